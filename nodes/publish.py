@@ -85,7 +85,7 @@ def publish(
         note = f"It waits for approval: `kedro hone approve {changes['uri']}` moves the alias {awaits!r} to it."
         changes |= {"note": publication.note or note}
     with suppress(OSError):  # the registry has it: a full disk must not undo that, and is told below
-        note_result(published=changes["uri"])  # at once, for who runs this again where it is killed
+        note_result(published=changes["uri"], awaits=awaits)  # at once, for who runs this again where it is killed
     publication = publication.model_copy(update=changes)
     copy_evidence(files, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,10 +15,10 @@ from kedro.framework import project
 from omegaconf import OmegaConf
 
 from kedro_hone.core.errors import ExitCode, HoneError
-from kedro_hone.core.locks import hold_lock, read_holder
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.events.approval import approve_winner
+from kedro_hone.events.exclusive import SERVICE, hold_alone
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.service import make_service
 from kedro_hone.events.settings import read_secrets, read_settings
@@ -43,11 +42,11 @@ def listen(*, host: str, port: int, env: str | None) -> None:
         raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
     configure()
     root = find_root()
-    settings = read_settings(read_section(open_loader(root, env), "listen"))
+    settings = read_settings(read_section(open_loader(root, env), "listen")).place(env)
     secrets = read_secrets(settings.secrets)
     recipes = {rule.name: read_rule(root, rule)[1] for rule in settings.rules}
     hardware = read_host().fingerprint
-    with hold_queue(root), bind_address(host, port) as listener:
+    with hold_alone(root, SERVICE), bind_address(host, port) as listener:
         service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
         serve_http(service, listener)
 
@@ -118,24 +117,3 @@ def read_rule(root: Path, rule: Rule | None) -> tuple[Recipe, str]:
     changes = rule.recipe if rule else {}
     merged = OmegaConf.to_container(OmegaConf.merge(own, changes, {"model": {"uri": "models:/any/1"}}))
     return read_recipe(cast("Mapping[str, Any]", merged)), digest_json(own)
-
-
-@contextmanager
-def hold_queue(root: Path) -> Iterator[None]:
-    """Hold the lock of the project's queue.
-
-    Raises:
-        HoneError: ``listener-running``.
-    """
-    lock = root / "data" / "hone" / "listen.lock"
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(hold_lock(lock, purpose="kedro hone listen", waits=False))
-        except BlockingIOError as error:
-            raise HoneError(
-                "listener-running",
-                "Another service works on the queue of this project.",
-                why=f"It is held by {read_holder(lock) or 'another process'}.",
-                hint="End that process, or start this one in another project.",
-            ) from error
-        yield

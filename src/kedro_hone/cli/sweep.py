@@ -10,16 +10,17 @@ from typing import Final
 import click
 
 from kedro_hone.building.toolset import name_machine, name_toolset
-from kedro_hone.cli.listen import hold_queue, open_loader, read_rule, read_section
+from kedro_hone.cli.listen import open_loader, read_rule, read_section
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.exclusive import RUNS, SERVICE, hold_alone
 from kedro_hone.events.job import Job, Request, State
+from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.renewal import RULE, choose_renewals, explain_due, list_winners, make_renewal
+from kedro_hone.events.renewal import RULE, choose_renewals, explain_due, find_rule_of, list_winners, make_renewal
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.running import Runner
 from kedro_hone.events.service import WORK
@@ -28,7 +29,8 @@ from kedro_hone.events.sweep import open_registry
 from kedro_hone.graph import configure, find_root
 
 _PENDING: Final = frozenset({State.QUEUED, State.RUNNING})
-_ATTEMPTS, _SECONDS = 3, 6 * 3600.0  # where there is no listen.yml
+_BOUNDS: Final = Bounds(attempts=3, patience=3600.0, seconds=6 * 3600.0)
+"""Where there is no listen.yml."""
 
 
 @click.command()
@@ -47,7 +49,7 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     configure()
     root = find_root()
     settings = _read_settings(root, env)
-    rules = settings.rules if settings else ()
+    rules = settings.place(env).rules if settings else ()
     queue = Queue(root / WORK / "queue.db")
     requests = [one for registry in registries for one in _list_due(registry, root, rules)]
     chosen = choose_renewals(queue, requests, limit=limit, now=time.time())
@@ -73,48 +75,51 @@ def _read_settings(root: Path, env: str | None) -> Settings | None:
 def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]:
     """Return a request for each winner in a registry that is out of date, and say why it is, or why it stays."""
     machine, requests = name_machine(read_host()), []
-    alias = read_rule(root, None)[0].publish.alias
-    for info in list_winners(open_registry(registry, project=root), alias=alias):
-        rule = _find_rule(info, rules)
+    found = {rule and rule.name: read_rule(root, rule)[0] for rule in (*rules, None)}
+
+    def find_alias(info: VersionInfo) -> str | None:
+        rule = find_rule_of(info, rules)
         if rules and rule is None:
-            click.echo(clean_text(f"{info.uri}: no rule in listen.yml names its model"))
-            continue
-        toolset = name_toolset(read_rule(root, rule)[0])
+            click.echo(clean_text(f"{info.uri}: no rule in listen.yml names its source, {info.tags[SOURCE]}"))
+            return None
+        if rule and rule.dispatch:
+            click.echo(clean_text(f"{info.uri}: the workflows of {rule.dispatch.repository} run it, and must renew it"))
+            return None
+        return found[rule and rule.name].publish.alias
+
+    for info in list_winners(open_registry(registry, project=root), find_alias=find_alias):
+        rule = find_rule_of(info, rules)
+        toolset = name_toolset(found[rule and rule.name])
         if why := explain_due(info, machine=machine, toolset=toolset):
-            click.echo(clean_text(f"{info.uri}: other now: {why}"))
+            click.echo(clean_text(f"{info.uri}: changed: {why}"))
             requests.append(make_renewal(info, rule, device="cpu", machine=machine, toolset=toolset))
     return requests
 
 
-def _find_rule(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
-    """Return the first rule that names the model of a winner, whatever the events."""
-    event = Event(kind=Kind.VERSION_CREATED, uri=info.tags[SOURCE], name=info.name, delivery="")
-    return next((rule for rule in rules if rule.names(event)), None)
-
-
 def _run_jobs(queue: Queue, root: Path, jobs: Sequence[Job], settings: Settings | None) -> None:
     """Run renewals here, and no other job of the queue, unless a service does; print what became of each."""
-    runner = Runner(
-        queue,
-        project=root,
-        devices=dict.fromkeys((one.device for one in jobs), 1),
-        attempts=settings.attempts if settings else _ATTEMPTS,
-        seconds=settings.seconds if settings else _SECONDS,
-        hidden=[name for _, name in settings.secrets if name is not None] if settings else (),
-        rule=RULE,
-    )
     try:
-        with hold_queue(root):
-            runner.start()
-            try:
-                for job in jobs:
-                    _await_job(queue, job.id)
-            finally:
-                runner.stop()
+        with hold_alone(root, SERVICE), hold_alone(root, RUNS):
+            pass
     except HoneError as error:
         if error.slug != "listener-running":
             raise
         click.echo("The service, or another sweep, works on the queue of this project, and does the runs.")
+        return
+    runner = Runner(
+        queue,
+        project=root,
+        devices=dict.fromkeys((one.device for one in jobs), 1),
+        bounds=Bounds(settings.attempts, settings.patience, settings.seconds) if settings else _BOUNDS,
+        hidden=[name for _, name in settings.secrets if name is not None] if settings else (),
+        rule=RULE,
+    )
+    runner.start()
+    try:
+        for job in jobs:
+            _await_job(queue, job.id)
+    finally:
+        runner.stop()
 
 
 def _await_job(queue: Queue, number: int) -> None:

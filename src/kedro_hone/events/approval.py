@@ -7,12 +7,14 @@ from pathlib import Path
 
 from kedro_hone.core.contract.aliases import approve, find_awaited
 from kedro_hone.core.contract.registry import Publication, find_registry
+from kedro_hone.core.contract.tags import AWAITS
+from kedro_hone.core.errors import HoneError
 from kedro_hone.learner.evidence import check_published
-from kedro_hone.signing.policy import Policy
+from kedro_hone.signing.policy import Policy, explain_unusable
 from kedro_hone.signing.sign import find_signer
 
 
-def approve_winner(uri: str, *, project: Path) -> Publication:
+def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
     """Move the alias that a winner waits for to it, if its files and its evidence prove it.
 
     Where this machine signs what it publishes, the version must be signed by the same key.
@@ -20,14 +22,33 @@ def approve_winner(uri: str, *, project: Path) -> Publication:
     Args:
         uri: The winner.
         project: The root of the Kedro project.
+        alias: The alias that was approved; empty for the one that the winner waits for.
 
     Raises:
-        HoneError: As ``approve``; ``evidence-incomplete``, ``artifact-corrupt`` or ``signature-invalid``.
+        HoneError: As ``approve``; ``approval-outdated``: it waits for another alias now; ``signing-unusable``: this
+            machine signs with Sigstore; ``evidence-incomplete``, ``artifact-corrupt`` or ``signature-invalid``.
     """
     registry = find_registry(uri, project=project)
-    uri = find_awaited(registry, uri)[0].uri
+    info, awaited = find_awaited(registry, uri)
+    if alias and alias != awaited:
+        raise HoneError(
+            "approval-outdated",
+            f"{info.uri} waits for another alias than the one that was approved.",
+            why=f"{alias!r} was approved, and its tag {AWAITS} says {awaited!r} now: somebody changed it.",
+            hint="Find out who did, and approve it again by `kedro hone approve` if it is right.",
+        )
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
-        signer = find_signer()
-        policy = Policy(keys=(signer.public,)) if signer is not None and signer.public else None
-        check_published(uri, Path(scratch, "version"), registry, policy)
-    return approve(registry, uri)
+        check_published(info.uri, Path(scratch, "version"), registry, _find_policy())
+    return approve(registry, info.uri)
+
+
+def _find_policy() -> Policy | None:
+    """Return by whom a winner must be signed: by the key of this machine, if it has one."""
+    signer = find_signer()
+    if signer is None:
+        return None
+    if not signer.public:
+        why = "This machine signs with Sigstore, and whose identity it must have been is not known when it is approved."
+        hint = "Check it by `kedro hone verify --identity … --issuer …`, and move the alias with the registry's client."
+        raise explain_unusable(why, hint=hint)
+    return Policy(keys=(signer.public,))

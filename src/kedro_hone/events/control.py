@@ -17,6 +17,7 @@ from kedro_hone.events.job import Request as JobRequest
 from kedro_hone.events.journal import log
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.service import INTERPOLATION, Service, make_approval, make_request
+from kedro_hone.report.result_file import read_result
 
 LARGEST_BODY: Final = 1 << 17
 """Bytes of a delivery: ten times what any registry sends. As many may be read at once as there are connections."""
@@ -104,7 +105,8 @@ async def approve(request: Request) -> Job:
     service: Service = request.app.state.service
     if job.state is not State.DONE or not job.published:
         raise HTTPException(409, f"run {job.id} has published nothing")
-    wanted = make_approval(job.published, asked=secrets.token_hex(8))
+    result = await asyncio.to_thread(read_result, service.runner.find_folder(job.id) / "result.json")
+    wanted = make_approval(job.published, asked=secrets.token_hex(8), alias=result.awaits)
     log("approved", job=job.id, uri=job.published)
     return await _accept(service, wanted)
 

@@ -59,9 +59,14 @@ class HandOver(_Run):
 
 
 class Approve(Value):
-    """Moving the alias to a winner that waits for it."""
+    """Moving the alias to a winner that waits for it.
+
+    Attributes:
+        alias: The alias that was approved; empty for the one that the winner waits for.
+    """
 
     kind: Literal["approve"] = "approve"
+    alias: str = ""
 
 
 Task = Annotated[Optimize | HandOver | Approve, Field(discriminator="kind")]

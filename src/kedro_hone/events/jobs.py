@@ -16,7 +16,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.job import Approve, HandOver, Optimize, Task
-from kedro_hone.events.running import SKIPPED
+from kedro_hone.events.outcomes import SKIPPED
 from kedro_hone.report.result_file import note_result
 
 _LARGEST_PAYLOAD: Final = 60_000
@@ -36,11 +36,12 @@ _PATIENCE_SECONDS: Final = 30
 
 
 class _Given(Value):
-    """What of its job the process is given, in ``job.json``."""
+    """What of its job the process is given, in ``job.json``; ``changed`` tells one claim of a job from the next."""
 
     id: int
     uri: str
     task: Task
+    changed: float
 
 
 def run_job(folder: Path, *, project: Path, token: str) -> None:
@@ -57,7 +58,7 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
     """
     job = _Given.model_validate_json((folder / "job.json").read_bytes())
     if isinstance(job.task, Approve):
-        publication = approve_winner(job.uri, project=project)
+        publication = approve_winner(job.uri, project=project, alias=job.task.alias)
         note_result(published=publication.uri, message=f"The alias {publication.alias!r} points to it.")
         sys.exit(0)
     info = find_registry(job.uri, project=project).resolve(job.uri)

@@ -141,8 +141,6 @@ async def _log_in(request: Request) -> Response:
     given, token = (await _read_form(request)).get("token", "").strip(), service.secrets.token
     if not token or not hmac.compare_digest(given.encode(), token.encode()):
         log("login-refused", peer=request.client.host if request.client else "")
-        async with service.guessing:  # one guess a second, over however many connections
-            await asyncio.sleep(1)
         return _render("login.html.j2", status=401, failed=True)
     response = RedirectResponse("/", status_code=303)
     stamp = str(int(time.time()))
@@ -169,12 +167,13 @@ async def _read_form(request: Request) -> dict[str, str]:
 async def _show_queue(request: Request) -> Response:
     service: Service = request.app.state.service
     jobs = await asyncio.to_thread(service.queue.list_jobs)
+    judged = await asyncio.to_thread(service.queue.list_jobs, limit=1000, judged=True)
     states = await asyncio.to_thread(service.queue.count_states)
     return _render(
         "queue.html.j2",
         jobs=jobs,
         states=states,
-        models=_list_models(jobs),
+        models=_list_models(judged),
         rules=service.settings.rules,
         failing=dict(service.sweep.failing) if service.sweep else {},
         key=secrets.token_hex(8),
@@ -182,11 +181,10 @@ async def _show_queue(request: Request) -> Response:
 
 
 def _list_models(jobs: tuple[Job, ...]) -> dict[str, Job]:
-    """Return the newest job with a verdict of each model, by its name."""
+    """Return the newest job of each model, by its name, of jobs with a verdict, newest first."""
     found: dict[str, Job] = {}
     for job in jobs:
-        if job.verdict:
-            found.setdefault(name_model(job.uri), job)
+        found.setdefault(name_model(job.uri), job)
     return dict(sorted(found.items()))
 
 
@@ -211,7 +209,7 @@ async def _show_job(request: Request) -> Response:
     result = await asyncio.to_thread(read_result, folder / "result.json")
     text = await asyncio.to_thread(_read_end, folder / "log")
     has_report = bool(result.folder) and Path(result.folder, "report.html").is_file()
-    return _render("job.html.j2", job=job, log=text, has_report=has_report, waits=bool(result.awaits))
+    return _render("job.html.j2", job=job, log=text, has_report=has_report, awaits=result.awaits)
 
 
 def _read_end(path: Path) -> str:

@@ -13,58 +13,33 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.events import statements
 from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.journal import log
+from kedro_hone.events.statements import COLUMNS
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS cursors (registry TEXT PRIMARY KEY, cursor TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS jobs (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,
-    key TEXT NOT NULL UNIQUE,
-    uri TEXT NOT NULL,
-    rule TEXT NOT NULL,
-    task TEXT NOT NULL,
-    device TEXT NOT NULL,
-    state TEXT NOT NULL,
-    attempts INTEGER NOT NULL DEFAULT 0,
-    not_before REAL NOT NULL DEFAULT 0,
-    created REAL NOT NULL,
-    changed REAL NOT NULL,
-    exit_code INTEGER,
-    verdict TEXT NOT NULL DEFAULT '',
-    published TEXT NOT NULL DEFAULT '',
-    reason TEXT NOT NULL DEFAULT '',
-    process TEXT NOT NULL DEFAULT ''
-);
-CREATE INDEX IF NOT EXISTS waiting ON jobs (state, device, not_before);
-"""
-_COLUMNS = (
-    "id, uri, rule, task, device, state, attempts, not_before, created, changed, exit_code, verdict, published, "
-    "reason, process"
-)
-_KEPT_SECONDS = 30 * 86400.0
-"""How long the id of a delivery is remembered: no sender retries for so long."""
+_KEPT_SECONDS: Final = 30 * 86400.0
+"""How long deliveries and requests are remembered: no sender retries for so long."""
 
-_LONGEST = 7200.0
+_LONGEST: Final = 7200.0
 """Seconds: no pause is as long, so that a job which waits for longer was put back by a clock that was wrong."""
 
-_CLAIM = f"""
-UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ? WHERE id = (
-    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND rule = COALESCE(?, rule)
-    AND (not_before <= ? OR not_before > ?) ORDER BY id LIMIT 1
-) RETURNING {_COLUMNS}
-"""  # noqa: S608 - the names of columns
 
-_FRESH = "attempts = 0, not_before = 0, exit_code = NULL, verdict = '', published = '', reason = '', process = ''"
-_AGAIN = f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state = 'failed'"
-_INSERT = (
-    "INSERT INTO jobs (key, uri, rule, task, device, state, created, changed) VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) "
-    "ON CONFLICT (key) DO"
-)
-_UNREADABLE = "Its row in the queue could not be read: perhaps a newer version wrote it."
+class Left(NamedTuple):
+    """A job of which a service that died may have left a process.
+
+    Attributes:
+        number: The job's.
+        process: The name of the process; empty where none was noted.
+        job: The job; None where its row cannot be read.
+    """
+
+    number: int
+    process: str
+    job: Job | None
 
 
 class Queue:
@@ -83,7 +58,7 @@ class Queue:
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_SCHEMA)
+            connection.executescript(statements.SCHEMA)
 
     def accept(self, requests: Iterable[Request], *, delivery: str = "") -> int:
         """Put requests into the queue in one transaction, and return how many are new.
@@ -113,11 +88,11 @@ class Queue:
             now, running = self._now(), "SELECT COUNT(*) FROM jobs WHERE state = 'running' AND device = ?"
             if connection.execute(running, (device,)).fetchone()[0] >= at_most:
                 return None
-            while row := connection.execute(_CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone():
+            while row := connection.execute(statements.CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone():
                 if job := _read_job(row):
                     return job
                 # It would come first again each time, and nothing behind it would ever be started.
-                self._fail_unreadable(connection, row[0])
+                connection.execute(statements.FAIL_UNREADABLE, (now, row[0]))
             return None
 
     def note_process(self, number: int, process: str) -> None:
@@ -127,50 +102,71 @@ class Queue:
 
     def finish(
         self,
-        number: int,
+        job: Job,
         state: State,
         *,
         exit_code: int | None = None,
         verdict: str = "",
         published: str = "",
         reason: str = "",
-    ) -> None:
-        """Say what became of a running job; one that was cancelled meanwhile stays so."""
-        with self._write() as connection:
-            connection.execute(
-                "UPDATE jobs SET state = ?, exit_code = ?, verdict = ?, published = ?, reason = ?, changed = ? "
-                "WHERE id = ? AND state = 'running'",
-                (state, exit_code, verdict, published, reason, self._now(), number),
-            )
-            if published:  # also where somebody cancelled it too late
-                connection.execute(
-                    "UPDATE jobs SET published = ?, verdict = ? WHERE id = ?", (published, verdict, number)
-                )
+    ) -> bool:
+        """Say what became of a job as it was claimed; return whether it runs still, by that claim.
 
-    def put_back(self, number: int, *, seconds: float, reason: str, spent: bool = True) -> None:
-        """Queue a running job again, to be started after some seconds; ``spent``: whether the attempt counts."""
+        One that was cancelled meanwhile stays so, and one that was started again is another claim.
+        """
         with self._write() as connection:
-            connection.execute(
-                "UPDATE jobs SET state = 'queued', not_before = ?, reason = ?, changed = ?, attempts = attempts - ? "
-                "WHERE id = ? AND state = 'running'",
-                (self._now() + seconds, reason, self._now(), int(not spent), number),
-            )
+            said = (state, exit_code, verdict, published, reason, self._now(), job.id, job.changed)
+            if connection.execute(statements.FINISH, said).rowcount:
+                return True
+            if published:  # it was cancelled too late
+                sql = "UPDATE jobs SET published = ?, verdict = ? WHERE id = ? AND state = 'cancelled'"
+                connection.execute(sql, (published, verdict, job.id))
+            return False
+
+    def put_back(self, job: Job, *, seconds: float, reason: str, spent: bool = True) -> bool:
+        """Queue a job again as it was claimed, to be started after some seconds; return whether it runs by that claim.
+
+        Args:
+            job: The job.
+            seconds: Those to wait.
+            reason: Why it waits.
+            spent: Whether the attempt counts.
+        """
+        now = self._now()
+        with self._write() as connection:
+            said = (now + seconds, reason, now, int(not spent), job.id, job.changed)
+            return bool(connection.execute(statements.PUT_BACK, said).rowcount)
 
     def start_again(self, number: int) -> bool:
         """Queue a job that ended once more, with all its attempts; return whether it had ended."""
         with self._write() as connection:
-            return bool(
-                connection.execute(
-                    f"UPDATE jobs SET state = 'queued', changed = ?, {_FRESH} "  # noqa: S608 - a constant
-                    "WHERE id = ? AND state NOT IN ('queued', 'running')",
-                    (self._now(), number),
-                ).rowcount
+            ended = bool(connection.execute(statements.REPEAT, (self._now(), number)).rowcount)
+            if ended:
+                self._note_request(connection, number)
+            return ended
+
+    def list_requests(self, number: int) -> tuple[float, ...]:
+        """Return when a job was asked for, in seconds since 1970, the last time last; of 30 days."""
+        with self._open() as connection:
+            return tuple(
+                at for (at,) in connection.execute("SELECT at FROM requests WHERE job = ? ORDER BY at", (number,))
             )
+
+    def count_requests(self, rule: str, since: float) -> int:
+        """Return how often jobs of a rule were asked for since some second since 1970."""
+        with self._open() as connection:
+            sql = "SELECT COUNT(*) FROM requests WHERE rule = ? AND at >= ?"
+            return int(connection.execute(sql, (rule, since)).fetchone()[0])
+
+    def _note_request(self, connection: sqlite3.Connection, number: int) -> None:
+        sql = "INSERT INTO requests SELECT id, rule, ? FROM jobs WHERE id = ?"
+        connection.execute(sql, (self._now(), number))
 
     def forget_deliveries(self) -> int:
         """Forget the ids of deliveries that nobody sends again, and return how many there were."""
         with self._write() as connection:
             old = (self._now() - _KEPT_SECONDS,)
+            connection.execute("DELETE FROM requests WHERE at < ?", old)
             return connection.execute("DELETE FROM deliveries WHERE at < ?", old).rowcount
 
     def list_ended(self, before: float) -> tuple[int, ...]:
@@ -198,30 +194,31 @@ class Queue:
         """Return the job of a request; None where it was not accepted."""
         return self._find("key", key)
 
-    def count_since(self, rule: str, since: float) -> int:
-        """Return how many jobs of a rule there were since some second since 1970."""
+    def list_jobs(self, *, limit: int = 100, state: State | None = None, judged: bool = False) -> tuple[Job, ...]:
+        """Return the running jobs and the newest others, newest first; or those of one state, or with a verdict."""
+        wanted = "verdict != ''" if judged else "state = COALESCE(?, state)"
+        given = () if judged else (state,)
         with self._open() as connection:
-            sql = "SELECT COUNT(*) FROM jobs WHERE rule = ? AND created >= ?"
-            return int(connection.execute(sql, (rule, since)).fetchone()[0])
-
-    def list_jobs(self, *, limit: int = 100, state: State | None = None) -> tuple[Job, ...]:
-        """Return the newest jobs, of one state or of all, newest first."""
-        wanted, given = ("WHERE state = ?", (state,)) if state else ("", ())
-        with self._open() as connection:
-            sql = f"SELECT {_COLUMNS} FROM jobs {wanted} ORDER BY id DESC LIMIT ?"  # noqa: S608 - the names of columns
+            sql = f"SELECT {COLUMNS} FROM jobs WHERE {wanted} ORDER BY state = 'running' DESC, id DESC LIMIT ?"  # noqa: S608
             return tuple(filter(None, map(_read_job, connection.execute(sql, (*given, limit)))))
 
-    def list_left(self) -> tuple[Job, ...]:
-        """Return the jobs that a service that died may have left a process of: running, or cancelled meanwhile.
+    def list_waiting(self) -> frozenset[str]:
+        """Return the devices that queued jobs are for."""
+        with self._open() as connection:
+            sql = "SELECT DISTINCT device FROM jobs WHERE state = 'queued'"
+            return frozenset(device for (device,) in connection.execute(sql))
 
-        A running one whose row cannot be read fails: nothing could be said of it later, and it would keep its device.
-        """
+    def list_left(self) -> tuple[Left, ...]:
+        """Return the jobs that are running, or were cancelled after they had started."""
+        with self._open() as connection:
+            where = "state = 'running' OR (state = 'cancelled' AND process != '')"
+            rows = connection.execute(f"SELECT {COLUMNS} FROM jobs WHERE {where}").fetchall()  # noqa: S608 - constants
+            return tuple(Left(row[0], row[-1], _read_job(row)) for row in rows)
+
+    def fail_unreadable(self, number: int) -> None:
+        """Let a job fail whose row cannot be read: nothing could be said of it later."""
         with self._write() as connection:
-            sql = f"SELECT {_COLUMNS} FROM jobs WHERE state = 'running' OR (state = 'cancelled' AND process != '')"  # noqa: S608
-            found = {row[0]: _read_job(row) for row in connection.execute(sql).fetchall()}
-            for number in (number for number, job in found.items() if job is None):
-                self._fail_unreadable(connection, number)
-            return tuple(filter(None, found.values()))
+            connection.execute(statements.FAIL_UNREADABLE, (self._now(), number))
 
     def count_states(self) -> dict[State, int]:
         """Return how many jobs there are in each state."""
@@ -250,19 +247,17 @@ class Queue:
 
     def _find(self, column: str, value: int | str) -> Job | None:
         with self._open() as connection:
-            sql = f"SELECT {_COLUMNS} FROM jobs WHERE {column} = ?"  # noqa: S608 - names of columns
+            sql = f"SELECT {COLUMNS} FROM jobs WHERE {column} = ?"  # noqa: S608 - names of columns
             row = connection.execute(sql, (value,)).fetchone()
             return _read_job(row) if row else None
 
     def _insert(self, connection: sqlite3.Connection, one: Request, *, again: bool = False) -> int:
         values = (one.key, one.uri, one.rule, one.task.model_dump_json(), one.device, self._now(), self._now())
-        return connection.execute(f"{_INSERT} {_AGAIN if again else 'NOTHING'}", values).rowcount
-
-    def _fail_unreadable(self, connection: sqlite3.Connection, number: int) -> None:
-        connection.execute(
-            "UPDATE jobs SET state = 'failed', reason = ?, changed = ? WHERE id = ? AND state IN ('queued', 'running')",
-            (_UNREADABLE, self._now(), number),
-        )
+        row = connection.execute(statements.INSERT_OR_REPEAT if again else statements.INSERT, values).fetchone()
+        if row is None:
+            return 0
+        self._note_request(connection, row[0])
+        return 1
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
@@ -297,7 +292,7 @@ class Queue:
 
 def _read_job(row: tuple[object, ...]) -> Job | None:
     """Return the job of a row; None, which is logged, where it is not as this version writes it."""
-    named = dict(zip(_COLUMNS.split(", "), row, strict=True))
+    named = dict(zip(COLUMNS.split(", "), row, strict=True))
     try:
         return Job.model_validate({**named, "task": json.loads(str(named["task"]))})
     except ValueError as error:  # of pydantic, too

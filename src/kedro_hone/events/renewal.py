@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePath
 from typing import Final
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.values.base import Json
+from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Optimize, Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
@@ -17,20 +19,39 @@ RULE: Final = "renewal"
 _DAY: Final = 86400.0
 
 
-def list_winners(registry: Registry, *, alias: str) -> list[VersionInfo]:
-    """Return the winners in a registry that an alias points to, those first published first.
+def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str | None]) -> list[VersionInfo]:
+    """Return the winners in a registry that their alias points to, those first published first.
+
+    Args:
+        registry: Where they are.
+        find_alias: Returns the alias that the runs of a winner's source move; None where none is looked for.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
     found, _ = registry.versions_since(None)
-    winners = [info for info in found if info.is_optimized]
-    pointers = {name: read_aliases(registry, name).get(name, {}).get(alias) for name in {one.name for one in winners}}
-    return [info for info in winners if info.version == pointers[info.name] or alias in info.aliases]
+    wanted = [(info, alias) for info in found if info.is_optimized and (alias := find_alias(info))]
+    pointers = {name: read_aliases(registry, name).get(name, {}) for name in {info.name for info, _ in wanted}}
+    return [info for info, alias in wanted if info.version == pointers[info.name].get(alias) or alias in info.aliases]
+
+
+def find_rule_of(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
+    """Return the first rule that names the model that a winner was made from, whatever the events."""
+    source = info.tags[SOURCE]
+    event = Event(kind=Kind.VERSION_CREATED, uri=source, name=name_source(source), delivery="")
+    return next((rule for rule in rules if rule.names(event)), None)
+
+
+def name_source(uri: str) -> str:
+    """Return the name of the model of a pinned URI, as events have it: ``digits``, ``org/name``, or a folder's name."""
+    scheme, _, rest = uri.partition(":")
+    if scheme == "models":
+        return rest.lstrip("/").rpartition("/")[0]
+    return rest.lstrip("/").partition("@")[0] if scheme == "hf" else PurePath(uri).name
 
 
 def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
-    """Return what is another one now than when a winner was found, in a few words; empty where nothing is.
+    """Return what has changed since a winner was found, in a few words; empty where nothing has.
 
     Args:
         info: The winner.
@@ -66,7 +87,10 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
 
 
 def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float) -> list[Request]:
-    """Return those requests that are new, or failed before, as many as the limit of a day leaves.
+    """Return those requests that are new, then those that failed, as many as the limit of a day leaves.
+
+    One that failed has its turn a day after it was asked for the last time, and twice as long after each time more, up
+    to sixteen days: a model that cannot be renewed does not keep the others from their turn.
 
     Args:
         queue: Where renewals of the last 24 hours are counted.
@@ -74,7 +98,11 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
         limit: How many renewals there may be in 24 hours.
         now: Seconds since 1970.
     """
-    left = limit - queue.count_since(RULE, now - _DAY)
-    known = {one.key: queue.find_key(one.key) for one in requests}
-    new = [one for one in requests if (job := known[one.key]) is None or job.state in {State.FAILED, State.CANCELLED}]
-    return new[: max(0, left)]
+    left = limit - queue.count_requests(RULE, now - _DAY)
+    known = [(one, queue.find_key(one.key)) for one in requests]
+    failed = [(one, queue.list_requests(job.id)) for one, job in known if job and job.state is State.FAILED]
+    due = [
+        (times[-1:], one) for one, times in failed if not times or now - times[-1] >= _DAY * 2 ** min(len(times) - 1, 4)
+    ]
+    again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
+    return [*(one for one, job in known if job is None), *again][: max(0, left)]

@@ -1,67 +1,47 @@
-"""Runs of the queue: one process of ``kedro run`` for each job, with a limit of time, and what became of it."""
+"""Runs of the queue: one process of ``kedro run`` for each job, with a limit of time."""
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import random
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from kedro_hone.core.errors import ExitCode, HoneError
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.core.store.disk import write_file
+from kedro_hone.events.exclusive import RUNS, hold_alone
 from kedro_hone.events.groups import end_group, end_process, is_process
 from kedro_hone.events.job import HandOver, Job, State
 from kedro_hone.events.journal import log
+from kedro_hone.events.outcomes import KILLED, Bounds, End, judge, read_own_result, settle, try_later
 from kedro_hone.events.queue import Queue
-from kedro_hone.report.result_file import VARIABLE, RunResult, read_result
+from kedro_hone.report.result_file import VARIABLE, read_result
 
-SKIPPED: Final = 20
-"""The exit code of a job whose version is a winner already."""
-TRANSIENT: Final = frozenset(
-    {"registry-unreachable", "registry-limited", "store-unreachable", "data-not-pulled", "cluster-unreachable"}
-)
-"""Errors that may pass by themselves."""
-VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
-KILLED: Final = frozenset({ExitCode.TERMINATED, ExitCode.INTERRUPTED})
-"""The exit codes of a run that was told to end by SIGTERM or SIGINT, and ended in order."""
 _POLL_SECONDS: Final = 0.5
-_FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
-
-
-class End(NamedTuple):
-    """How a job's process ended.
-
-    Attributes:
-        code: Its exit code, negative for a signal.
-        cause: Empty where it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
-    """
-
-    code: int
-    cause: str = ""
 
 
 class Runner:
     """Starts the jobs of the queue in threads, as many at once on each device as its number says.
 
+    One runner works on a queue at a time, which a lock keeps: what is running when it begins was left by one that died,
+    and is ended and settled. Until it has the lock, jobs wait; the queue takes new ones all the while.
+
     Args:
         queue: The queue.
         project: The root of the Kedro project.
         devices: How many jobs there may be at once on each device.
-        attempts: How often a job is started while it fails for a reason that may pass.
-        seconds: How long a job may take.
+        bounds: How long a job is tried.
         hidden: The names of variables that a run is not given: the service's secrets.
         for_dispatch: What only a job that is handed over is given.
         command: Returns the command that runs the job of a folder.
-        rule: Whose jobs alone are started and settled; None for those of all.
+        rule: Whose jobs alone are started; None for those of all.
     """
 
     def __init__(
@@ -70,34 +50,53 @@ class Runner:
         *,
         project: Path,
         devices: dict[str, int],
-        attempts: int,
-        seconds: float,
+        bounds: Bounds,
         hidden: Collection[str] = (),
         for_dispatch: Mapping[str, str] | None = None,
         command: Callable[[Path], list[str]] | None = None,
         rule: str | None = None,
     ) -> None:
         self._queue, self._project, self._devices = queue, project, devices
-        self._attempts, self._seconds, self._hidden = attempts, seconds, frozenset(hidden)
+        self._bounds, self._hidden = bounds, frozenset(hidden)
         self._command, self._for_dispatch = command or name_command, dict(for_dispatch or {})
         self._rule = rule
         self._stopping, self._work = threading.Event(), threading.Condition()
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Settle what an earlier service left running, and start to work."""
-        for job in self._queue.list_left():
-            if self._rule not in {None, job.rule}:
-                continue
-            if job.state is State.RUNNING:
-                self._settle(job)
-            elif is_process(job.process):  # it was cancelled, and the service died before it had ended
-                end_process(job.process)
-        for device, count in self._devices.items():
-            for _ in range(count):
-                thread = threading.Thread(target=self._serve, args=(device,), name=f"hone-{device}")
-                thread.start()
-                self._threads.append(thread)
+        """Start to work, once no other runner works on the queue."""
+        self._threads.append(threading.Thread(target=self._direct, name="hone-runner"))
+        self._threads[0].start()
+
+    def _direct(self) -> None:
+        """Settle what an earlier runner left running, and serve the devices, while the lock is held."""
+        with ExitStack() as held:
+            for first in (lambda: held.enter_context(hold_alone(self._project, RUNS)), self._settle):
+                if not self._insist(first):
+                    return
+            for device, count in self._devices.items():
+                for _ in range(count):
+                    thread = threading.Thread(target=self._serve, args=(device,), name=f"hone-{device}")
+                    thread.start()
+                    self._threads.append(thread)
+            for thread in self._threads[1:]:
+                thread.join()
+
+    def _settle(self) -> None:
+        """End what is left of the jobs that were running when a runner died; queue them again unless they were done."""
+        if self._rule is None and (unknown := sorted(self._queue.list_waiting() - self._devices.keys())):
+            log(
+                "devices-unknown",
+                level=logging.WARNING,
+                reason=f"jobs wait for {unknown}, which listen.yml lacks",
+            )
+        for number, process, job in self._queue.list_left():
+            if is_process(process):
+                end_process(process)
+            if job is None:
+                self._queue.fail_unreadable(number)
+            elif job.state is State.RUNNING:
+                settle(self._queue, job, read_own_result(self.find_folder(number), job), self._bounds)
 
     @property
     def threads(self) -> tuple[threading.Thread, ...]:
@@ -113,8 +112,8 @@ class Runner:
         """End what runs, queue it again, and return when all is ended."""
         self._stopping.set()
         self.wake()
-        for thread in self._threads:
-            thread.join()
+        for thread in self._threads[:1]:
+            thread.join()  # it waits for the others
 
     def find_folder(self, number: int) -> Path:
         """Return the folder of a job: ``job.json``, ``log``, ``result.json``."""
@@ -136,7 +135,7 @@ class Runner:
             except Exception as error:  # noqa: BLE001 - the device must be served on; a full disk is the usual reason
                 log("job-not-started", level=logging.ERROR, job=job.id, reason=f"{type(error).__name__}: {error}")
                 with suppress(HoneError):
-                    self._put_back(job, f"It could not be started: {error}")
+                    try_later(self._queue, job, f"It could not be started: {error}", self._bounds)
                 self._stopping.wait(_POLL_SECONDS * 10)
 
     def _run(self, job: Job) -> None:
@@ -144,7 +143,7 @@ class Runner:
         folder.mkdir(parents=True, exist_ok=True)
         result = folder / "result.json"
         result.unlink(missing_ok=True)
-        write_file(folder / "job.json", job.model_dump_json(include={"id", "uri", "task"}).encode())
+        write_file(folder / "job.json", job.model_dump_json(include={"id", "uri", "task", "changed"}).encode())
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}
         with (folder / "log").open("ab") as text:
@@ -168,11 +167,11 @@ class Runner:
         except BaseException:  # it is put back, and must not run twice
             end_group(process.pid, process.poll)
             raise
-        self._insist(lambda: self._judge(job, end, read_result(result)))
+        self._insist(lambda: judge(self._queue, job, end, read_result(result), self._bounds))
 
     def _wait(self, job: Job, process: subprocess.Popen[bytes]) -> End:
         """Return how the process ended; end it where it is cancelled, is late, or the service stops."""
-        deadline = time.monotonic() + self._seconds
+        deadline = time.monotonic() + self._bounds.seconds
         while process.poll() is None:
             try:
                 process.wait(_POLL_SECONDS)
@@ -194,83 +193,25 @@ class Runner:
         except HoneError as error:  # the run goes on, and its end is written once the queue can be
             log("queue-broken", level=logging.ERROR, reason=error.why)
             return False
-        return now is None or now.state is not State.RUNNING
+        return now is None or now.state is not State.RUNNING or now.changed != job.changed
 
-    def _insist(self, write: Callable[[], None]) -> None:
-        """Write into the queue what became of a job, as soon as it can be written, or the service stops."""
+    def _insist(self, do: Callable[[], object]) -> bool:
+        """Do something as soon as it can be done, such as to write what became of a job; False: the service stops."""
+        said = ""
         while True:
             try:
-                return write()
-            except HoneError as error:
-                log("queue-broken", level=logging.ERROR, reason=error.why)
+                do()
+            except (HoneError, OSError) as error:
+                slug, reason = getattr(error, "slug", "queue-broken"), getattr(error, "why", str(error))
+                if reason != said:  # it may be the same for hours
+                    log(slug, level=logging.ERROR, reason=reason)
+                said = reason
                 if self._stopping.wait(_POLL_SECONDS * 10):
-                    return None
-
-    def _judge(self, job: Job, end: End, result: RunResult) -> None:
-        """Write into the queue what became of a job: what was published counts, however its process ended."""
-        code, said = end.code, result.message
-        published = result.published or _read_publication(result.folder)
-        if published or code in VERDICTS:
-            self._finish(job, State.DONE, code, result.model_copy(update={"published": published}), reason=said)
-        elif code == SKIPPED:
-            self._finish(job, State.SKIPPED, code, result, reason=said)
-        elif end.cause == "stopped":
-            self._queue.put_back(job.id, seconds=0, reason="The service was stopped.", spent=False)
-        elif end.cause == "late":
-            self._finish(job, State.FAILED, code, result, reason=f"It took longer than {self._seconds:.0f} s.")
-        elif (code == ExitCode.INPUT and result.slug in TRANSIENT) or code < 0 or code in KILLED:
-            self._put_back(job, said or f"It was ended by a signal (exit code {code}).", code=code)
-        else:
-            self._finish(job, State.FAILED, code, result, reason=said or f"It ended with the exit code {code}.")
-
-    def _finish(self, job: Job, state: State, code: int, result: RunResult, *, reason: str) -> None:
-        self._queue.finish(
-            job.id, state, exit_code=code, verdict=result.verdict, published=result.published, reason=reason
-        )
-        log("job-ended", job=job.id, uri=job.uri, state=state, code=code, verdict=result.verdict, reason=reason)
-
-    def _put_back(self, job: Job, reason: str, *, code: int | None = None) -> None:
-        """Queue a job again after a pause, or give up where it was started often enough."""
-        if job.attempts >= self._attempts:
-            self._queue.finish(job.id, State.FAILED, exit_code=code, reason=f"{reason} Tried {job.attempts} times.")
-            log("job-ended", job=job.id, uri=job.uri, state=State.FAILED, code=code, reason=reason)
-            return
-        seconds = choose_pause(job.attempts)
-        self._queue.put_back(job.id, seconds=seconds, reason=reason)
-        log("job-waits", job=job.id, seconds=round(seconds), reason=reason)
-
-    def _settle(self, job: Job) -> None:
-        """End what is left of a job that was running when the service died, and queue it again unless it was done."""
-        if is_process(job.process):
-            end_process(job.process)
-        result = read_result(self.find_folder(job.id) / "result.json")
-        if published := result.published or _read_publication(result.folder):
-            result = result.model_copy(update={"published": published})
-            self._finish(job, State.DONE, ExitCode.SUCCESS, result, reason="The service died when it was published.")
-        elif job.attempts >= self._attempts:
-            self._put_back(job, "The service died while it ran.")
-        else:
-            self._queue.put_back(job.id, seconds=0, reason="The service died while it ran.")
-            log("job-waits", job=job.id, seconds=0, reason="the service died while it ran")
+                    return False
+            else:
+                return True
 
 
 def name_command(folder: Path) -> list[str]:
     """Return the command that runs the job of a folder."""
     return [sys.executable, "-m", "kedro_hone", "hone", "job", str(folder)]
-
-
-def choose_pause(attempts: int) -> float:
-    """Return the seconds to wait after some attempts: exponential, with full jitter, an hour at most.
-
-    Source: M. Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015.
-    """
-    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** (attempts - 1))
-    return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
-
-
-def _read_publication(folder: str) -> str:
-    """Return the URI in ``publication.json`` of a run's folder; empty where there is none."""
-    try:
-        return str(json.loads(Path(folder, "publication.json").read_bytes())["uri"]) if folder else ""
-    except (OSError, ValueError, KeyError):
-        return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections import Counter
@@ -18,6 +17,7 @@ from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.intake import Intake
 from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.journal import log
+from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.retention import Retention
 from kedro_hone.events.rules import Rule, find_rule, list_hidden
@@ -64,7 +64,6 @@ class Service:
         sweep: What asks the registries; None where nobody is to.
         retention: What removes the folders of old jobs.
         counts: The deliveries so far.
-        guessing: Held while the sender of a wrong token waits.
     """
 
     settings: Settings
@@ -78,7 +77,6 @@ class Service:
     sweep: Sweep | None
     retention: Retention
     counts: Counts = field(default_factory=Counts)
-    guessing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def list_dead(self) -> list[str]:
         """Return the names of the service's threads that have ended, which none does before the service."""
@@ -96,8 +94,8 @@ def choose_requests(
 ) -> tuple[Request, ...]:
     """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
     if event.kind is Kind.TAG_SET and event.key == APPROVED:
-        approves = event.value.lower() == "true" and any(rule.names(event) for rule in settings.rules)
-        return (make_approval(event.uri, asked=event.delivery),) if approves else ()
+        # Whatever the rules: a winner may have another name than its source, and only one that waits is approved.
+        return (make_approval(event.uri, asked=event.delivery),) if event.value.lower() == "true" else ()
     rule = find_rule(settings.rules, event)
     if rule is None or INTERPOLATION in event.uri:
         return ()
@@ -130,14 +128,17 @@ def make_request(
     )
 
 
-def make_approval(uri: str, *, asked: str) -> Request:
+def make_approval(uri: str, *, asked: str, alias: str = "") -> Request:
     """Return the request that moves the alias to a winner that waits for it.
 
     Args:
         uri: The winner.
         asked: What tells one approval from the next of the same winner, whose alias was moved away meanwhile.
+        alias: The alias that was approved; empty for the one that the winner waits for.
     """
-    return Request.make(uri=uri, rule="approval", task=Approve(), device=NO_DEVICE, hardware="", version=asked)
+    return Request.make(
+        uri=uri, rule="approval", task=Approve(alias=alias), device=NO_DEVICE, hardware="", version=asked
+    )
 
 
 def make_service(
@@ -154,8 +155,7 @@ def make_service(
         queue,
         project=project,
         devices={NO_DEVICE: 1, **settings.devices},
-        attempts=settings.attempts,
-        seconds=settings.seconds,
+        bounds=Bounds(settings.attempts, settings.patience, settings.seconds),
         hidden=hidden,
         for_dispatch={"HONE_GITHUB_TOKEN": secrets.github},
     )

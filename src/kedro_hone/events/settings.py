@@ -9,10 +9,12 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.events.job import NO_DEVICE
 from kedro_hone.events.rules import Rule, Section
 
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_OWN_RULES: Final = frozenset({"approval", "by hand", "renewal"})
 _SHORTEST_SECRET: Final = 16
 """Characters: a shorter one can be guessed by who may try often."""
 
@@ -53,7 +55,9 @@ class Settings(Section):
     devices: dict[str, Annotated[int, Field(ge=1, le=64)]] = Field({"cpu": 1}, min_length=1)
     """How many runs there may be at once on each device. Measuring waits for its device in any case."""
     attempts: int = Field(5, ge=1, le=100)
-    """How often a run is started while it fails for a reason that may pass."""
+    """How often a run is started while something kills it."""
+    patience: float = Field(86400.0, ge=0)
+    """Seconds in which a run is started again while a registry, GitHub or a store does not respond, or is full."""
     seconds: float = Field(6 * 3600.0, gt=0)
     """How long a run may take before it is ended."""
     keep_days: float = Field(90.0, gt=0)
@@ -64,14 +68,19 @@ class Settings(Section):
     """The names under which the page may be asked for, such as ``hone.example.org``; empty for any. Needed with
     ``login: proxy``, where a page of another site could else reach it under a name of its own (DNS rebinding)."""
 
+    def place(self, env: str | None) -> Settings:
+        """Return these settings with an environment of Kedro's for the rules that name none."""
+        rules = tuple(rule.model_copy(update={"env": rule.env or env}) for rule in self.rules)
+        return self.model_copy(update={"rules": rules})
+
 
 def read_settings(given: Mapping[str, Any]) -> Settings:
     """Return the settings of ``listen.yml``.
 
     Raises:
         HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule
-            names a device that there is not, or hands over without a token; a device has a name that is kept; or
-            ``login: proxy`` has no hosts.
+            names a device that there is not, has a name that is kept, or hands over without a token; a device has a
+            name that is kept; a secret's variable does not sound like one; or ``login: proxy`` has no hosts.
     """
     try:
         settings = Settings.model_validate(dict(given))
@@ -79,11 +88,18 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         first = error.errors(include_url=False)[0]
         place = ".".join(map(str, first["loc"])) or "listen.yml"
         raise _explain(f"{place}: {first['msg']}") from error
-    if settings.login == "proxy" and not settings.hosts:
+    if settings.login == "proxy" and (not settings.hosts or "*" in settings.hosts):
         raise _explain("login: proxy needs hosts, the names under which people reach the page")
     if NO_DEVICE in settings.devices:
         raise _explain(f"no device can be named {NO_DEVICE!r}, which is kept for jobs that measure nothing")
+    if bare := next((name for _, name in settings.secrets if name and not SECRET_NAME.search(name.upper())), None):
+        raise _explain(
+            f"the variable {bare} holds a secret, and its name does not say so; values are hidden by the names of "
+            "their variables, so let it contain SECRET or TOKEN"
+        )
     names = [rule.name for rule in settings.rules]
+    if own := next((name for name in names if name in _OWN_RULES), None):
+        raise _explain(f"no rule can be named {own!r}, which is kept for jobs that no rule starts")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise _explain(f"two rules are named {twice!r}")
     for rule in settings.rules:

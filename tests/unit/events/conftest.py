@@ -14,7 +14,7 @@ def open_service(tmp_path):
     made = []
 
     def open_(*, secrets=None, **changes):
-        given = {"rules": RULES, "secrets": {"github": "GITHUB"}, "sweep": None, **changes}
+        given = {"rules": RULES, "secrets": {"github": "GITHUB_TOKEN"}, "sweep": None, **changes}
         settings = read_settings(given)
         service = make_service(
             settings,

@@ -186,8 +186,7 @@ def test_a_job_is_shown_cancelled_and_queued_again(client):
 
 def test_a_winner_that_waits_is_approved(client, service):
     number = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN).json()["id"]
-    service.queue.claim("cpu")
-    service.queue.finish(number, State.DONE, published="models:/digits/2")
+    service.queue.finish(service.queue.claim("cpu"), State.DONE, published="models:/digits/2")
     assert client.post(f"/runs/{number}/approve", headers=TOKEN).status_code == 202
     newest = service.queue.list_jobs()[0]
     assert (newest.uri, newest.task) == ("models:/digits/2", Approve())

@@ -32,8 +32,7 @@ def open_with(client, cookie):
 
 
 def finish(service, number, **changes):
-    service.queue.claim("cpu")
-    service.queue.finish(number, State.DONE, **changes)
+    service.queue.finish(service.queue.claim("cpu"), State.DONE, **changes)
 
 
 def test_who_has_not_the_token_sees_nothing(client):
@@ -144,9 +143,9 @@ def test_a_winner_that_waits_has_a_button(inside, service):
     folder = service.runner.find_folder(1)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text('{"awaits": "honed"}')
-    assert "Approve models:/digits/2" in inside.get("/view/1").text
+    assert "Approve models:/digits/2 as honed" in inside.get("/view/1").text
     inside.post("/view/1/approve", headers=FORM)
-    assert service.queue.find(2).task == Approve()
+    assert service.queue.find(2).task == Approve(alias="honed")
 
 
 def test_models_are_listed_with_their_last_verdict(inside, service):

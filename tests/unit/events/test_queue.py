@@ -31,7 +31,7 @@ def test_what_is_accepted_is_claimed_in_order_and_one_at_a_time(queue):
     assert (first.uri, first.state, first.attempts) == ("models:/digits/1", State.RUNNING, 1)
     assert queue.claim("cpu") is None
     assert queue.claim("cuda:0") is None
-    queue.finish(first.id, State.DONE, exit_code=0, verdict="PASS", published="models:/digits/3")
+    queue.finish(first, State.DONE, exit_code=0, verdict="PASS", published="models:/digits/3")
     assert queue.claim("cpu").uri == "models:/digits/2"
     assert queue.find(first.id).published == "models:/digits/3"
 
@@ -54,13 +54,13 @@ def test_a_delivery_that_comes_twice_adds_nothing(queue):
 )
 def test_one_run_is_enough_for_a_version_a_recipe_and_a_machine(queue, changes, new):
     queue.accept([make()], delivery="a")
-    queue.finish(queue.claim("cpu").id, State.DONE)
+    queue.finish(queue.claim("cpu"), State.DONE)
     assert queue.accept([make(**changes)], delivery="b") == new
 
 
 def test_a_job_that_is_put_back_waits(queue, clock):
     queue.accept([make()])
-    queue.put_back(queue.claim("cpu").id, seconds=60, reason="unreachable")
+    queue.put_back(queue.claim("cpu"), seconds=60, reason="unreachable")
     assert queue.claim("cpu") is None
     clock[0] += 61
     assert queue.claim("cpu").attempts == 2
@@ -68,22 +68,58 @@ def test_a_job_that_is_put_back_waits(queue, clock):
 
 def test_what_was_running_is_queued_again(queue):
     queue.accept([make()])
-    number = queue.claim("cpu").id
-    assert [job.id for job in queue.list_jobs(state=State.RUNNING)] == [number]
-    queue.put_back(number, seconds=0, reason="the service died")
+    claimed = queue.claim("cpu")
+    assert queue.list_jobs(state=State.RUNNING) == (claimed,)
+    assert queue.put_back(claimed, seconds=0, reason="the service died")
     again = queue.claim("cpu")
-    assert (again.id, again.attempts) == (number, 2)
+    assert (again.id, again.attempts) == (claimed.id, 2)
 
 
 def test_what_was_cancelled_stays_so(queue):
     queue.accept([make()])
-    number = queue.claim("cpu").id
+    claimed = queue.claim("cpu")
+    number = claimed.id
     assert queue.cancel(number, reason="by hand")
-    queue.finish(number, State.DONE, verdict="PASS")
+    assert not queue.finish(claimed, State.DONE, verdict="PASS")
     assert queue.find(number).state is State.CANCELLED
     assert not queue.cancel(number, reason="again")
     assert not queue.cancel(77, reason="none")
     assert queue.find(77) is None
+
+
+@pytest.mark.parametrize("write", ["finish", "put_back"])
+def test_what_became_of_one_claim_is_not_written_of_the_next(queue, clock, write):
+    queue.accept([make()])
+    first = queue.claim("cpu")
+    queue.cancel(first.id, reason="by hand")
+    queue.start_again(first.id)
+    clock[0] += 1
+    second = queue.claim("cpu")
+    assert first.attempts == second.attempts  # which tells nothing
+    given = {"state": State.DONE} if write == "finish" else {"seconds": 0, "reason": "once"}
+    assert not getattr(queue, write)(first, **given)
+    assert queue.find(second.id) == second
+    assert getattr(queue, write)(second, **given)
+
+
+def test_each_request_is_remembered_for_a_while(queue, clock):
+    queue.accept([make(rule="a"), make("models:/digits/2", rule="b")])
+    queue.accept([make(rule="a")])  # known
+    clock[0] = 2000.0
+    queue.finish(queue.claim("cpu"), State.FAILED)
+    assert queue.start_again(1)
+    assert not queue.start_again(1)
+    assert queue.list_requests(1) == (1000.0, 2000.0)
+    assert [queue.count_requests(rule, since) for rule in "ab" for since in (1000.0, 1001.0)] == [2, 1, 1, 0]
+    clock[0] += 31 * 86400.0
+    queue.forget_deliveries()
+    assert queue.list_requests(1) == ()
+
+
+def test_what_runs_is_listed_behind_any_number_of_newer_jobs(queue):
+    queue.accept([make(f"models:/digits/{number}") for number in range(1, 8)])
+    queue.claim("cpu")
+    assert [job.id for job in queue.list_jobs(limit=3)] == [1, 7, 6]
 
 
 def test_a_sweep_moves_its_cursor_with_what_it_found(queue):
@@ -168,7 +204,7 @@ def test_a_job_that_a_wrong_clock_put_back_for_years_is_not_stranded(tmp_path):
     now = {"now": 1e9}
     queue = Queue(tmp_path / "clock.db", now=lambda: now["now"])
     queue.accept([make()])
-    queue.put_back(queue.claim("cpu").id, seconds=60, reason="once")
+    queue.put_back(queue.claim("cpu"), seconds=60, reason="once")
     assert queue.claim("cpu") is None
     now["now"] = 1e8  # the clock is right again
     assert queue.claim("cpu") is not None
@@ -176,7 +212,7 @@ def test_a_job_that_a_wrong_clock_put_back_for_years_is_not_stranded(tmp_path):
 
 def test_a_job_that_failed_is_queued_again_by_a_later_event_and_by_no_sweep(queue):
     queue.accept([make()], delivery="a")
-    queue.finish(queue.claim("cpu").id, State.FAILED, exit_code=3, reason="no such data")
+    queue.finish(queue.claim("cpu"), State.FAILED, exit_code=3, reason="no such data")
     assert queue.accept_swept("models:/", "end", [make()]) == 0
     assert queue.accept([make()], delivery="a") == 0
     assert queue.accept([make()], delivery="b") == 1
@@ -187,7 +223,7 @@ def test_a_job_that_failed_is_queued_again_by_a_later_event_and_by_no_sweep(queu
 @pytest.mark.parametrize("state", [State.CANCELLED, State.DONE, State.SKIPPED])
 def test_a_job_that_ended_otherwise_is_not(queue, state):
     queue.accept([make()], delivery="a")
-    queue.finish(queue.claim("cpu").id, state)
+    queue.finish(queue.claim("cpu"), state)
     assert queue.accept([make()], delivery="b") == 0
 
 

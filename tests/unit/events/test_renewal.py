@@ -5,7 +5,7 @@ import pytest
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.renewal import choose_renewals, explain_due, list_winners, make_renewal
+from kedro_hone.events.renewal import choose_renewals, explain_due, find_rule_of, list_winners, make_renewal
 from kedro_hone.events.settings import read_settings
 
 NOW = {"machine": "here", "toolset": "onnxruntime=1 openvino=2"}
@@ -29,7 +29,30 @@ class Fixed:
 
 
 def test_winners_that_the_alias_points_to():
-    assert [info.uri for info in list_winners(Fixed(), alias="honed")] == ["models:/digits/3"]
+    def find(alias, *names):
+        winners = list_winners(Fixed(), find_alias=lambda info: alias if info.name in names else None)
+        return [info.uri for info in winners]
+
+    assert find("honed", "digits", "fraud") == ["models:/digits/3"]
+    assert find("other", "digits") == ["models:/digits/2"]
+    assert find("honed", "fraud") == []
+
+
+@pytest.mark.parametrize(
+    ("source", "rule"),
+    [
+        ("models:/digits/7", "digits"),
+        ("hf://org/digits@0123", "hub"),
+        ("models/digits", "digits"),
+        ("models:/fraud/7", None),
+    ],
+)
+def test_the_rule_of_a_winner_is_that_of_its_source(source, rule):
+    names = [{"name": "digits", "models": "digits"}, {"name": "hub", "models": "hf://org/*"}]
+    found = find_rule_of(
+        make("2", "published-elsewhere", **{"hone.source": source}), read_settings({"rules": names}).rules
+    )
+    assert (found and found.name) == rule
 
 
 @pytest.mark.parametrize(
@@ -70,11 +93,31 @@ def test_a_day_has_a_limit_and_each_runs_once(tmp_path):
     assert choose_renewals(queue, requests, limit=2, now=clock[0] + 90_000) == requests[2:4]
 
 
+def test_models_that_fail_each_time_keep_neither_the_limit_nor_the_others_turn(tmp_path):
+    clock, ran = [1000.0], []
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    requests = [make_renewal(make("2", f"m{number}"), None, device="cpu", **NOW) for number in range(5)]
+    for _ in range(24 * 30):  # a sweep each hour of a month
+        for one in choose_renewals(queue, requests, limit=2, now=clock[0]):
+            if not queue.accept([one]):
+                queue.start_again(queue.find_key(one.key).id)
+            queue.finish(queue.claim("cpu"), State.FAILED)
+            ran.append((clock[0], one.uri))
+        clock[0] += 3600
+    assert [uri for _, uri in ran[:5]] == [one.uri for one in requests]
+    assert max(sum(start <= at < start + 86400 for at, _ in ran) for start, _ in ran) == 2
+    assert len(ran) <= 5 * 6  # after 1, 2, 4, 8 and 16 days
+
+
 def test_a_renewal_that_failed_may_run_again_and_one_that_ended_may_not(tmp_path):
-    queue, wanted = Queue(tmp_path / "queue.db"), make_renewal(make("2"), None, device="cpu", **NOW)
-    for state, chosen in ((State.FAILED, [wanted]), (State.DONE, [])):
+    clock = [1000.0]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    wanted = make_renewal(make("2"), None, device="cpu", **NOW)
+    for state, chosen in ((State.FAILED, [wanted]), (State.CANCELLED, []), (State.DONE, [])):
         if not queue.accept([wanted]):
             queue.start_again(queue.find_key(wanted.key).id)
-        assert choose_renewals(queue, [wanted], limit=9, now=0) == []  # it is queued
-        queue.finish(queue.claim("cpu").id, state)
-        assert choose_renewals(queue, [wanted], limit=9, now=0) == chosen
+        assert choose_renewals(queue, [wanted], limit=9, now=clock[0] + 90_000) == []  # it is queued
+        queue.finish(queue.claim("cpu"), state)
+        assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == []
+        clock[0] += 90_000
+        assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == chosen

@@ -22,9 +22,9 @@ def queue(tmp_path, clock):
     queue.accept([make_job(f"models:/digits/{number}") for number in (1, 2, 3)])
     for number in (1, 2, 3):
         (tmp_path / "jobs" / str(number)).mkdir(parents=True)
-    queue.finish(queue.claim("cpu").id, State.DONE)
+    queue.finish(queue.claim("cpu"), State.DONE)
     clock[0] = time.time()
-    queue.finish(queue.claim("cpu").id, State.FAILED)
+    queue.finish(queue.claim("cpu"), State.FAILED)
     return queue
 
 

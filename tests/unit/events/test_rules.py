@@ -81,12 +81,21 @@ def test_rules_for_a_registry_that_name_nothing_in_it():
         {"rules": [rule()], "devices": {"cpu": 0}},
         {"rules": [rule()], "devices": {"cpu": 1, "none": 1}},
         {"rules": [rule()], "secrets": {"mlflow": "not a name"}},
+        {"rules": [rule()], "secrets": {"mlflow": "MLFLOW_WEBHOOK_HMAC"}},  # no log would hide its value
+        {"rules": [rule(name="renewal")]},
+        {"rules": [rule()], "login": "proxy", "hosts": ["*"]},
     ],
 )
 def test_rules_that_cannot_be_used_are_an_error(settings):
     with pytest.raises(HoneError) as raised:
         read_settings(settings)
     assert raised.value.slug == "rules-invalid"
+
+
+def test_a_rule_without_an_environment_has_that_of_the_service():
+    settings = read_settings({"rules": [rule(), rule(name="other", env="text")]})
+    assert [one.env for one in settings.place("prod").rules] == ["prod", "text"]
+    assert settings.place(None) == settings
 
 
 def test_the_task_of_a_rule():

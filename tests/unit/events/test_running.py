@@ -15,10 +15,12 @@ from deliveries import make_job
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.job import HandOver, State
+from kedro_hone.events.outcomes import SKIPPED, Bounds, choose_pause, try_later
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.running import SKIPPED, Runner, choose_pause
+from kedro_hone.events.running import Runner
 
 HANG = 60.0
+BOUNDS = {"attempts": 2, "patience": 86400.0, "seconds": HANG}
 NOTE = """
 import json, os, sys
 from kedro_hone.report.result_file import note_result
@@ -44,7 +46,8 @@ def open_runner(queue, tmp_path):
     made = []
 
     def open_(*command, **changes):
-        given = {"devices": {"cpu": 1}, "attempts": 2, "seconds": HANG, "command": lambda _: list(command), **changes}
+        bounds = {name: changes.pop(name, default) for name, default in BOUNDS.items()}
+        given = {"devices": {"cpu": 1}, "bounds": Bounds(**bounds), "command": lambda _: list(command), **changes}
         runner = Runner(queue, project=tmp_path, **given)
         made.append(runner)
         runner.start()
@@ -129,12 +132,32 @@ def test_who_published_and_is_cancelled_keeps_what_was_published(queue, open_run
     assert (job.state, job.published, job.verdict) == (State.CANCELLED, "models:/digits/2", "PASS")
 
 
-def test_a_job_of_another_rule_is_left_alone(queue, open_runner):
-    queue.accept([make_job("models:/digits/1"), make_job("models:/digits/2")])
-    queue.claim("cpu")
+def test_a_job_of_another_rule_waits_and_what_is_left_of_one_keeps_no_device(queue, open_runner):
+    queue.accept(
+        [make_job("models:/digits/1"), make_job("models:/digits/2"), make_job("models:/digits/3", rule="renewal")]
+    )
+    queue.claim("cpu")  # by a service that was killed
     open_runner(*note(0), rule="renewal")
-    time.sleep(1.5)
-    assert [queue.find(number).state for number in (1, 2)] == [State.RUNNING, State.QUEUED]
+    assert wait_for_end(queue, 3).state is State.DONE
+    assert [queue.find(number).state for number in (1, 2)] == [State.QUEUED, State.QUEUED]
+
+
+def test_jobs_of_a_device_that_is_gone_are_told(queue, open_runner, lines):
+    queue.accept([make_job(device="cuda:0")])
+    open_runner(*note(0))
+    wait_for(lambda: "devices-unknown" in lines())
+
+
+def test_one_runner_works_on_a_queue_at_a_time(queue, open_runner, lines, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    queue.accept([make_job()])
+    first = open_runner(sys.executable, "-c", SLEEP)
+    read_child(first)
+    open_runner(*note(0))
+    wait_for(lambda: "listener-running" in lines())
+    assert queue.find(1).state is State.RUNNING  # it is no leftover
+    first.stop()
+    assert wait_for_end(queue).state is State.DONE
 
 
 def test_a_job_waits_until_its_process_is_noted(queue, open_runner, tmp_path):
@@ -181,10 +204,38 @@ def test_what_may_pass_is_tried_again_for_a_while(queue, open_runner, command):
 
 def test_after_the_last_attempt_it_has_failed(queue, open_runner):
     queue.accept([make_job()])
-    queue.put_back(queue.claim("cpu").id, seconds=0, reason="once")
-    open_runner(*note(3, slug="registry-unreachable", message="It does not respond."))
+    queue.put_back(queue.claim("cpu"), seconds=0, reason="once")
+    open_runner(sys.executable, "-c", "import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
     job = wait_for_end(queue)
-    assert (job.state, job.reason) == (State.FAILED, "It does not respond. Tried 2 times.")
+    assert (job.state, job.reason) == (State.FAILED, "It was ended by a signal (exit code -9). Tried 2 times.")
+
+
+@pytest.mark.parametrize("slug", ["registry-unreachable", "registry-limited", "registry-full", "store-full"])
+def test_what_it_needs_may_be_away_for_any_number_of_attempts(queue, open_runner, slug):
+    queue.accept([make_job()])
+    for _ in range(9):
+        queue.put_back(queue.claim("cpu"), seconds=0, reason="once more")
+    open_runner(*note(3, slug=slug, message="Not now."))
+    waits = wait_for(lambda: job if (job := queue.find(1)).reason == "Not now." else None)
+    assert (waits.state, waits.attempts) == (State.QUEUED, 10)
+
+
+def test_patience_has_an_end(queue, open_runner):
+    queue.accept([make_job()])
+    open_runner(*note(3, slug="registry-unreachable", message="It does not respond."), patience=0.0)
+    job = wait_for_end(queue)
+    assert (job.state, job.reason) == (State.FAILED, "It does not respond. Tried for 0 hours.")
+
+
+def test_a_job_that_is_asked_for_again_has_all_its_patience_again(tmp_path):
+    clock = [time.time() - 200_000]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    queue.accept([make_job()])
+    queue.finish(queue.claim("cpu"), State.FAILED)
+    clock[0] = time.time()
+    queue.start_again(1)
+    try_later(queue, queue.claim("cpu"), "Not now.", Bounds(**BOUNDS))
+    assert queue.find(1).state is State.QUEUED
 
 
 def test_what_a_job_is_given(queue, open_runner, tmp_path, monkeypatch):
@@ -203,6 +254,7 @@ def test_what_a_job_is_given(queue, open_runner, tmp_path, monkeypatch):
     assert json.loads((tmp_path / "data/hone/jobs/1/job.json").read_text()) == {
         "id": 1,
         "uri": "models:/digits/1",
+        "changed": pytest.approx(time.time(), abs=HANG),
         "task": {"kind": "optimize", "recipe": {}, "env": None, "asked": False},
     }
 
@@ -260,11 +312,13 @@ def test_who_does_not_listen_is_killed(queue, open_runner, monkeypatch):
 def start_orphan(queue, tmp_path, *, result=None):
     """What a service that was killed leaves: a running job, and its process."""
     queue.accept([make_job()])
-    number = queue.claim("cpu").id
+    job = queue.claim("cpu")
+    number = job.id
     process = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.PIPE, text=True)
     queue.note_process(number, name_process(process.pid))
     folder = tmp_path / "data/hone/jobs/1"
     folder.mkdir(parents=True)
+    (folder / "job.json").write_text(job.model_dump_json(include={"changed"}))
     (folder / "result.json").write_text(json.dumps(result or {}))
     return process, int(process.stdout.readline())
 
@@ -302,13 +356,28 @@ def test_what_a_killed_service_left_running_is_settled_behind_any_number_of_newe
     assert not is_there(child)
 
 
-def test_a_running_job_whose_row_cannot_be_read_keeps_no_device_for_ever(queue, open_runner, tmp_path):
-    queue.accept([make_job(), make_job("models:/digits/2")])
-    queue.claim("cpu")
+def test_what_was_published_the_time_before_is_not_the_result_of_a_run_that_died_at_once(queue, open_runner, tmp_path):
+    process, _ = start_orphan(queue, tmp_path, result={"published": "models:/digits/2"})
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait(HANG)
+    process.stdout.close()
+    queue.finish(queue.list_left()[0].job, State.DONE, published="models:/digits/2")
+    queue.start_again(1)
+    queue.claim("cpu")  # and the service dies before the first run's files are removed
+    open_runner(*note(0, published="models:/digits/9"))
+    assert wait_for_end(queue).published == "models:/digits/9"
+
+
+def test_a_running_job_whose_row_cannot_be_read_ends_and_keeps_no_device(queue, open_runner, tmp_path):
+    process, child = start_orphan(queue, tmp_path)
+    queue.accept([make_job("models:/digits/2")])
     with sqlite3.connect(tmp_path / "queue.db") as connection:
         connection.execute("UPDATE jobs SET task = '{}' WHERE id = 1")
     open_runner(*note(0))
     assert wait_for_end(queue, 2).state is State.DONE
+    process.wait(HANG)
+    process.stdout.close()
+    assert not is_there(child)
 
 
 def test_what_was_cancelled_when_the_service_died_is_ended_too(queue, open_runner, tmp_path):
@@ -363,7 +432,7 @@ def test_a_process_of_another_machine_is_not_looked_for_here(queue, open_runner,
 
 def test_a_job_whose_service_dies_each_time_is_given_up(queue, open_runner, tmp_path):
     queue.accept([make_job()])
-    queue.put_back(queue.claim("cpu").id, seconds=0, reason="once")
+    queue.put_back(queue.claim("cpu"), seconds=0, reason="once")
     queue.claim("cpu")
     open_runner(*note(0))
     assert wait_for_end(queue).state is State.FAILED
@@ -400,7 +469,7 @@ def test_a_queue_that_cannot_be_written_for_a_while_loses_no_end(queue, open_run
         tries.append(args)
         if len(tries) < 3:
             raise HoneError("queue-broken", "It is full.", why="It is.", hint="Wait.")
-        real(*args, **named)
+        return real(*args, **named)
 
     monkeypatch.setattr(queue, "finish", finish)
     queue.accept([make_job()])

@@ -28,6 +28,11 @@ def test_a_tag_approves_a_winner(service, value, count):
     assert [one.task for one in requests] == [Approve()] * count
 
 
+def test_a_winner_of_another_name_than_its_source_is_approved_too(service):
+    event = make_event("models:/digits-fast/2", "digits-fast", kind=Kind.TAG_SET, key="hone.approved", value="true")
+    assert len(service.choose(event)) == 1
+
+
 def test_a_winner_is_approved_again_where_somebody_says_so_again(service):
     first, again, second = (
         service.choose(make_event(kind=Kind.TAG_SET, key="hone.approved", value="true", delivery=name))

@@ -1,0 +1,35 @@
+"""Locks of a project's queue: one service takes deliveries, and one process at a time runs jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.locks import hold_lock, read_holder
+
+SERVICE, RUNS = "listen", "runs"
+"""What is held: to be the service of a project, and to run the jobs of its queue."""
+
+
+@contextmanager
+def hold_alone(project: Path, what: str) -> Iterator[None]:
+    """Hold ``SERVICE`` or ``RUNS`` of a project.
+
+    Raises:
+        HoneError: ``listener-running``: another process holds it.
+        OSError: The lock's file cannot be made.
+    """
+    lock = project / "data" / "hone" / f"{what}.lock"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_lock(lock, purpose=f"kedro hone {what}", waits=False))
+        except BlockingIOError as error:
+            raise HoneError(
+                "listener-running",
+                "Another process works on the queue of this project.",
+                why=f"It is held by {read_holder(lock) or 'another process'}.",
+                hint="End that process, or start this one in another project.",
+            ) from error
+        yield

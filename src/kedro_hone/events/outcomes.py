@@ -1,0 +1,143 @@
+"""What became of a job: it is done, has failed, or is tried again, by how its process ended and what that wrote."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from kedro_hone.core.errors import ExitCode
+from kedro_hone.events.job import Job, State
+from kedro_hone.events.journal import log
+from kedro_hone.events.queue import Queue
+from kedro_hone.report.result_file import RunResult, read_result
+
+SKIPPED: Final = 20
+"""The exit code of a job whose version is a winner already."""
+TRANSIENT: Final = frozenset(
+    {
+        *("registry-unreachable", "registry-limited", "registry-full", "store-unreachable", "store-full"),
+        *("store-read-only", "data-not-pulled", "cluster-unreachable"),
+    }
+)
+"""Errors of the surroundings, which end without anything that is done to the job."""
+VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
+KILLED: Final = frozenset({ExitCode.TERMINATED, ExitCode.INTERRUPTED})
+"""The exit codes of a run that was told to end by SIGTERM or SIGINT, and ended in order."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
+
+
+class End(NamedTuple):
+    """How a job's process ended.
+
+    Attributes:
+        code: Its exit code, negative for a signal.
+        cause: Empty where it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
+    """
+
+    code: int
+    cause: str = ""
+
+
+class Bounds(NamedTuple):
+    """How long a job is tried.
+
+    Attributes:
+        attempts: How often it is started while something kills it.
+        patience: Seconds since it was asked for in which it is started again while what it needs does not respond, or
+            has no space left.
+        seconds: How long one attempt may take.
+    """
+
+    attempts: int
+    patience: float
+    seconds: float
+
+
+def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -> None:
+    """Write into the queue what became of a job: what was published counts, however its process ended."""
+    code, said = end.code, result.message
+    published = result.published or read_publication(result.folder)
+    if published or code in VERDICTS:
+        _finish(queue, job, State.DONE, code, result.model_copy(update={"published": published}), reason=said)
+    elif code == SKIPPED:
+        _finish(queue, job, State.SKIPPED, code, result, reason=said)
+    elif end.cause == "stopped":
+        queue.put_back(job, seconds=0, reason="The service was stopped.", spent=False)
+    elif end.cause == "late":
+        _finish(queue, job, State.FAILED, code, result, reason=f"It took longer than {bounds.seconds:.0f} s.")
+    elif code == ExitCode.INPUT and result.slug in TRANSIENT:
+        try_later(queue, job, said, bounds, code=code)
+    elif code < 0 or code in KILLED:
+        try_again(queue, job, said or f"It was ended by a signal (exit code {code}).", bounds, code=code)
+    else:
+        _finish(queue, job, State.FAILED, code, result, reason=said or f"It ended with the exit code {code}.")
+
+
+def settle(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
+    """Write into the queue what became of a job that was running when the service died, and whose process is ended."""
+    if published := result.published or read_publication(result.folder):
+        result = result.model_copy(update={"published": published})
+        _finish(queue, job, State.DONE, ExitCode.SUCCESS, result, reason="The service died when it was published.")
+    elif job.attempts >= bounds.attempts:
+        try_again(queue, job, "The service died while it ran.", bounds)
+    elif queue.put_back(job, seconds=0, reason="The service died while it ran."):
+        log("job-waits", job=job.id, seconds=0, reason="the service died while it ran")
+
+
+def try_again(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int | None = None) -> None:
+    """Queue a job again after a pause, or give up where it was started often enough."""
+    if job.attempts < bounds.attempts:
+        _put_back(queue, job, reason)
+    else:
+        _finish(queue, job, State.FAILED, code, RunResult(), reason=f"{reason} Tried {job.attempts} times.")
+
+
+def try_later(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int | None = None) -> None:
+    """Queue a job again after a pause, or give up where it was asked for long enough ago."""
+    asked = max(queue.list_requests(job.id), default=job.created)
+    waited = abs(time.time() - asked)  # a clock that was set back gives no job patience for ever
+    if waited < bounds.patience:
+        _put_back(queue, job, reason)
+    else:
+        _finish(queue, job, State.FAILED, code, RunResult(), reason=f"{reason} Tried for {waited / 3600:.0f} hours.")
+
+
+def choose_pause(attempts: int) -> float:
+    """Return the seconds to wait after some attempts: exponential, with half jitter, an hour at most.
+
+    Source: M. Brooker, "Exponential Backoff and Jitter", AWS Architecture Blog, 2015.
+    """
+    longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempts - 1, 16))
+    return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
+
+
+def read_publication(folder: str) -> str:
+    """Return the URI in ``publication.json`` of a run's folder; empty where there is none."""
+    try:
+        return str(json.loads(Path(folder, "publication.json").read_bytes())["uri"]) if folder else ""
+    except (OSError, ValueError, KeyError):
+        return ""
+
+
+def read_own_result(folder: Path, job: Job) -> RunResult:
+    """Return what the process of a job wrote in its folder; nothing where that is of an earlier claim of the job."""
+    try:
+        claimed = json.loads((folder / "job.json").read_bytes())["changed"]
+    except (OSError, ValueError, KeyError):
+        return RunResult()
+    return read_result(folder / "result.json") if claimed == job.changed else RunResult()
+
+
+def _put_back(queue: Queue, job: Job, reason: str) -> None:
+    seconds = choose_pause(job.attempts)
+    if queue.put_back(job, seconds=seconds, reason=reason):
+        log("job-waits", job=job.id, seconds=round(seconds), reason=reason)
+
+
+def _finish(queue: Queue, job: Job, state: State, code: int | None, result: RunResult, *, reason: str) -> None:
+    given = {"verdict": result.verdict, "published": result.published}
+    if queue.finish(job, state, exit_code=code, reason=reason, **given):
+        log("job-ended", job=job.id, uri=job.uri, state=state, code=code, verdict=result.verdict, reason=reason)

@@ -1,0 +1,77 @@
+"""The tables of the queue, and the statements that are longer than a line.
+
+``changed`` is when a job's state changed last. No two claims of a job have the same, so that what became of one is
+never written of the next.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCHEMA: Final = """
+CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS cursors (registry TEXT PRIMARY KEY, cursor TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS jobs (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    uri TEXT NOT NULL,
+    rule TEXT NOT NULL,
+    task TEXT NOT NULL,
+    device TEXT NOT NULL,
+    state TEXT NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    not_before REAL NOT NULL DEFAULT 0,
+    created REAL NOT NULL,
+    changed REAL NOT NULL,
+    exit_code INTEGER,
+    verdict TEXT NOT NULL DEFAULT '',
+    published TEXT NOT NULL DEFAULT '',
+    reason TEXT NOT NULL DEFAULT '',
+    process TEXT NOT NULL DEFAULT ''
+);
+CREATE INDEX IF NOT EXISTS waiting ON jobs (state, device, not_before);
+CREATE TABLE IF NOT EXISTS requests (job INTEGER NOT NULL, rule TEXT NOT NULL, at REAL NOT NULL);
+CREATE INDEX IF NOT EXISTS requests_of ON requests (job);
+"""
+COLUMNS: Final = (
+    "id, uri, rule, task, device, state, attempts, not_before, created, changed, exit_code, verdict, published, "
+    "reason, process"
+)
+
+CLAIM: Final = f"""
+UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ?, process = '' WHERE id = (
+    SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND rule = COALESCE(?, rule)
+    AND (not_before <= ? OR not_before > ?) ORDER BY id LIMIT 1
+) RETURNING {COLUMNS}
+"""  # noqa: S608 - the names of columns
+"""Start the oldest job of a device, and of a rule where one is given, that may start now."""
+
+_FRESH = "attempts = 0, not_before = 0, exit_code = NULL, verdict = '', published = '', reason = '', process = ''"
+INSERT: Final = (
+    "INSERT INTO jobs (key, uri, rule, task, device, state, created, changed) VALUES (?, ?, ?, ?, ?, 'queued', ?, ?) "
+    "ON CONFLICT (key) DO NOTHING RETURNING id"
+)
+INSERT_OR_REPEAT: Final = INSERT.replace(
+    "NOTHING", f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state = 'failed'"
+)
+"""As ``INSERT``; a job that failed is queued again."""
+
+REPEAT: Final = (
+    f"UPDATE jobs SET state = 'queued', changed = ?, {_FRESH} "  # noqa: S608 - constants
+    "WHERE id = ? AND state NOT IN ('queued', 'running')"
+)
+
+FINISH: Final = (
+    "UPDATE jobs SET state = ?, exit_code = ?, verdict = ?, published = ?, reason = ?, changed = ? "
+    "WHERE id = ? AND state = 'running' AND changed = ?"
+)
+
+PUT_BACK: Final = (
+    "UPDATE jobs SET state = 'queued', not_before = ?, reason = ?, changed = ?, attempts = attempts - ? "
+    "WHERE id = ? AND state = 'running' AND changed = ?"
+)
+
+FAIL_UNREADABLE: Final = (
+    "UPDATE jobs SET state = 'failed', reason = 'Its row in the queue could not be read: perhaps a newer version wrote "
+    "it.', changed = ? WHERE id = ? AND state IN ('queued', 'running')"
+)

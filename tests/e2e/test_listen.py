@@ -34,7 +34,7 @@ def listen(project, *arguments):
 @pytest.mark.parametrize(
     ("settings", "slug"),
     [
-        ({"secrets": {"token": "HONE_NOT_SET"}}, "secret-missing"),
+        ({"secrets": {"token": "HONE_TOKEN_NOT_SET"}}, "secret-missing"),
         ({"rules": []}, "rules-invalid"),
         ({"rules": [{"name": "a", "models": "*", "recipe": {"gates": {"sped": 1}}}]}, "recipe-invalid"),
     ],

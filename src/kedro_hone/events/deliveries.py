@@ -46,6 +46,7 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
 
     Raises:
         ForgedError: The signature is missing or wrong, or the time is too far from now.
+        UnreadableError: It has no id: all such deliveries would be one, and all but the first be dropped.
     """
     if _WORKSPACE in headers and _SIGNATURE not in headers:
         wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -61,6 +62,8 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
         raise ForgedError(
             f"it was signed at {stamp[:12]!r}, over {WINDOW:.0f} s from {now:.0f}: are both clocks right?"
         )
+    if not delivery:
+        raise UnreadableError(f"it has no id in {_DELIVERY}; does a proxy leave out the header?")
     return delivery
 
 

@@ -89,6 +89,12 @@ def test_a_delivery_that_cannot_be_read_is_refused(client, service, body):
     assert service.queue.list_jobs() == ()
 
 
+def test_a_delivery_without_an_id_is_refused(client, service):
+    for _ in range(2):  # the second would be taken for the first
+        assert deliver(client, make_body(), delivery="").status_code == 400
+    assert service.counts.read() == {("mlflow", "unreadable"): 2}
+
+
 @pytest.mark.attack(
     what="a delivery without end",
     who="network",

@@ -43,6 +43,15 @@ def test_what_is_forged_or_old_is_refused(headers):
         check_mlflow(headers, b"body", secret=SECRET, now=NOW)
 
 
+@pytest.mark.parametrize("missing", [False, True], ids=["empty", "missing"])
+def test_a_delivery_without_an_id_would_be_the_same_as_each_other_one(missing):
+    headers = sign(b"body", delivery="")
+    if missing:
+        del headers["x-mlflow-delivery-id"]
+    with pytest.raises(UnreadableError, match="x-mlflow-delivery-id"):
+        check_mlflow(headers, b"body", secret=SECRET, now=NOW)
+
+
 def test_the_hub_sends_its_secret():
     check_hub({"x-webhook-secret": SECRET}, secret=SECRET)
     for headers in ({}, {"x-webhook-secret": "guessed"}, {"x-webhook-secret": ""}, {"x-webhook-secret": "ü"}):

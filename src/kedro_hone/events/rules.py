@@ -37,7 +37,8 @@ class Rule(Section):
     name: str = Field(min_length=1, max_length=100)
     """Its name in the queue and in logs."""
     models: str = Field(min_length=1)
-    """Which models: their name, or a pattern such as ``fraud-*``; ``hf://`` in front of repositories of the Hub."""
+    """Which models: their name, or a pattern such as ``fraud-*``; ``hf://`` in front of repositories of the Hub, which
+    no other pattern takes."""
     events: tuple[EventName, ...] = Field(("version_created",), min_length=1)
     """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; an alias or tag that is not named is any."""
     recipe: dict[str, Json] = Field(default_factory=dict)
@@ -55,8 +56,11 @@ class Rule(Section):
 
     def names(self, event: Event) -> bool:
         """Return whether an event is of a model that the rule names."""
-        place = f"{_HUB}{event.name}" if event.uri.startswith(_HUB) else event.name
-        return fnmatchcase(place, self.models)
+        return self.covers(f"{_HUB}{event.name}" if event.uri.startswith(_HUB) else event.name)
+
+    def covers(self, models: str) -> bool:
+        """Return whether the rule names a model, or all that another rule's pattern does."""
+        return models.startswith(_HUB) == self.models.startswith(_HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
         """Return what is done by this rule; ``asked``: whether a person asked for it."""
@@ -89,7 +93,7 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
         f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
         for number, later in enumerate(rules)
         for earlier in rules[:number]
-        if fnmatchcase(later.models, earlier.models) and _covers(earlier.events, later.events)
+        if earlier.covers(later.models) and _covers(earlier.events, later.events)
     ]
 
 

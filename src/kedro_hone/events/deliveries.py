@@ -116,8 +116,13 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     return (event,)
 
 
-def read_hub(body: bytes) -> tuple[Event, ...]:
+def read_hub(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     """Return what a delivery of the Hub says: a new commit on the main branch of a model; nothing for all else.
+
+    Args:
+        body: As it came.
+        delivery: What tells it from each other one. The Hub names none, and sends the same body when it is told to
+            send one again, so that neither the commit nor the body can be the name.
 
     Raises:
         UnreadableError: It is no JSON, or lacks the repository or the commit.
@@ -134,7 +139,7 @@ def read_hub(body: bytes) -> tuple[Event, ...]:
     if any(len(sha) != 40 or set(sha) - set("0123456789abcdef") for sha in shas) or set(name) & set(":@"):
         raise UnreadableError("it names no commit of a repository")
     return tuple(
-        Event(kind=Kind.VERSION_CREATED, uri=f"hf://{name}@{sha}", name=name, delivery=f"hf:{name}@{sha}")
+        Event(kind=Kind.VERSION_CREATED, uri=f"hf://{name}@{sha}", name=name, delivery=f"hf:{delivery}:{sha}")
         for sha in shas
     )
 

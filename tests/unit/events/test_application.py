@@ -122,6 +122,17 @@ def test_the_hub_tells_of_commits_on_main(client, service):
     assert (job.uri, job.task.recipe) == (f"hf://org/clf@{SHA}", {"threads": 1})
 
 
+def test_what_the_hub_sends_of_a_commit_whose_run_failed_starts_it_again(client, service):
+    headers = {"x-webhook-secret": SECRETS["huggingface"]}
+    client.post("/webhooks/huggingface", json=PUSHED, headers=headers)
+    number = service.queue.claim("cpu").id
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 0}  # while it runs
+    service.queue.finish(number, State.FAILED, reason="no network")
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 1}
+    service.queue.finish(service.queue.claim("cpu").id, State.DONE)
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 0}
+
+
 def test_without_a_secret_there_is_no_webhook(open_service):
     client = TestClient(make_application(open_service(secrets={})))
     assert deliver(client, make_body()).status_code == 404

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
+from kedro_hone.core.contract.skipping import collect_skipped
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Request
@@ -29,10 +30,15 @@ _PATIENCE_SECONDS: Final = 30.0
 
 
 class Arrivals(Value):
-    """What a registry holds that is new, without winners, and where to go on."""
+    """What a registry holds that is new, without winners, and where to go on.
+
+    Attributes:
+        skipped: Why versions were left out, by their URI; they are tried again the next time.
+    """
 
     events: tuple[Event, ...]
     cursor: str
+    skipped: dict[str, str] = Field(default_factory=dict)
 
 
 def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arrivals:
@@ -44,9 +50,10 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arriva
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
-    infos, cursor = open_registry(registry, project=project).versions_since(cursor)
+    with collect_skipped() as skipped:
+        infos, cursor = open_registry(registry, project=project).versions_since(cursor)
     events = tuple(event for info in infos if not info.is_optimized for event in _list_events(info))
-    return Arrivals(events=events, cursor=cursor)
+    return Arrivals(events=events, cursor=cursor, skipped=skipped)
 
 
 def open_registry(registry: str, *, project: Path) -> Registry:
@@ -106,6 +113,7 @@ class Sweep:
         self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
         """Why registries could not be swept the last time."""
+        self._skipped: dict[str, dict[str, str]] = {}
 
     def start(self) -> None:
         """Sweep now and then; return after the first time, so that what comes from now on is new, or after a while."""
@@ -148,6 +156,10 @@ class Sweep:
                 log("sweep-failed", level=logging.WARNING, registry=registry, reason=self.failing[registry])
             return 0
         self.failing.pop(registry, None)
+        for uri, reason in found.skipped.items():
+            if self._skipped.get(registry, {}).get(uri) != reason:
+                log("version-skipped", level=logging.WARNING, registry=registry, uri=uri, reason=reason)
+        self._skipped[registry] = found.skipped
         if new:
             log("sweep-found", registry=registry, jobs=new)
             self._wake()

@@ -77,9 +77,9 @@ def open_sweep(queue, tmp_path, monkeypatch):
         sweep.stop()
 
 
-def say(*uris, cursor="c"):
+def say(*uris, cursor="c", **more):
     events = tuple(Event(kind=Kind.VERSION_CREATED, uri=uri, name="digits", delivery="") for uri in uris)
-    return f"print('a warning'); print({Arrivals(events=events, cursor=cursor).model_dump_json()!r})"
+    return f"print('a warning'); print({Arrivals(events=events, cursor=cursor, **more).model_dump_json()!r})"
 
 
 def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
@@ -169,6 +169,18 @@ def test_aliases_and_tags_of_a_new_version_count_and_winners_do_not(tmp_path, mo
         ("models:/a/1", "alias_set:candidate", ""),
         ("models:/a/1", "tag_set:optimize", "yes"),
     ]
+
+
+def test_what_is_left_out_is_told_once(queue, open_sweep, caplog):
+    caplog.set_level("WARNING", logger="kedro_hone.events")
+    sweep = open_sweep(*(say(skipped={"hf://org/bad": why}) for why in ("gated", "gated", "gone")), say())
+    sweep.sweep("models:/")
+    sweep.sweep("models:/")
+    sweep.sweep("models:/")
+    told = [record.details for record in caplog.records if record.getMessage() == "version-skipped"]
+    assert [(one["uri"], one["reason"]) for one in told] == [("hf://org/bad", "gated"), ("hf://org/bad", "gone")]
+    assert queue.read_cursor("models:/") == "c"
+    assert sweep.failing == {}
 
 
 def test_a_process_that_cannot_be_started_is_told(open_sweep, monkeypatch):

@@ -115,6 +115,9 @@ class Registry(Protocol):
 
         Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
         None to begin with everything that the registry holds.
+
+        What cannot be read is left out and told by ``skipping.report_skipped``, and the next call tries it again: an
+        error is of the registry, and not of one version, which would hide all others.
         """
 
     def publish(

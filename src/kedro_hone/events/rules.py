@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.event import HUB, Event, Kind, name_model
 from kedro_hone.events.job import HandOver, Optimize, Task
 
-_HUB: Final = "hf://"
 EventName = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(Kind)})(:.+)?$")]
 
 
@@ -56,11 +55,11 @@ class Rule(Section):
 
     def names(self, event: Event) -> bool:
         """Return whether an event is of a model that the rule names."""
-        return self.covers(f"{_HUB}{event.name}" if event.uri.startswith(_HUB) else event.name)
+        return self.covers(name_model(event.name, uri=event.uri))
 
     def covers(self, models: str) -> bool:
         """Return whether the rule names a model, or all that another rule's pattern does."""
-        return models.startswith(_HUB) == self.models.startswith(_HUB) and fnmatchcase(models, self.models)
+        return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
         """Return what is done by this rule; ``asked``: whether a person asked for it."""
@@ -75,16 +74,16 @@ def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:
     return next((rule for rule in rules if rule.takes(event)), None)
 
 
-def list_unmatched(rules: Iterable[Rule], registry: str, events: Sequence[Event]) -> list[str]:
+def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]) -> list[str]:
     """Return the names of the rules for a registry that name none of the models in it.
 
     Args:
         rules: All rules; those for repositories of the Hub are for the Hub, and all others for all others.
         registry: Its URI.
-        events: Of everything that it holds.
+        models: All that it holds, as ``name_model`` names them.
     """
-    own = (rule for rule in rules if rule.models.startswith(_HUB) == registry.startswith(_HUB))
-    return [rule.name for rule in own if not any(rule.names(event) for event in events)]
+    own = (rule for rule in rules if rule.models.startswith(HUB) == registry.startswith(HUB))
+    return [rule.name for rule in own if not any(map(rule.covers, models))]
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:

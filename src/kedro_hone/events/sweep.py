@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
 from kedro_hone.core.contract.skipping import collect_skipped
 from kedro_hone.core.values.base import Value
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
@@ -33,27 +33,37 @@ class Arrivals(Value):
     """What a registry holds that is new, without winners, and where to go on.
 
     Attributes:
+        names: What rules call the models in the registry, of a first sweep only.
         skipped: Why versions were left out, by their URI; they are tried again the next time.
     """
 
     events: tuple[Event, ...]
     cursor: str
+    names: tuple[str, ...] = ()
     skipped: dict[str, str] = Field(default_factory=dict)
 
 
-def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arrivals:
+def find_arrivals(registry: str, cursor: str | None, *, project: Path, silent: bool = False) -> Arrivals:
     """Ask a registry what came after a cursor.
 
     A version that has aliases and tags already counts as if each had been set now. What is set on a version that was
     swept before is not found: registries tell of new versions only.
 
+    Args:
+        registry: Its URI.
+        cursor: Where the last sweep ended; None for the first.
+        project: The root of the Kedro project.
+        silent: Return no events, where they are to start no runs: a registry may hold very many.
+
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
     with collect_skipped() as skipped:
-        infos, cursor = open_registry(registry, project=project).versions_since(cursor)
-    events = tuple(event for info in infos if not info.is_optimized for event in _list_events(info))
-    return Arrivals(events=events, cursor=cursor, skipped=skipped)
+        infos, end = open_registry(registry, project=project).versions_since(cursor)
+    sources = [info for info in infos if not info.is_optimized]
+    names = sorted({name_model(info.name, uri=info.uri) for info in sources}) if cursor is None else ()
+    events = () if silent else tuple(event for info in sources for event in _list_events(info))
+    return Arrivals(events=events, cursor=end, names=tuple(names), skipped=skipped)
 
 
 def open_registry(registry: str, *, project: Path) -> Registry:
@@ -144,11 +154,11 @@ class Sweep:
         """Sweep a registry once; return how many jobs are new."""
         try:
             cursor = self._queue.read_cursor(registry)
-            found = self._ask(registry, cursor)
-            if cursor is None and (names := list_unmatched(self._rules, registry, found.events)):
-                log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
             silent = cursor is None and not self._everything
-            requests = () if silent else tuple(one for event in found.events for one in self._choose(event))
+            found = self._ask(registry, cursor=cursor, silent=silent)
+            if cursor is None and (names := list_unmatched(self._rules, registry, found.names)):
+                log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
+            requests = tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)
         except Exception as error:  # noqa: BLE001 - the next sweep must come, whatever kept this one
             if not self._stopping.is_set():
@@ -165,7 +175,7 @@ class Sweep:
             self._wake()
         return new
 
-    def _ask(self, registry: str, cursor: str | None) -> Arrivals:
+    def _ask(self, registry: str, **told: Any) -> Arrivals:
         with subprocess.Popen(
             name_command(registry),
             cwd=self._project,
@@ -180,7 +190,7 @@ class Sweep:
             if self._stopping.is_set():  # meanwhile: nobody else would end it
                 process.kill()
             try:
-                out, said = process.communicate(json.dumps(cursor), timeout=_LIMIT_SECONDS)
+                out, said = process.communicate(json.dumps(told), timeout=_LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise ChildProcessError(f"it took longer than {_LIMIT_SECONDS:.0f} s") from None

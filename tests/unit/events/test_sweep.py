@@ -83,8 +83,12 @@ def say(*uris, cursor="c", **more):
 
 
 def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
-    sweep = open_sweep(say("models:/digits/1"), say("models:/digits/2", cursor="d"))
+    sweep = open_sweep(
+        f"import json\nif not json.load(sys.stdin)['silent']: sys.exit('not silent')\n{say(cursor='c')}",
+        f"import json\nif json.load(sys.stdin)['silent']: sys.exit('silent')\n{say('models:/digits/2', cursor='d')}",
+    )
     assert sweep.sweep("models:/") == 0
+    assert sweep.failing == {}
     assert sweep.sweep("models:/") == 1
     assert [job.uri for job in queue.list_jobs()] == ["models:/digits/2"]
     assert queue.read_cursor("models:/") == "d"
@@ -92,7 +96,8 @@ def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
 
 def test_rules_that_name_nothing_are_told_once(open_sweep, caplog):
     caplog.set_level("WARNING", logger="kedro_hone.events")
-    sweep = open_sweep(say(), say("models:/digits/1"))
+    sweep = open_sweep(say(names=("spam",)), say("models:/digits/1"))
+    sweep._rules = read_settings({"rules": [{"name": "all", "models": "digits"}]}).rules
     for _ in range(2):
         sweep.sweep("models:/")
     assert [(record.getMessage(), record.details["rules"]) for record in caplog.records] == [
@@ -107,7 +112,8 @@ def test_the_first_sweep_takes_everything_where_it_is_asked_to(queue, open_sweep
 def test_the_process_is_told_the_cursor(queue, open_sweep):
     sweep = open_sweep(
         say(cursor="first"),
-        'import json; told = json.load(sys.stdin); print(\'{"events": [], "cursor": "after \' + told + \'"}\')',
+        "import json; told = json.load(sys.stdin)['cursor']\n"
+        "print(json.dumps({'events': [], 'cursor': 'after ' + told}))",
     )
     sweep.sweep("models:/")
     sweep.sweep("models:/")
@@ -169,6 +175,25 @@ def test_aliases_and_tags_of_a_new_version_count_and_winners_do_not(tmp_path, mo
         ("models:/a/1", "alias_set:candidate", ""),
         ("models:/a/1", "tag_set:optimize", "yes"),
     ]
+
+
+class Full:
+    """A registry of many versions of a few models, with long tags."""
+
+    def versions_since(self, _):
+        named = [(f"m{number % 10}", str(number)) for number in range(1000)]
+        tags = {"note": "x" * 1000}
+        return tuple(VersionInfo(uri=f"models:/{a}/{b}", name=a, version=b, tags=tags) for a, b in named), "c"
+
+
+def test_of_what_starts_no_run_only_the_names_of_models_are_sent(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep.find_registry", lambda *_, **__: Full())
+    found = find_arrivals("models:/", None, project=tmp_path, silent=True)
+    assert (found.events, found.names) == ((), tuple(f"m{number}" for number in range(10)))
+    assert len(found.model_dump_json()) < 1000
+    everything = find_arrivals("models:/", None, project=tmp_path)
+    assert (len(everything.events), everything.names) == (2000, found.names)
+    assert find_arrivals("models:/", "c", project=tmp_path).names == ()
 
 
 def test_what_is_left_out_is_told_once(queue, open_sweep, caplog):

@@ -227,7 +227,8 @@ def list_arrivals(hub: Connection, cursor: str | None) -> tuple[tuple[VersionInf
     for model in found:
         try:
             snapshot = find_snapshot(hub, Reference(model.id, model.sha))
-            infos.append(describe(hub, snapshot, read_published(hub, snapshot)))
+            info = describe(hub, snapshot, read_published(hub, snapshot))
+            infos.append(info.model_copy(update={"created": model.last_modified.timestamp()}))
         except HoneError as error:
             if error.slug not in _OF_ONE:
                 raise

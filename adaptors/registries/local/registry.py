@@ -134,7 +134,7 @@ class LocalRegistry:
             old_stamp, version = known.get(path, ("", ""))
             try:
                 changed, stamp = versions.read_stamp(Path(path))
-                info = self.resolve(path) if stamp != old_stamp else None
+                info = None if stamp == old_stamp else self._describe_arrival(path)
             except (HoneError, OSError, ValueError) as error:  # such as a name that is no text
                 failed[path] = error
                 continue
@@ -146,6 +146,9 @@ class LocalRegistry:
             seen |= {old: state for old, state in known.items() if Path(old).is_relative_to(path)}
         found.sort(key=lambda pair: pair[0])
         return tuple(info for _, info in found), json.dumps(seen)
+
+    def _describe_arrival(self, path: str) -> VersionInfo:
+        return self.resolve(path).model_copy(update={"created": versions.read_arrival(Path(path))})
 
     def publish(
         self,

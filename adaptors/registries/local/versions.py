@@ -101,9 +101,17 @@ def _list_entry(path: Path) -> list[Path]:
 
 def read_stamp(path: Path) -> tuple[int, str]:
     """Return when a model was changed last, in nanoseconds, and what changes with each of its files."""
-    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
-    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _list_files(path)]
     return max((changed for _, _, changed in rows), default=0), digest_json(rows)
+
+
+def read_arrival(path: Path) -> float:
+    """Return when a model came to its place, in seconds since 1970: copies keep the time of the original otherwise."""
+    return max(file.stat().st_ctime for file in [path, *_list_files(path)])
+
+
+def _list_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
 
 
 @contextmanager

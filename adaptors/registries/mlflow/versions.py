@@ -161,7 +161,8 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[Versi
     # What came while the list was read is left to the next call, which would find it again.
     new = [one for one in found if one.name in heads and int(one.version) <= heads[one.name].number]
     last = {name: Head(head.made, max(head.number, floors[name])) for name, head in heads.items()}
-    return tuple(map(_make_info, _sort(new))), json.dumps(known | last)
+    infos = (_make_info(one).model_copy(update={"created": one.creation_timestamp / 1000}) for one in _sort(new))
+    return tuple(infos), json.dumps(known | last)
 
 
 def _read_heads(client: MlflowClient) -> dict[str, Head]:

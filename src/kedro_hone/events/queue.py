@@ -21,6 +21,7 @@ from kedro_hone.events.journal import log
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS cursors (registry TEXT PRIMARY KEY, cursor TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS starts (registry TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS jobs (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,
@@ -240,6 +241,13 @@ class Queue:
         with self._open() as connection:
             row = connection.execute("SELECT cursor FROM cursors WHERE registry = ?", (registry,)).fetchone()
             return row[0] if row else None
+
+    def note_start(self, registry: str) -> float:
+        """Return when a service began that sweeps a registry, the first time, in seconds since 1970; now if never."""
+        with self._write() as connection:
+            connection.execute("INSERT OR IGNORE INTO starts VALUES (?, ?)", (registry, self._now()))
+            found = connection.execute("SELECT at FROM starts WHERE registry = ?", (registry,)).fetchone()
+            return float(found[0])
 
     def accept_swept(self, registry: str, cursor: str, requests: Iterable[Request]) -> int:
         """Put what a sweep found into the queue, and move its cursor, in one transaction; return how many are new."""

@@ -243,6 +243,7 @@ def test_versions_since(source, make_winner, prove):
     registry = MlflowRegistry()
     first, cursor = registry.versions_since(None)
     assert [info.uri for info in first] == ["models:/digits/1"]
+    assert abs(first[0].created - time.time()) < 600
     assert registry.versions_since(cursor) == ((), cursor)
     registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     registry.publish(prove(make_winner()), name="words", tags=TAGS, alias="honed")

@@ -39,6 +39,7 @@ class VersionInfo(Value):
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
         pulled: The run that pulled it; empty where it was only looked up.
+        created: Seconds since 1970 by the registry's clock, as ``versions_since`` tells it; 0 where it does not.
     """
 
     uri: str
@@ -48,6 +49,7 @@ class VersionInfo(Value):
     tags: dict[str, str] = Field(default_factory=dict)
     pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
     pulled: str = ""
+    created: float = 0.0
 
     @property
     def identity(self) -> str:

@@ -131,7 +131,10 @@ def test_a_model_that_comes_while_the_registry_cannot_be_asked_is_not_taken_for_
     write_rules(project, RULE, **{**FOLDER, "sweep": {"every": 3600, "registries": ["late"]}})
     service = start_listener(project)
     try:
-        assert any(line["event"] == "sweep-failed" for line in service.read_log())
+        deadline = time.monotonic() + HANG
+        while not any(line["event"] == "sweep-failed" for line in service.read_log()):
+            assert time.monotonic() < deadline, service.log.read_text()
+            time.sleep(0.1)
         write_source(tmp_path / "stage" / "matrix")
         (tmp_path / "stage").rename(project.root / "late")
         job = service.wait_for(str(project.root / "late" / "matrix"), "queued", "running", "done")

@@ -127,6 +127,23 @@ def test_a_person_sees_a_model_come_and_go(project, tmp_path):
     }
 
 
+def test_a_model_that_comes_while_the_registry_cannot_be_asked_is_not_taken_for_an_old_one(project, tmp_path):
+    write_rules(project, RULE, **{**FOLDER, "sweep": {"every": 3600, "registries": ["late"]}})
+    service = start_listener(project)
+    try:
+        deadline = time.monotonic() + HANG
+        while not any(line["event"] == "sweep-failed" for line in service.read_log()):
+            assert time.monotonic() < deadline, service.log.read_text()
+            time.sleep(0.1)
+        write_source(tmp_path / "stage" / "matrix")
+        (tmp_path / "stage").rename(project.root / "late")
+        job = service.wait_for(str(project.root / "late" / "matrix"), "queued", "running", "done")
+        service.call(f"/runs/{job['id']}", "DELETE")
+    finally:
+        assert service.end() == 0
+    project.wait_for_silence()
+
+
 def test_a_signal_ends_it_in_order_while_a_run_takes_its_time_to_end(project):
     """The run does not listen, so that the closing lasts; signals come meanwhile, and until the process is gone."""
     write_source(project.root / "incoming" / "matrix", slow=30.0)

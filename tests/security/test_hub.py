@@ -18,6 +18,7 @@ from proof import TAGS
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
+from kedro_hone.events.sweep import find_arrivals
 
 pytest.importorskip("huggingface_hub")
 
@@ -93,6 +94,39 @@ def test_pages_without_end(hub, registry, monkeypatch):
     thread = next(one for one in threading.enumerate() if one.name == "hone-hub")
     thread.join(timeout=60)
     assert not thread.is_alive()
+
+
+@pytest.mark.attack(
+    what="a repository of the Hub whose hone.json is none, or that is gated or gone, to end each sweep of all others",
+    who="registry",
+    stopped_by="what cannot be read is left out, told, and tried again",
+)
+def test_a_repository_that_cannot_be_read_hides_no_other(hub, tmp_path):
+    hub.add("org/a-none", {"model.safetensors": b"1", "hone.json": b"{}"})
+    for name, status, code in (("b-gated", 403, "GatedRepo"), ("c-gone", 404, "RepoNotFound"), ("d-odd", 500, "")):
+        hub.add(f"org/{name}", {"model.safetensors": b"1"})
+        fault = Fault(f"GET /api/models/org/{name}", status=status, headers={"X-Error-Code": code})
+        hub.faults.append(fault)
+    hub.add("org/z-good", {"model.safetensors": b"1"})
+    found = find_arrivals("hf://", None, project=tmp_path)
+    assert [event.name for event in found.events] == ["org/model", "org/z-good"]
+    assert sorted(found.skipped) == [
+        f"hf://org/{name}@{hub.repositories[f'org/{name}'].head}" for name in ("a-none", "b-gated", "c-gone", "d-odd")
+    ]
+    assert "hone.json" in next(iter(found.skipped.values()))
+
+    hub.faults.clear()  # what was left out is tried again, and what was found is not told again
+    again = find_arrivals("hf://", found.cursor, project=tmp_path)
+    assert [event.name for event in again.events] == ["org/b-gated", "org/c-gone", "org/d-odd"]
+    hub.repositories["org/a-none"].commit({"hone.json": None})
+    last = find_arrivals("hf://", again.cursor, project=tmp_path)
+    assert ([event.name for event in last.events], last.skipped) == (["org/a-none"], {})
+
+
+def test_a_hub_that_fails_in_the_middle_is_no_repository_that_does(hub, tmp_path):
+    hub.faults.append(Fault("GET /api/models/org/model", status=500, call=hub.tokens.clear))
+    with pytest.raises(HoneError):
+        find_arrivals("hf://", None, project=tmp_path)
 
 
 @pytest.mark.attack(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from mlflow_store import WARNINGS, empty_database, make_winner, onnx_model, prove, tracking_uri
@@ -17,6 +19,7 @@ from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.events.sweep import find_arrivals
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
 
@@ -155,6 +158,37 @@ def test_two_publications_of_one_pull_undo_no_rollback_and_take_no_move_of_their
     third = publish(registry, prove(artifact, "6"), before={"honed": "3"}, pull="third")
     assert (third.version, third.alias) == ("6", "honed")
     assert publish(registry, prove(artifact, "7"), **again).note
+
+
+@pytest.mark.attack(
+    what="a model in a folder that cannot be read, or is none, to end each sweep of all others",
+    who="registry",
+    stopped_by="what cannot be read is left out, told, and tried again",
+)
+def test_a_model_that_cannot_be_read_hides_no_other(tmp_path):
+    for name in ("good", "bad-hone/1", "bad-hone/2"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "model.onnx").write_text("1")
+    (tmp_path / "bad-hone" / "1" / "hone.json").write_text("{")
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "model.onnx").write_text("1")
+    (tmp_path / "odd" / os.fsdecode(b"\xff")).write_text("a name that is no text")
+    os.mkfifo(tmp_path / "pipe.onnx")
+    found = find_arrivals(str(tmp_path), None, project=tmp_path)
+    assert [Path(event.uri).name for event in found.events] == ["good", "2"]
+    assert [Path(uri).name for uri in found.skipped] == ["1", "odd"]
+    assert "hone.json" in next(iter(found.skipped.values()))
+
+    (tmp_path / "bad-hone" / "1" / "hone.json").unlink()
+    again = find_arrivals(str(tmp_path), found.cursor, project=tmp_path)
+    assert [Path(event.uri).name for event in again.events] == ["1"]
+    (tmp_path / "good" / "hone.json").symlink_to("hone.json")  # to itself; before, the model was well
+    (tmp_path / "good" / os.fsdecode(b"\xff")).write_text("")
+    spoilt = find_arrivals(str(tmp_path), again.cursor, project=tmp_path)
+    assert [Path(uri).name for uri in spoilt.skipped] == ["good", "odd"]
+    for name in ("hone.json", os.fsdecode(b"\xff")):
+        (tmp_path / "good" / name).unlink()
+    assert find_arrivals(str(tmp_path), spoilt.cursor, project=tmp_path).events == ()
 
 
 @pytest.mark.attack(

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from huggingface_hub import get_cached_repo_tree, hf_hub_download
 from huggingface_hub.errors import CachedRepoTreeNotFoundError
@@ -21,12 +21,17 @@ from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_authors
 from kedro_hone.adaptors.registries.huggingface.references import COMMIT, Reference, read_uri
 from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.skipping import report_skipped
 from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.regular import LARGEST_FILE, read_regular
 from kedro_hone.sources.files import make_corrupt
+
+_UNREACHABLE: Final = "registry-unreachable"
+_OF_ONE: Final = frozenset({"model-unknown", "version-unknown", "registry-denied", "model-corrupt", _UNREACHABLE})
+"""What may be wrong with one repository of a list; all else is of the Hub, or of this machine."""
 
 
 class File(Value):
@@ -204,7 +209,8 @@ def read_aliases(hub: Connection, name: str) -> dict[str, str]:
 def list_arrivals(hub: Connection, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
     """Return the newest commit of each model of the token's account and organizations that is new, oldest first.
 
-    The Hub has no list of all commits: of several commits between two calls only the last is seen.
+    The Hub has no list of all commits: of several commits between two calls only the last is seen. A repository that
+    cannot be read, such as a gated one, is left out until it can be.
     """
     everywhere = Place("")
     who = hub.ask(hub.api.whoami, everywhere)
@@ -219,8 +225,18 @@ def list_arrivals(hub: Connection, cursor: str | None) -> tuple[tuple[VersionInf
     found.sort(key=lambda model: (model.last_modified, model.id))
     infos = []
     for model in found:
-        snapshot = find_snapshot(hub, Reference(model.id, model.sha))
-        infos.append(describe(hub, snapshot, read_published(hub, snapshot)))
+        try:
+            snapshot = find_snapshot(hub, Reference(model.id, model.sha))
+            info = describe(hub, snapshot, read_published(hub, snapshot))
+            infos.append(info.model_copy(update={"created": model.last_modified.timestamp()}))
+        except HoneError as error:
+            if error.slug not in _OF_ONE:
+                raise
+            if error.slug == _UNREACHABLE:
+                hub.ask(hub.api.whoami, everywhere)  # which fails where it is the Hub that does
+            report_skipped(f"hf://{model.id}@{model.sha}", error)
+            heads.pop(model.id)
+            heads |= {model.id: seen[model.id]} if model.id in seen else {}
     return tuple(infos), json.dumps(heads, sort_keys=True)
 
 

@@ -12,7 +12,9 @@ from kedro_hone.adaptors.registries.locks import lock_publication
 from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names
+from kedro_hone.core.contract.skipping import report_skipped
 from kedro_hone.core.contract.tags import KEY, derive_key
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_file, digest_tree
 
 
@@ -116,7 +118,8 @@ class LocalRegistry:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 
         A model that is changed in its place is a new version. One that is still being copied may be listed twice: half,
-        and whole. Only files whose size or modification time differs from the last poll are read.
+        and whole. Only files whose size or modification time differs from the last poll are read. One that cannot be
+        read is left out until it can be.
 
         Raises:
             HoneError: ``model-unknown``: the folder does not exist.
@@ -126,17 +129,26 @@ class LocalRegistry:
         known: dict[str, list[str]] = json.loads(cursor) if cursor else {}
         seen: dict[str, list[str]] = {}
         found: list[tuple[int, VersionInfo]] = []
-        for path in map(str, versions.list_models(self.root.resolve())):
-            changed, stamp = versions.read_stamp(Path(path))
+        paths, failed = versions.list_models(self.root.resolve())
+        for path in map(str, paths):
             old_stamp, version = known.get(path, ("", ""))
-            if stamp != old_stamp:
-                info = self.resolve(path)
-                if info.version != version:
-                    found.append((changed, info))
-                version = info.version
-            seen[path] = [stamp, version]
+            try:
+                changed, stamp = versions.read_stamp(Path(path))
+                info = None if stamp == old_stamp else self._describe_arrival(path)
+            except (HoneError, OSError, ValueError) as error:  # such as a name that is no text
+                failed[path] = error
+                continue
+            if info is not None and info.version != version:
+                found.append((changed, info))
+            seen[path] = [stamp, version if info is None else info.version]
+        for path, why in failed.items():
+            report_skipped(path, why)
+            seen |= {old: state for old, state in known.items() if Path(old).is_relative_to(path)}
         found.sort(key=lambda pair: pair[0])
         return tuple(info for _, info in found), json.dumps(seen)
+
+    def _describe_arrival(self, path: str) -> VersionInfo:
+        return self.resolve(path).model_copy(update={"created": versions.read_arrival(Path(path))})
 
     def publish(
         self,

@@ -72,25 +72,46 @@ def find_given(home: Path, alias: str, pull: str | None) -> str | None:
     return place.name if pull and read_tags(place).get(PULL) == pull else None
 
 
-def list_models(root: Path) -> Iterator[Path]:
-    """Yield what is a model in a folder, and the versions that were published next to them."""
+def list_models(root: Path) -> tuple[list[Path], dict[str, Exception]]:
+    """Return what is a model in a folder, with the versions that were published next to them; and what is unreadable.
+
+    The latter is by its path, with the reason.
+    """
+    found: list[Path] = []
+    failed: dict[str, Exception] = {}
     for path in sorted(root.iterdir()):
-        if path.name.startswith(".") or path.is_symlink():
-            continue
-        if path.is_file():
-            if path.suffix in _MODELS:
-                yield path
-        elif path.name.endswith(SUFFIX):
-            yield from (version for version in sorted(path.iterdir()) if version.name.isdecimal())
-        elif any(file.name in {MLMODEL, MANIFEST} or file.suffix in _MODELS for file in path.iterdir()):
-            yield path
+        try:
+            found += _list_entry(path)
+        except OSError as error:
+            failed[str(path)] = error
+    return found, failed
+
+
+def _list_entry(path: Path) -> list[Path]:
+    """Return what is a model of an entry in a folder: nothing, itself, or the versions in it."""
+    if path.name.startswith(".") or path.is_symlink():
+        return []
+    if not path.is_dir():
+        return [path] if path.is_file() and path.suffix in _MODELS else []
+    if path.name.endswith(SUFFIX):
+        return [version for version in sorted(path.iterdir()) if version.name.isdecimal()]
+    is_model = any(file.name in {MLMODEL, MANIFEST} or file.suffix in _MODELS for file in path.iterdir())
+    return [path] if is_model else []
 
 
 def read_stamp(path: Path) -> tuple[int, str]:
     """Return when a model was changed last, in nanoseconds, and what changes with each of its files."""
-    files = [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
-    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _list_files(path)]
     return max((changed for _, _, changed in rows), default=0), digest_json(rows)
+
+
+def read_arrival(path: Path) -> float:
+    """Return when a model came to its place, in seconds since 1970: copies keep the time of the original otherwise."""
+    return max(file.stat().st_ctime for file in [path, *_list_files(path)])
+
+
+def _list_files(path: Path) -> list[Path]:
+    return [path] if path.is_file() else [file for file in sorted(path.rglob("*")) if file.is_file()]
 
 
 @contextmanager

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
@@ -21,13 +21,20 @@ from kedro_hone.core.contract.aliases import PULL, name_record
 from kedro_hone.core.contract.registry import VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 
-OVERLAP_MS: Final = 60_000
-"""How far a poll looks back behind its cursor, for versions that were committed late."""
+_PAGE: Final = 1000
+"""Models in a page of a list, as many as MLflow allows."""
 RECORD: Final = "hone"
 """Begins the tags of a registered model that say where its aliases were moved to."""
 _LATEST: Final = "latest"
 _URI: Final = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
 _MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
+
+
+class Head(NamedTuple):
+    """How far a registered model is: when it was made, which tells it from another of its name, and its last number."""
+
+    made: int
+    number: int
 
 
 class Reference(NamedTuple):
@@ -132,16 +139,52 @@ def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None)
 def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
     """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
 
-    Polling is needed since webhooks can get lost.
+    Polling is needed since webhooks can get lost. The cursor has the last number of each model: numbers only grow, as
+    long as the model is the same, while the clocks of servers are corrected, and differ.
     """
-    state: dict[str, Any] = json.loads(cursor) if cursor else {"since": 0, "seen": []}
-    newest = iterate_versions(client, order="creation_timestamp DESC")
-    found = list(takewhile(lambda version: version.creation_timestamp >= state["since"] - OVERLAP_MS, newest))
-    infos = [(version.creation_timestamp, _make_info(version)) for version in reversed(found)]
-    since = max([state["since"], *(created for created, _ in infos)])
-    seen = [info.uri for created, info in infos if created >= since - OVERLAP_MS]
-    new = tuple(info for _, info in infos if info.uri not in state["seen"])
-    return new, json.dumps({"since": since, "seen": seen})
+    known = {name: Head(*head) for name, head in json.loads(cursor).items()} if cursor else {}
+    heads = _read_heads(client)
+    renamed = {head.made: head.number for name, head in known.items() if name not in heads}
+    floors = {
+        name: known[name].number if name in known and known[name].made == head.made else renamed.get(head.made, 0)
+        for name, head in heads.items()
+    }
+    if cursor is None:
+        found = list(iterate_versions(client, order="creation_timestamp DESC"))
+    else:
+        grown = [name for name, head in heads.items() if head.number > floors[name]]
+        found = [
+            version
+            for name in grown
+            for version in takewhile(lambda one: int(one.version) > floors[one.name], iterate_versions(client, name))
+        ]
+    # What came while the list was read is left to the next call, which would find it again.
+    new = [one for one in found if one.name in heads and int(one.version) <= heads[one.name].number]
+    last = {name: Head(head.made, max(head.number, floors[name])) for name, head in heads.items()}
+    infos = (_make_info(one).model_copy(update={"created": one.creation_timestamp / 1000}) for one in _sort(new))
+    return tuple(infos), json.dumps(known | last)
+
+
+def _read_heads(client: MlflowClient) -> dict[str, Head]:
+    """Return how far each registered model is, by its name."""
+    heads, token = {}, None
+    while True:
+        page = client.search_registered_models(max_results=_PAGE, page_token=token)
+        for model in page:
+            numbers = (int(version.version) for version in model.latest_versions)  # one for each stage
+            heads[model.name] = Head(model.creation_timestamp, max(numbers, default=0))
+        if not (token := page.token):
+            return heads
+
+
+def _sort(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
+    """Sort versions by their time, and those of a model by their number: none is older than the one before it."""
+    times: dict[str, int] = {}
+    rows = {}
+    for one in sorted(versions, key=lambda version: int(version.version)):
+        times[one.name] = max(times.get(one.name, 0), one.creation_timestamp)
+        rows[one.name, int(one.version)] = times[one.name], one
+    return [one for _, one in sorted(rows.values(), key=lambda row: row[0])]
 
 
 def iterate_versions(

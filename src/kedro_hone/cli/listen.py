@@ -77,7 +77,7 @@ def job(folder: Path) -> None:
 def arrivals(registry: str) -> None:
     """Print what is new in REGISTRY after the cursor on standard input; the service starts it."""
     configure()
-    click.echo(find_arrivals(registry, json.load(sys.stdin), project=find_root()).model_dump_json())
+    click.echo(find_arrivals(registry, **json.load(sys.stdin), project=find_root()).model_dump_json())
 
 
 def open_loader(root: Path, env: str | None) -> Any:

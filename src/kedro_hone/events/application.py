@@ -77,7 +77,7 @@ async def _take_hub(request: Request) -> Response:
 
     def read(body: bytes) -> tuple[Event, ...]:
         check_hub(request.headers, secret=secret)
-        return read_hub(body)
+        return read_hub(body, delivery=secrets.token_hex(16))
 
     return await _take(request, source="huggingface", secret=secret, read=read)
 

@@ -46,6 +46,7 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
 
     Raises:
         ForgedError: The signature is missing or wrong, or the time is too far from now.
+        UnreadableError: It has no id: all such deliveries would be one, and all but the first be dropped.
     """
     if _WORKSPACE in headers and _SIGNATURE not in headers:
         wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -61,6 +62,8 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
         raise ForgedError(
             f"it was signed at {stamp[:12]!r}, over {WINDOW:.0f} s from {now:.0f}: are both clocks right?"
         )
+    if not delivery:
+        raise UnreadableError(f"it has no id in {_DELIVERY}; does a proxy leave out the header?")
     return delivery
 
 
@@ -113,8 +116,13 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     return (event,)
 
 
-def read_hub(body: bytes) -> tuple[Event, ...]:
+def read_hub(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     """Return what a delivery of the Hub says: a new commit on the main branch of a model; nothing for all else.
+
+    Args:
+        body: As it came.
+        delivery: What tells it from each other one. The Hub names none, and sends the same body when it is told to
+            send one again, so that neither the commit nor the body can be the name.
 
     Raises:
         UnreadableError: It is no JSON, or lacks the repository or the commit.
@@ -131,7 +139,7 @@ def read_hub(body: bytes) -> tuple[Event, ...]:
     if any(len(sha) != 40 or set(sha) - set("0123456789abcdef") for sha in shas) or set(name) & set(":@"):
         raise UnreadableError("it names no commit of a repository")
     return tuple(
-        Event(kind=Kind.VERSION_CREATED, uri=f"hf://{name}@{sha}", name=name, delivery=f"hf:{name}@{sha}")
+        Event(kind=Kind.VERSION_CREATED, uri=f"hf://{name}@{sha}", name=name, delivery=f"hf:{delivery}:{sha}")
         for sha in shas
     )
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Final
 
 from kedro_hone.core.values.base import Value
+
+HUB: Final = "hf://"
+"""Begins the URIs of the Hub, and what rules call its repositories."""
 
 
 class Kind(StrEnum):
@@ -40,3 +44,8 @@ class Event(Value):
     def names(self) -> tuple[str, ...]:
         """What a rule may call it: ``alias_set``, or ``alias_set:candidate``."""
         return (str(self.kind), f"{self.kind}:{self.key}") if self.key else (str(self.kind),)
+
+
+def name_model(name: str, *, uri: str) -> str:
+    """Return what a rule calls the model of a version: its name, with ``hf://`` in front of a repository of the Hub."""
+    return f"{HUB}{name}" if uri.startswith(HUB) else name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -143,3 +143,17 @@ class Job(Value):
     published: str = ""
     reason: str = ""
     process: str = ""
+
+
+class Left(NamedTuple):
+    """A job of which a service that died may have left a process.
+
+    Attributes:
+        number: The job's.
+        process: The name of the process; empty where none was noted.
+        job: The job; None where its row cannot be read.
+    """
+
+    number: int
+    process: str
+    job: Job | None

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events import statements
-from kedro_hone.events.job import Job, Request, State
+from kedro_hone.events.job import Job, Left, Request, State
 from kedro_hone.events.journal import log
 from kedro_hone.events.statements import COLUMNS
 
@@ -26,20 +26,6 @@ _KEPT_SECONDS: Final = 30 * 86400.0
 
 _LONGEST: Final = 7200.0
 """Seconds: no pause is as long, so that a job which waits for longer was put back by a clock that was wrong."""
-
-
-class Left(NamedTuple):
-    """A job of which a service that died may have left a process.
-
-    Attributes:
-        number: The job's.
-        process: The name of the process; empty where none was noted.
-        job: The job; None where its row cannot be read.
-    """
-
-    number: int
-    process: str
-    job: Job | None
 
 
 class Queue:
@@ -237,6 +223,13 @@ class Queue:
         with self._open() as connection:
             row = connection.execute("SELECT cursor FROM cursors WHERE registry = ?", (registry,)).fetchone()
             return row[0] if row else None
+
+    def note_start(self, registry: str) -> float:
+        """Return when a service began that sweeps a registry, the first time, in seconds since 1970; now if never."""
+        with self._write() as connection:
+            connection.execute("INSERT OR IGNORE INTO starts VALUES (?, ?)", (registry, self._now()))
+            found = connection.execute("SELECT at FROM starts WHERE registry = ?", (registry,)).fetchone()
+            return float(found[0])
 
     def accept_swept(self, registry: str, cursor: str, requests: Iterable[Request]) -> int:
         """Put what a sweep found into the queue, and move its cursor, in one transaction; return how many are new."""

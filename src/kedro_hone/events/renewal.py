@@ -10,7 +10,7 @@ from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.event import name_model
 from kedro_hone.events.job import Optimize, Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
@@ -38,8 +38,8 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
 def find_rule_of(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
     """Return the first rule that names the model that a winner was made from, whatever the events."""
     source = info.tags[SOURCE]
-    event = Event(kind=Kind.VERSION_CREATED, uri=source, name=name_source(source), delivery="")
-    return next((rule for rule in rules if rule.names(event)), None)
+    model = name_model(name_source(source), uri=source)
+    return next((rule for rule in rules if rule.covers(model)), None)
 
 
 def name_source(uri: str) -> str:

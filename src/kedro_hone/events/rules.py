@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Final
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.event import HUB, Event, Kind, name_model
 from kedro_hone.events.job import HandOver, Optimize, Task
 
-_HUB: Final = "hf://"
 EventName = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(Kind)})(:.+)?$")]
 
 
@@ -37,7 +36,8 @@ class Rule(Section):
     name: str = Field(min_length=1, max_length=100)
     """Its name in the queue and in logs."""
     models: str = Field(min_length=1)
-    """Which models: their name, or a pattern such as ``fraud-*``; ``hf://`` in front of repositories of the Hub."""
+    """Which models: their name, or a pattern such as ``fraud-*``; ``hf://`` in front of repositories of the Hub, which
+    no other pattern takes."""
     events: tuple[EventName, ...] = Field(("version_created",), min_length=1)
     """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; an alias or tag that is not named is any."""
     recipe: dict[str, Json] = Field(default_factory=dict)
@@ -55,8 +55,11 @@ class Rule(Section):
 
     def names(self, event: Event) -> bool:
         """Return whether an event is of a model that the rule names."""
-        place = f"{_HUB}{event.name}" if event.uri.startswith(_HUB) else event.name
-        return fnmatchcase(place, self.models)
+        return self.covers(name_model(event.name, uri=event.uri))
+
+    def covers(self, models: str) -> bool:
+        """Return whether the rule names a model, or all that another rule's pattern does."""
+        return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
         """Return what is done by this rule; ``asked``: whether a person asked for it."""
@@ -71,16 +74,16 @@ def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:
     return next((rule for rule in rules if rule.takes(event)), None)
 
 
-def list_unmatched(rules: Iterable[Rule], registry: str, events: Sequence[Event]) -> list[str]:
+def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]) -> list[str]:
     """Return the names of the rules for a registry that name none of the models in it.
 
     Args:
         rules: All rules; those for repositories of the Hub are for the Hub, and all others for all others.
         registry: Its URI.
-        events: Of everything that it holds.
+        models: All that it holds, as ``name_model`` names them.
     """
-    own = (rule for rule in rules if rule.models.startswith(_HUB) == registry.startswith(_HUB))
-    return [rule.name for rule in own if not any(rule.names(event) for event in events)]
+    own = (rule for rule in rules if rule.models.startswith(HUB) == registry.startswith(HUB))
+    return [rule.name for rule in own if not any(map(rule.covers, models))]
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:
@@ -89,7 +92,7 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
         f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
         for number, later in enumerate(rules)
         for earlier in rules[:number]
-        if fnmatchcase(later.models, earlier.models) and _covers(earlier.events, later.events)
+        if earlier.covers(later.models) and _covers(earlier.events, later.events)
     ]
 
 

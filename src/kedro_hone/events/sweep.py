@@ -8,45 +8,70 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
+from kedro_hone.core.contract.skipping import collect_skipped
 from kedro_hone.core.values.base import Value
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
 
 _LIMIT_SECONDS: Final = 600.0
+_SKEW_SECONDS: Final = 60.0
+"""How far a registry's clock may be behind ours at the first sweep, without hiding what came after the start."""
+_RETRIES: Final = 2.0, 30.0
+"""Seconds until a registry is asked again of which no list was obtained yet: the first time, and at most."""
 _PATIENCE_SECONDS: Final = 30.0
 """How long the service waits for the first sweep before it listens: webhooks tell of what comes meanwhile."""
 
 
 class Arrivals(Value):
-    """What a registry holds that is new, without winners, and where to go on."""
+    """What a registry holds that is new, without winners, and where to go on.
+
+    Attributes:
+        names: What rules call the models in the registry, of a first sweep only.
+        skipped: Why versions were left out, by their URI; they are tried again the next time.
+    """
 
     events: tuple[Event, ...]
     cursor: str
+    names: tuple[str, ...] = ()
+    skipped: dict[str, str] = Field(default_factory=dict)
 
 
-def find_arrivals(registry: str, cursor: str | None, *, project: Path) -> Arrivals:
+def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: float | None = None) -> Arrivals:
     """Ask a registry what came after a cursor.
 
     A version that has aliases and tags already counts as if each had been set now. What is set on a version that was
     swept before is not found: registries tell of new versions only.
 
+    Args:
+        registry: Its URI.
+        cursor: Where the last sweep ended; None for the first.
+        project: The root of the Kedro project.
+        since: Return no events of versions that are older, in seconds since 1970, or of which the registry tells no
+            time: it may hold very many. By clocks that differ, a version may be a minute older; a folder has our clock.
+
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
-    infos, cursor = open_registry(registry, project=project).versions_since(cursor)
-    events = tuple(event for info in infos if not info.is_optimized for event in _list_events(info))
-    return Arrivals(events=events, cursor=cursor)
+    with collect_skipped() as skipped:
+        infos, end = open_registry(registry, project=project).versions_since(cursor)
+    sources = [info for info in infos if not info.is_optimized]
+    names = sorted({name_model(info.name, uri=info.uri) for info in sources}) if cursor is None else ()
+    earliest = None if since is None else since - (_SKEW_SECONDS if urlsplit(registry).scheme else 0)
+    new = [info for info in sources if earliest is None or info.created >= earliest]
+    events = tuple(event for info in new for event in _list_events(info))
+    return Arrivals(events=events, cursor=end, names=tuple(names), skipped=skipped)
 
 
 def open_registry(registry: str, *, project: Path) -> Registry:
@@ -78,7 +103,8 @@ class Sweep:
         registries: Their URIs.
         project: The root of the Kedro project.
         seconds: The time between two sweeps.
-        everything: Whether the first sweep of a registry starts runs for all that it holds.
+        everything: Whether the first sweep of a registry starts runs for all that it holds, and not only for what came
+            after the first service that was to sweep it had started.
         rules: Those of ``listen.yml``: the first sweep of a registry tells which of them name nothing in it.
         choose: Returns the requests of an event.
         wake: Called when there is something new in the queue.
@@ -101,11 +127,14 @@ class Sweep:
         self._queue, self._registries, self._project = queue, registries, project
         self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
         self._rules, self._stopping, self._swept = rules, threading.Event(), threading.Event()
+        self._starts = {registry: queue.note_start(registry) for registry in registries}
+        self._begun: set[str] = set()
         self._process: subprocess.Popen[str] | None = None
         self._hidden = frozenset(hidden)
         self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
         """Why registries could not be swept the last time."""
+        self._skipped: dict[str, dict[str, str]] = {}
 
     def start(self) -> None:
         """Sweep now and then; return after the first time, so that what comes from now on is new, or after a while."""
@@ -130,30 +159,51 @@ class Sweep:
             for registry in self._registries:
                 self.sweep(registry)
             self._swept.set()
-            self._stopping.wait(self._seconds)
+            self._rest()
+
+    def _rest(self) -> None:
+        """Wait until the next time; ask registries again, meanwhile, of which there is no list to go on from.
+
+        Of one that tells no times, what it holds by then counts as old.
+        """
+        end, (pause, longest) = time.monotonic() + self._seconds, _RETRIES
+        while not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
+            waiting = [one for one in self._registries if one not in self._begun]
+            if self._stopping.wait(min(pause, left) if waiting else left):
+                return
+            for registry in waiting:
+                self.sweep(registry)
+            pause = min(2 * pause, longest)
 
     def sweep(self, registry: str) -> int:
         """Sweep a registry once; return how many jobs are new."""
         try:
             cursor = self._queue.read_cursor(registry)
-            found = self._ask(registry, cursor)
-            if cursor is None and (names := list_unmatched(self._rules, registry, found.events)):
+            if cursor is not None:
+                self._begun.add(registry)
+            since = None if self._everything or cursor is not None else self._starts[registry]
+            found = self._ask(registry, cursor=cursor, since=since)
+            if cursor is None and (names := list_unmatched(self._rules, registry, found.names)):
                 log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
-            silent = cursor is None and not self._everything
-            requests = () if silent else tuple(one for event in found.events for one in self._choose(event))
+            requests = tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)
+            self._begun.add(registry)
         except Exception as error:  # noqa: BLE001 - the next sweep must come, whatever kept this one
             if not self._stopping.is_set():
                 self.failing[registry] = str(error) or type(error).__name__
                 log("sweep-failed", level=logging.WARNING, registry=registry, reason=self.failing[registry])
             return 0
         self.failing.pop(registry, None)
+        for uri, reason in found.skipped.items():
+            if self._skipped.get(registry, {}).get(uri) != reason:
+                log("version-skipped", level=logging.WARNING, registry=registry, uri=uri, reason=reason)
+        self._skipped[registry] = found.skipped
         if new:
             log("sweep-found", registry=registry, jobs=new)
             self._wake()
         return new
 
-    def _ask(self, registry: str, cursor: str | None) -> Arrivals:
+    def _ask(self, registry: str, **told: Any) -> Arrivals:
         with subprocess.Popen(
             name_command(registry),
             cwd=self._project,
@@ -168,7 +218,7 @@ class Sweep:
             if self._stopping.is_set():  # meanwhile: nobody else would end it
                 process.kill()
             try:
-                out, said = process.communicate(json.dumps(cursor), timeout=_LIMIT_SECONDS)
+                out, said = process.communicate(json.dumps(told), timeout=_LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 raise ChildProcessError(f"it took longer than {_LIMIT_SECONDS:.0f} s") from None

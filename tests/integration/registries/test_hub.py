@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -429,6 +430,7 @@ def test_versions_since(hub, registry, make_winner, prove):
     hub.add("other/foreign", {"config.json": CONFIG})
     first, cursor = registry.versions_since(None)
     assert [info.name for info in first] == ["org/model"]
+    assert abs(first[0].created - time.time()) < 600
     assert registry.versions_since(cursor) == ((), cursor)
     done = publish(registry, prove(make_winner()))
     second, cursor = registry.versions_since(cursor)

@@ -243,6 +243,7 @@ def test_versions_since(source, make_winner, prove):
     registry = MlflowRegistry()
     first, cursor = registry.versions_since(None)
     assert [info.uri for info in first] == ["models:/digits/1"]
+    assert abs(first[0].created - time.time()) < 600
     assert registry.versions_since(cursor) == ((), cursor)
     registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     registry.publish(prove(make_winner()), name="words", tags=TAGS, alias="honed")
@@ -250,6 +251,73 @@ def test_versions_since(source, make_winner, prove):
     assert [info.uri for info in second] == ["models:/digits/2", "models:/words/1"]
     assert all(info.is_optimized for info in second)
     assert registry.versions_since(cursor)[0] == ()
+
+
+@pytest.fixture
+def client():
+    import mlflow
+
+    return mlflow.MlflowClient()
+
+
+def register(client, name, *, hours=0.0):
+    """Register a version as a server does whose clock is some hours ahead."""
+    from sqlalchemy import create_engine, text
+
+    if not client.search_registered_models(f"name = '{name}'"):
+        client.create_registered_model(name)
+    version = client.create_model_version(name, source="/models/any").version
+    with create_engine(client.tracking_uri).begin() as connection:
+        moved = (
+            "UPDATE model_versions SET creation_time = creation_time + :by WHERE name = :name AND version = :version"
+        )
+        connection.execute(text(moved), {"by": int(hours * 3_600_000), "name": name, "version": version})
+    return f"models:/{name}/{version}"
+
+
+def list_uris(registry, cursor):
+    found, cursor = registry.versions_since(cursor)
+    return [info.uri for info in found], cursor
+
+
+def test_a_clock_of_the_server_that_goes_back_hides_nothing(client):
+    registry = MlflowRegistry()
+    ahead = register(client, "digits", hours=1)
+    found, cursor = list_uris(registry, None)
+    assert found == [ahead]
+    right = register(client, "digits")
+    found, cursor = list_uris(registry, cursor)
+    assert found == [right]
+    behind = [register(client, "digits", hours=-24), register(client, "words", hours=-24)]
+    found, cursor = list_uris(registry, cursor)
+    assert sorted(found) == behind
+    assert list_uris(registry, cursor)[0] == []
+    # The versions of a model are in the order of their numbers, whatever the clock said.
+    of_digits = [uri for uri in list_uris(registry, None)[0] if "digits" in uri]
+    assert of_digits == [ahead, right, behind[0]]
+
+
+def test_numbers_that_begin_again_are_new_and_a_new_name_is_not(client):
+    registry = MlflowRegistry()
+    for _ in range(3):
+        register(client, "digits")
+    register(client, "words")
+    cursor = registry.versions_since(None)[1]
+    client.delete_model_version("digits", "3")
+    assert register(client, "digits") == "models:/digits/4"
+    found, cursor = list_uris(registry, cursor)
+    assert found == ["models:/digits/4"]
+    client.delete_model_version("digits", "4")
+    assert list_uris(registry, cursor)[0] == []
+    client.delete_registered_model("digits")
+    client.rename_registered_model("words", "letters")
+    found, cursor = list_uris(registry, cursor)
+    assert found == []
+    new = [register(client, "digits"), register(client, "letters")]
+    assert new == ["models:/digits/1", "models:/letters/2"]
+    found, cursor = list_uris(registry, cursor)
+    assert found == new
+    assert list_uris(registry, cursor)[0] == []
 
 
 def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, prove):

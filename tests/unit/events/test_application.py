@@ -89,6 +89,12 @@ def test_a_delivery_that_cannot_be_read_is_refused(client, service, body):
     assert service.queue.list_jobs() == ()
 
 
+def test_a_delivery_without_an_id_is_refused(client, service):
+    for _ in range(2):  # the second would be taken for the first
+        assert deliver(client, make_body(), delivery="").status_code == 400
+    assert service.counts.read() == {("mlflow", "unreadable"): 2}
+
+
 @pytest.mark.attack(
     what="a delivery without end",
     who="network",
@@ -114,6 +120,17 @@ def test_the_hub_tells_of_commits_on_main(client, service):
     assert client.post("/webhooks/huggingface", json=PUSHED).status_code == 401
     (job,) = service.queue.list_jobs()
     assert (job.uri, job.task.recipe) == (f"hf://org/clf@{SHA}", {"threads": 1})
+
+
+def test_what_the_hub_sends_of_a_commit_whose_run_failed_starts_it_again(client, service):
+    headers = {"x-webhook-secret": SECRETS["huggingface"]}
+    client.post("/webhooks/huggingface", json=PUSHED, headers=headers)
+    job = service.queue.claim("cpu")
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 0}  # while it runs
+    service.queue.finish(job, State.FAILED, reason="no network")
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 1}
+    service.queue.finish(service.queue.claim("cpu"), State.DONE)
+    assert client.post("/webhooks/huggingface", json=PUSHED, headers=headers).json() == {"jobs": 0}
 
 
 def test_without_a_secret_there_is_no_webhook(open_service):

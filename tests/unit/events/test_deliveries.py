@@ -43,6 +43,15 @@ def test_what_is_forged_or_old_is_refused(headers):
         check_mlflow(headers, b"body", secret=SECRET, now=NOW)
 
 
+@pytest.mark.parametrize("missing", [False, True], ids=["empty", "missing"])
+def test_a_delivery_without_an_id_would_be_the_same_as_each_other_one(missing):
+    headers = sign(b"body", delivery="")
+    if missing:
+        del headers["x-mlflow-delivery-id"]
+    with pytest.raises(UnreadableError, match="x-mlflow-delivery-id"):
+        check_mlflow(headers, b"body", secret=SECRET, now=NOW)
+
+
 def test_the_hub_sends_its_secret():
     check_hub({"x-webhook-secret": SECRET}, secret=SECRET)
     for headers in ({}, {"x-webhook-secret": "guessed"}, {"x-webhook-secret": ""}, {"x-webhook-secret": "ü"}):
@@ -73,7 +82,7 @@ def test_what_is_of_no_version_says_nothing():
 
 
 def test_a_push_to_the_main_branch():
-    (event,) = read_hub(json.dumps(PUSHED).encode())
+    (event,) = read_hub(json.dumps(PUSHED).encode(), delivery="d")
     assert (event.kind, event.uri) == (Kind.VERSION_CREATED, f"hf://org/clf@{SHA}")
 
 
@@ -87,7 +96,7 @@ def test_a_push_to_the_main_branch():
     ],
 )
 def test_what_is_no_push_to_a_model_says_nothing(changes):
-    assert read_hub(json.dumps(PUSHED | changes).encode()) == ()
+    assert read_hub(json.dumps(PUSHED | changes).encode(), delivery="d") == ()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +123,7 @@ def test_what_cannot_be_read_is_refused(body):
 def test_a_commit_that_is_none_is_refused(sha):
     pushed = PUSHED | {"updatedRefs": [{"ref": "refs/heads/main", "newSha": sha}]}
     with pytest.raises(UnreadableError):
-        read_hub(json.dumps(pushed).encode())
+        read_hub(json.dumps(pushed).encode(), delivery="d")
 
 
 JSON = st.recursive(
@@ -131,6 +140,6 @@ JSON = st.recursive(
     )
 )
 def test_any_json_is_read_or_refused(told):
-    for read in (lambda body: read_mlflow(body, delivery="d"), read_hub):
+    for read in (read_mlflow, read_hub):
         with contextlib.suppress(UnreadableError):
-            assert isinstance(read(json.dumps(told).encode()), tuple)
+            assert isinstance(read(json.dumps(told).encode(), delivery="d"), tuple)

@@ -255,3 +255,9 @@ def test_how_long_the_oldest_job_waits(queue, clock):
     assert queue.find_longest_wait() == 60
     queue.claim("cpu")
     assert queue.find_longest_wait() == 0
+
+
+def test_the_first_start_for_a_registry_is_remembered(tmp_path):
+    now = iter((1.0, 2.0, 3.0))
+    queue = Queue(tmp_path / "queue.db", now=lambda: next(now))
+    assert [queue.note_start(registry) for registry in ("models:/", "models:/", "hf://")] == [1.0, 1.0, 3.0]

@@ -38,6 +38,14 @@ def test_repositories_of_the_hub_are_named_as_such():
     assert not find_rule(rules.rules, make_event(name="org/clf", uri="models:/org/1"))
 
 
+def test_a_pattern_for_all_models_takes_no_repositories_of_the_hub():
+    rules = read_settings({"rules": [rule(models="*"), rule(models="hf://*", name="hub")]}).rules
+    assert find_rule(rules, make_event(name="org/clf", uri="hf://org/clf@0")).name == "hub"
+    assert find_rule(rules, make_event()).name == "fraud"
+    assert list_hidden(rules) == []
+    assert not find_rule(rules[:1], make_event(name="org/clf", uri="hf://org/clf@0"))
+
+
 def test_an_event_without_its_key_is_any():
     rules = read_settings({"rules": [rule(events=["alias_set"])]})
     assert find_rule(rules.rules, make_event(kind=Kind.ALIAS_SET, key="anything"))
@@ -59,9 +67,9 @@ def test_a_rule_that_never_counts_is_told():
 def test_rules_for_a_registry_that_name_nothing_in_it():
     hub = rule(name="hub", models="hf://org/*")
     rules = read_settings({"rules": [rule(), hub, rule(name="spam", models="spam")]}).rules
-    assert list_unmatched(rules, "models:/", [make_event()]) == ["spam"]
+    assert list_unmatched(rules, "models:/", ["fraud-card"]) == ["spam"]
     assert list_unmatched(rules, "hf://", []) == ["hub"]
-    assert list_unmatched(rules, "hf://", [make_event(name="org/clf", uri="hf://org/clf@0")]) == []
+    assert list_unmatched(rules, "hf://", ["hf://org/clf"]) == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -49,7 +50,7 @@ def open_sweep(queue, tmp_path, monkeypatch):
     """Make sweeps whose process says what it is told to, in turn."""
     made = []
 
-    def open_(*said, everything=False, seconds=3600.0):
+    def open_(*said, everything=False, seconds=3600.0, queue=queue):
         script, turn = tmp_path / "arrivals.py", tmp_path / "turn"
         turn.write_text("0")
         script.write_text(
@@ -77,14 +78,18 @@ def open_sweep(queue, tmp_path, monkeypatch):
         sweep.stop()
 
 
-def say(*uris, cursor="c"):
+def say(*uris, cursor="c", **more):
     events = tuple(Event(kind=Kind.VERSION_CREATED, uri=uri, name="digits", delivery="") for uri in uris)
-    return f"print('a warning'); print({Arrivals(events=events, cursor=cursor).model_dump_json()!r})"
+    return f"print('a warning'); print({Arrivals(events=events, cursor=cursor, **more).model_dump_json()!r})"
 
 
 def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
-    sweep = open_sweep(say("models:/digits/1"), say("models:/digits/2", cursor="d"))
+    sweep = open_sweep(
+        f"import json\nif not json.load(sys.stdin)['since']: sys.exit('all')\n{say(cursor='c')}",
+        f"import json\nif json.load(sys.stdin)['since']: sys.exit('not all')\n{say('models:/digits/2', cursor='d')}",
+    )
     assert sweep.sweep("models:/") == 0
+    assert sweep.failing == {}
     assert sweep.sweep("models:/") == 1
     assert [job.uri for job in queue.list_jobs()] == ["models:/digits/2"]
     assert queue.read_cursor("models:/") == "d"
@@ -92,7 +97,8 @@ def test_the_first_sweep_only_remembers_where_it_is(queue, open_sweep):
 
 def test_rules_that_name_nothing_are_told_once(open_sweep, caplog):
     caplog.set_level("WARNING", logger="kedro_hone.events")
-    sweep = open_sweep(say(), say("models:/digits/1"))
+    sweep = open_sweep(say(names=("spam",)), say("models:/digits/1"))
+    sweep._rules = read_settings({"rules": [{"name": "all", "models": "digits"}]}).rules
     for _ in range(2):
         sweep.sweep("models:/")
     assert [(record.getMessage(), record.details["rules"]) for record in caplog.records] == [
@@ -107,7 +113,8 @@ def test_the_first_sweep_takes_everything_where_it_is_asked_to(queue, open_sweep
 def test_the_process_is_told_the_cursor(queue, open_sweep):
     sweep = open_sweep(
         say(cursor="first"),
-        'import json; told = json.load(sys.stdin); print(\'{"events": [], "cursor": "after \' + told + \'"}\')',
+        "import json; told = json.load(sys.stdin)['cursor']\n"
+        "print(json.dumps({'events': [], 'cursor': 'after ' + told}))",
     )
     sweep.sweep("models:/")
     sweep.sweep("models:/")
@@ -169,6 +176,90 @@ def test_aliases_and_tags_of_a_new_version_count_and_winners_do_not(tmp_path, mo
         ("models:/a/1", "alias_set:candidate", ""),
         ("models:/a/1", "tag_set:optimize", "yes"),
     ]
+
+
+START = 1_000_000.0
+
+
+class Dated:
+    """A registry that tells the times of its versions: long before a start, just before, after it; and one without."""
+
+    def versions_since(self, cursor):
+        times = {"1": START - 3600, "2": START - 5, "3": START + 60, "4": 0.0}
+        made = (VersionInfo(uri=f"models:/a/{a}", name="a", version=a, created=at) for a, at in times.items())
+        return tuple(made), f"after {cursor}"
+
+
+def test_what_is_newer_than_the_service_counts_at_its_first_sweep(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep.find_registry", lambda *_, **__: Dated())
+    found = find_arrivals("models:/", None, project=tmp_path, since=START)
+    assert [event.uri for event in found.events] == ["models:/a/2", "models:/a/3"]  # the clocks may differ a little
+    assert len(find_arrivals("models:/", "x", project=tmp_path).events) == 4
+
+
+def test_what_comes_into_a_folder_after_the_start_is_newer(tmp_path):
+    write_model(tmp_path / "models" / "old")
+    time.sleep(0.1)
+    since = time.time()
+    time.sleep(0.1)
+    write_model(tmp_path / "models" / "new")
+    os.utime(tmp_path / "models" / "new" / "model.onnx", (0, 0))  # as a copy keeps it
+    found = find_arrivals("models", None, project=tmp_path, since=since)
+    assert [event.name for event in found.events] == ["new"]
+
+
+def test_a_first_sweep_is_told_when_the_first_service_started(tmp_path, open_sweep):
+    now = iter((START, START + 50, START + 100))
+    clock = Queue(tmp_path / "queue.db", now=lambda: next(now))
+    assert open_sweep("sys.exit('It is down.')", queue=clock).sweep("models:/") == 0
+    for _ in range(2):  # the service is started again, and the registry is still down
+        sweep = open_sweep("import json; sys.exit(str(json.load(sys.stdin)['since']))", queue=clock)
+        sweep.sweep("models:/")
+        assert sweep.failing == {"models:/": str(START)}
+
+
+def test_a_registry_that_is_down_at_the_start_is_asked_again_within_seconds(queue, open_sweep, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep._RETRIES", (0.01, 0.05))
+    fails = "sys.exit('It is down.')"
+    sweep = open_sweep(fails, fails, fails, say("models:/digits/1"), seconds=3600.0)
+    sweep.start()
+    deadline = time.monotonic() + HANG
+    while not queue.list_jobs():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert queue.read_cursor("models:/") == "c"
+    sweep.stop()
+
+
+class Full:
+    """A registry of many versions of a few models, with long tags."""
+
+    def versions_since(self, _):
+        named = [(f"m{number % 10}", str(number)) for number in range(1000)]
+        tags = {"note": "x" * 1000}
+        return tuple(VersionInfo(uri=f"models:/{a}/{b}", name=a, version=b, tags=tags) for a, b in named), "c"
+
+
+def test_of_what_starts_no_run_only_the_names_of_models_are_sent(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep.find_registry", lambda *_, **__: Full())
+    found = find_arrivals("models:/", None, project=tmp_path, since=START)
+    assert (found.events, found.names) == ((), tuple(f"m{number}" for number in range(10)))
+    assert len(found.model_dump_json()) < 1000
+    everything = find_arrivals("models:/", None, project=tmp_path)
+    assert (len(everything.events), everything.names) == (2000, found.names)
+    assert find_arrivals("models:/", "c", project=tmp_path).names == ()
+
+
+def test_what_is_left_out_is_told_once(queue, open_sweep, caplog):
+    caplog.set_level("WARNING", logger="kedro_hone.events")
+    sweep = open_sweep(*(say(skipped={"hf://org/bad": why}) for why in ("gated", "gated", "gone")), say())
+    sweep.sweep("models:/")
+    sweep.sweep("models:/")
+    sweep.sweep("models:/")
+    told = [record.details for record in caplog.records if record.getMessage() == "version-skipped"]
+    assert [(one["uri"], one["reason"]) for one in told] == [("hf://org/bad", "gated"), ("hf://org/bad", "gone")]
+    assert queue.read_cursor("models:/") == "c"
+    assert sweep.failing == {}
 
 
 def test_a_process_that_cannot_be_started_is_told(open_sweep, monkeypatch):

@@ -39,6 +39,7 @@ class VersionInfo(Value):
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
         pulled: The run that pulled it; empty where it was only looked up.
+        created: Seconds since 1970 by the registry's clock, as ``versions_since`` tells it; 0 where it does not.
     """
 
     uri: str
@@ -48,6 +49,7 @@ class VersionInfo(Value):
     tags: dict[str, str] = Field(default_factory=dict)
     pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
     pulled: str = ""
+    created: float = 0.0
 
     @property
     def identity(self) -> str:
@@ -115,6 +117,9 @@ class Registry(Protocol):
 
         Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
         None to begin with everything that the registry holds.
+
+        What cannot be read is left out and told by ``skipping.report_skipped``, and the next call tries it again: an
+        error is of the registry, and not of one version, which would hide all others.
         """
 
     def publish(

@@ -5,14 +5,15 @@ a delivery is sent at its time whether or not earlier ones were acknowledged. So
 does under the same id, and some are signed with another secret. Now and then the service is killed with SIGKILL and
 started again; a delivery that was not acknowledged is sent again until it is, after the pauses that MLflow makes.
 Meanwhile jobs are run, one after the other, and fail: there is no such model. Printed are the jobs that are missing or
-doubled, forged deliveries that were taken, the percentiles of the time from sending to the acknowledgement of those
-that needed no second try, and the service's largest memory::
+doubled, those that were started twice by one claim, forged deliveries that were taken, how many jobs ended after the
+last kill, the percentiles of the time from sending to the acknowledgement of those that needed no second try, and the
+service's largest memory::
 
     python benchmarks/deliveries.py                                # 10,000 at 500 a second, half a minute
     python benchmarks/deliveries.py --count 2000 --rate 100
 
-Exit code 1: a job is missing or doubled, a forged delivery was taken, the 99th percentile is 100 ms or more, or the
-memory 200 MB or more.
+Exit code 1: a job is missing or doubled, or was started twice, a forged delivery was taken, nothing was run after the
+last kill, the 99th percentile is 100 ms or more, or the memory 200 MB or more.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import contextlib
 import hashlib
 import hmac
 import json
@@ -41,6 +43,8 @@ import numpy as np
 
 SECRET = "the secret that is signed with"  # noqa: S105 - of this run only
 MODEL = "digits"
+RUNNING_SECONDS = 120.0
+"""How long the service has, at the end, to run a job."""
 
 
 class Delivery(NamedTuple):
@@ -67,7 +71,7 @@ def main() -> None:
         sender = Sender(project, port, kills=arguments.kills)
         deliveries = _plan(arguments)
         asyncio.run(sender.send_all(deliveries))
-        jobs = _count_jobs(project)
+        jobs, doubled_starts = _count_jobs(project), _count_doubled_starts(project)
     wanted = {one.number for one in deliveries if not one.forged}
     missing, doubled = wanted - set(jobs), [number for number, count in jobs.items() if count > 1]
     taken = set(jobs) - wanted
@@ -77,9 +81,11 @@ def main() -> None:
     print(f"{len(deliveries)} deliveries ({genuine} versions, {forged} forged) at {arguments.rate} a second")
     print(f"{sender.killed} kills; {again} deliveries were sent again since they had not been acknowledged")
     print(f"jobs: {len(missing)} missing, {len(doubled)} doubled, {len(taken)} of forged deliveries")
+    print(f"{doubled_starts} were started twice; {sender.ended} ended after the last kill")
     print(f"acknowledged in {p50:.1f} ms (median), {p99:.1f} ms (99th percentile), {largest:.1f} ms (longest)")
     print(f"memory: {sender.peak_mb:.0f} MB at most")
-    sys.exit(bool(missing or doubled or taken or p99 >= 100 or sender.peak_mb >= 200 or sender.wrong))
+    wrong = missing or doubled or taken or doubled_starts or not sender.ended or sender.wrong
+    sys.exit(bool(wrong or p99 >= 100 or sender.peak_mb >= 200))
 
 
 def _read_arguments() -> argparse.Namespace:
@@ -114,6 +120,7 @@ class Sender:
         repeated: The numbers of those that did.
         killed: How often the service was killed.
         wrong: Deliveries whose status is not what it should be.
+        ended: How many jobs ended after the last kill.
     """
 
     def __init__(self, project: Path, port: int, *, kills: int) -> None:
@@ -121,15 +128,16 @@ class Sender:
         self._process = self._start()
         self.times: list[float] = []
         self.repeated: set[int] = set()
-        self.killed, self.peak_mb, self.wrong = 0, 0.0, 0
+        self.killed, self.peak_mb, self.wrong, self.ended = 0, 0.0, 0, 0
 
     def _start(self) -> subprocess.Popen[bytes]:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "kedro_hone", "hone", "listen", "--port", str(self._port)],
-            cwd=self._project,
-            env=os.environ | {"BENCH_SECRET": SECRET, "MLFLOW_DISABLE_TELEMETRY": "true"},
-            stderr=subprocess.DEVNULL,
-        )
+        with (self._project / "log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "kedro_hone", "hone", "listen", "--port", str(self._port)],
+                cwd=self._project,
+                env=os.environ | {"BENCH_SECRET": SECRET, "MLFLOW_DISABLE_TELEMETRY": "true"},
+                stderr=log,
+            )
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self._port), timeout=1).close()
@@ -151,7 +159,10 @@ class Sender:
                 await asyncio.sleep(max(0.0, start + one.at - time.perf_counter()))
                 tasks.append(asyncio.create_task(self._send(client, one)))
             await asyncio.gather(*tasks)
-        await kills
+        before, end = await kills, time.monotonic() + RUNNING_SECONDS
+        while not self.ended and time.monotonic() < end:
+            await asyncio.sleep(0.5)
+            self.ended = _count_ended(self._project) - before
         self._note_memory()
         self._process.send_signal(signal.SIGTERM)
         self._process.wait(60)
@@ -180,14 +191,17 @@ class Sender:
                 self.times.append(time.perf_counter() - start)
             return
 
-    async def _kill(self, seconds: float) -> None:
+    async def _kill(self, seconds: float) -> int:
+        """Kill the service now and then; return how many jobs had ended at the last time."""
         for _ in range(self._kills):
             await asyncio.sleep(seconds / (self._kills + 1))
             self._note_memory()
             self._process.kill()
             self._process.wait()
             self.killed += 1
+            before = _count_ended(self._project)
             self._process = await asyncio.to_thread(self._start)
+        return before if self._kills else 0
 
     def _note_memory(self) -> None:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
@@ -225,6 +239,23 @@ def _make_project(folder: Path) -> Path:
 def _count_jobs(project: Path) -> Counter[int]:
     with sqlite3.connect(project / "data" / "hone" / "queue.db") as queue:
         return Counter(int(uri.rpartition("/")[2]) for (uri,) in queue.execute("SELECT uri FROM jobs"))
+
+
+def _count_ended(project: Path) -> int:
+    with sqlite3.connect(project / "data" / "hone" / "queue.db") as queue:
+        sql = "SELECT COUNT(*) FROM jobs WHERE state NOT IN ('queued', 'running')"
+        return int(queue.execute(sql).fetchone()[0])
+
+
+def _count_doubled_starts(project: Path) -> int:
+    """Return how many claims of a job started more than one process, by the log of all services."""
+    starts: Counter[tuple[int, int]] = Counter()
+    for line in (project / "log").read_text().splitlines():
+        with contextlib.suppress(ValueError):  # the last line of a service that was killed
+            said = json.loads(line)
+            if said["event"] == "job-started":
+                starts[said["job"], said["attempt"]] += 1
+    return sum(count > 1 for count in starts.values())
 
 
 if __name__ == "__main__":

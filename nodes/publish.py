@@ -82,7 +82,8 @@ def publish(
     )
     changes = {"uri": run.relate(publication.uri), "signer": signer.name if signer else "", "awaits": awaits}
     if awaits:
-        note = f"It waits for approval: `kedro hone approve {changes['uri']}` moves the alias {awaits!r} to it."
+        command = f"python -m kedro_hone hone approve {changes['uri']}"
+        note = f"It waits for approval: `{command}` moves the alias {awaits!r} to it."
         changes |= {"note": publication.note or note}
     with suppress(OSError):  # the registry has it: a full disk must not undo that, and is told below
         note_result(published=changes["uri"], awaits=awaits)  # at once, for who runs this again where it is killed

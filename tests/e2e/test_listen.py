@@ -36,7 +36,7 @@ def listen(project, *arguments):
     [
         ({"secrets": {"token": "HONE_TOKEN_NOT_SET"}}, "secret-missing"),
         ({"rules": []}, "rules-invalid"),
-        ({"rules": [{"name": "a", "models": "*", "recipe": {"gates": {"sped": 1}}}]}, "recipe-invalid"),
+        ({"rules": [{"name": "a", "models": "*", "recipe": {"gates": {"sped": 1}}}]}, "rules-invalid"),
     ],
 )
 def test_settings_that_cannot_be_used_end_it(project, settings, slug):

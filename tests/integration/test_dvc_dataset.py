@@ -209,6 +209,21 @@ def test_an_unknown_revision(demo, rev):
     assert rev in caught.value.what
 
 
+def test_a_shallow_clone_says_what_it_lacks(demo, tmp_path, monkeypatch):
+    demo.write("data/eval.npz", 3)
+    demo.commit("data/eval.npz", tag="v1")
+    demo.write("data/eval.npz", 4)
+    demo.commit("data/eval.npz")
+    clone = tmp_path / "clone"
+    clone.mkdir()
+    run("git", "clone", "-q", "--depth", "1", "--no-tags", demo.git_root.as_uri(), "data/demo", at=clone)
+    monkeypatch.chdir(clone)
+    with pytest.raises(HoneError, match="v1") as caught:
+        entry(rev="v1").load()
+    assert "shallow" in caught.value.why
+    assert "fetch-depth: 0" in caught.value.hint
+
+
 @pytest.mark.parametrize("rev", ["HEAD", None])
 def test_a_changed_working_file_is_refused_at_head(demo, rev):
     content = demo.write("data/eval.npz", 3)

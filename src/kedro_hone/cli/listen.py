@@ -19,6 +19,7 @@ from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.exclusive import SERVICE, hold_alone
+from kedro_hone.events.recipes import Recipes
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.service import make_service
 from kedro_hone.events.settings import read_secrets, read_settings
@@ -44,7 +45,10 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     root = find_root()
     settings = read_settings(read_section(open_loader(root, env), "listen")).place(env)
     secrets = read_secrets(settings.secrets)
-    recipes = {rule.name: read_rule(root, rule)[1] for rule in settings.rules}
+    recipes = Recipes(
+        lambda: {rule.name: read_rule(root, rule)[1] for rule in settings.rules},
+        folder=root / project.settings.CONF_SOURCE,
+    )
     hardware = read_host().fingerprint
     with hold_alone(root, SERVICE), bind_address(host, port) as listener:
         service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
@@ -111,9 +115,18 @@ def read_rule(root: Path, rule: Rule | None) -> tuple[Recipe, str]:
     """Return the recipe of a rule's runs, or the project's own, and the digest of the project's.
 
     Raises:
-        HoneError: ``recipe-invalid``.
+        HoneError: ``recipe-invalid``; ``rules-invalid``: what the rule says of the recipe cannot be used.
     """
     own = find_parameters(open_loader(root, rule.env if rule else None)) or {}
     changes = rule.recipe if rule else {}
     merged = OmegaConf.to_container(OmegaConf.merge(own, changes, {"model": {"uri": "models:/any/1"}}))
-    return read_recipe(cast("Mapping[str, Any]", merged)), digest_json(own)
+    try:
+        return read_recipe(cast("Mapping[str, Any]", merged)), digest_json(own)
+    except HoneError as error:
+        if rule is None:
+            raise
+        what = f"The recipe of the rule {rule.name!r} cannot be used."
+        hint = (
+            f"Mend `recipe` of that rule in listen.yml, or what it changes: conf/{rule.env or 'base'}/parameters.yml."
+        )
+        raise HoneError("rules-invalid", what, why=error.why, hint=hint) from error

@@ -49,8 +49,11 @@ class Revision:
             self.commit = str(self._files.repo.get_rev())
         except RevError as error:
             hint = f"See `git -C {repo} log --oneline --all`; a revision must be committed, and fetched."
-            what = f"{repo} has no revision {rev!r}."
-            raise DataError("data-revision-unknown", what, why=str(error), hint=hint) from error
+            why = str(error)
+            if git and (git / ".git" / "shallow").exists():
+                why += "; the clone is shallow, and has neither older commits nor tags"
+                hint = f"Run `git -C {repo} fetch --unshallow --tags`; for actions/checkout, set `fetch-depth: 0`."
+            raise DataError("data-revision-unknown", f"{repo} has no revision {rev!r}.", why=why, hint=hint) from error
 
     def close(self) -> None:
         """Release what DVC holds."""

@@ -35,7 +35,7 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
             "approval-outdated",
             f"{info.uri} waits for another alias than the one that was approved.",
             why=f"{alias!r} was approved, and its tag {AWAITS} says {awaited!r} now: somebody changed it.",
-            hint="Find out who did, and approve it again by `kedro hone approve` if it is right.",
+            hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
         )
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         check_published(info.uri, Path(scratch, "version"), registry, _find_policy())

@@ -12,7 +12,8 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import HUB, Event, Kind, name_model
 from kedro_hone.events.job import HandOver, Optimize, Task
 
-EventName = Annotated[str, StringConstraints(pattern=rf"^({'|'.join(Kind)})(:.+)?$")]
+_NAMED = "|".join(kind for kind in Kind if kind is not Kind.VERSION_CREATED)
+EventName = Annotated[str, StringConstraints(pattern=rf"^({Kind.VERSION_CREATED}|({_NAMED})(:.+)?)$")]
 
 
 class Section(BaseModel):
@@ -84,6 +85,21 @@ def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]
     """
     own = (rule for rule in rules if rule.models.startswith(HUB) == registry.startswith(HUB))
     return [rule.name for rule in own if not any(map(rule.covers, models))]
+
+
+def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[str]:
+    """Return, in words, the rules of which no event can come.
+
+    Args:
+        rules: All rules.
+        hub: Whether events of the Hub come, by its webhooks or a sweep.
+        others: Whether events of other registries do.
+    """
+    return [
+        f"nothing tells of the models of the rule {rule.name!r}: neither a secret for their webhooks nor a sweep is set"
+        for rule in rules
+        if not (hub if rule.models.startswith(HUB) else others)
+    ]
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:

@@ -13,14 +13,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kedro_hone.core.contract.tags import APPROVED
-from kedro_hone.events.event import Event, Kind
+from kedro_hone.events.event import HUB, Event, Kind
 from kedro_hone.events.intake import Intake
 from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.journal import log
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.retention import Retention
-from kedro_hone.events.rules import Rule, find_rule, list_hidden
+from kedro_hone.events.rules import Rule, find_rule, list_hidden, list_unreachable
 from kedro_hone.events.running import Runner
 from kedro_hone.events.settings import Secrets, Settings
 from kedro_hone.events.sweep import Sweep
@@ -189,11 +189,20 @@ def make_service(
     )
 
 
+def _list_unreachable(service: Service) -> list[str]:
+    swept = service.settings.sweep.registries if service.settings.sweep else ()
+    hub = bool(service.secrets.huggingface) or any(one.startswith(HUB) for one in swept)
+    others = bool(service.secrets.mlflow) or any(not one.startswith(HUB) for one in swept)
+    return list_unreachable(service.settings.rules, hub=hub, others=others)
+
+
 @contextmanager
 def serve(service: Service) -> Iterator[None]:
     """Run jobs and sweep for a while; at the end, what runs is ended and queued again."""
     for said in list_hidden(service.settings.rules):
         log("rule-hidden", level=logging.WARNING, reason=said)
+    for said in _list_unreachable(service):
+        log("rule-unreachable", level=logging.WARNING, reason=said)
     with ExitStack() as parts:  # each is ended, whatever happens at the end of another
         parts.callback(log, "stopped")
         parts.callback(service.runner.stop)

@@ -30,8 +30,6 @@ _SKEW_SECONDS: Final = 60.0
 """How far a registry's clock may be behind ours at the first sweep, without hiding what came after the start."""
 _RETRIES: Final = 2.0, 30.0
 """Seconds until a registry is asked again of which no list was obtained yet: the first time, and at most."""
-_PATIENCE_SECONDS: Final = 30.0
-"""How long the service waits for the first sweep before it listens: webhooks tell of what comes meanwhile."""
 
 
 class Arrivals(Value):
@@ -126,7 +124,7 @@ class Sweep:
     ) -> None:
         self._queue, self._registries, self._project = queue, registries, project
         self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
-        self._rules, self._stopping, self._swept = rules, threading.Event(), threading.Event()
+        self._rules, self._stopping = rules, threading.Event()
         self._starts = {registry: queue.note_start(registry) for registry in registries}
         self._begun: set[str] = set()
         self._process: subprocess.Popen[str] | None = None
@@ -137,9 +135,8 @@ class Sweep:
         self._skipped: dict[str, dict[str, str]] = {}
 
     def start(self) -> None:
-        """Sweep now and then; return after the first time, so that what comes from now on is new, or after a while."""
+        """Sweep now and then; the first time is now."""
         self._thread.start()
-        self._swept.wait(_PATIENCE_SECONDS)
 
     @property
     def threads(self) -> tuple[threading.Thread, ...]:
@@ -158,7 +155,6 @@ class Sweep:
         while not self._stopping.is_set():
             for registry in self._registries:
                 self.sweep(registry)
-            self._swept.set()
             self._rest()
 
     def _rest(self) -> None:

@@ -5,7 +5,7 @@ import pytest
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import HandOver, Optimize
-from kedro_hone.events.rules import find_rule, list_hidden, list_unmatched
+from kedro_hone.events.rules import find_rule, list_hidden, list_unmatched, list_unreachable
 from kedro_hone.events.settings import SecretsSection, read_secrets, read_settings
 
 
@@ -80,6 +80,7 @@ def test_rules_for_a_registry_that_name_nothing_in_it():
         {"rules": [rule(), rule()]},
         {"rules": [rule(events=["version_deleted"])]},
         {"rules": [rule(events=["alias_set:"])]},
+        {"rules": [rule(events=["version_created:3"])]},
         {"rules": [rule(events=[])]},
         {"rules": [rule(colour="red")]},
         {"rules": [rule()], "secret": "x"},
@@ -98,6 +99,15 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
     with pytest.raises(HoneError) as raised:
         read_settings(settings)
     assert raised.value.slug == "rules-invalid"
+
+
+@pytest.mark.parametrize(
+    ("hub", "others", "unreachable"), [(True, True, []), (True, False, ["fraud"]), (False, True, ["hub"])]
+)
+def test_rules_of_which_nothing_can_tell(hub, others, unreachable):
+    rules = read_settings({"rules": [rule(), rule(name="hub", models="hf://org/*")]}).rules
+    said = list_unreachable(rules, hub=hub, others=others)
+    assert [text.split("'")[1] for text in said] == unreachable
 
 
 def test_a_rule_without_an_environment_has_that_of_the_service():

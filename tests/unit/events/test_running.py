@@ -342,7 +342,7 @@ def test_what_a_killed_service_left_running_is_ended_and_settled(queue, open_run
     assert (job.state, job.published) == (State.DONE, published)
     process.wait(HANG)
     process.stdout.close()
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def test_what_a_killed_service_left_running_is_settled_behind_any_number_of_newer_jobs(queue, open_runner, tmp_path):
@@ -353,7 +353,7 @@ def test_what_a_killed_service_left_running_is_settled_behind_any_number_of_newe
     assert (job.state, job.published) == (State.DONE, "models:/digits/2")
     process.wait(HANG)
     process.stdout.close()
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def test_what_was_published_the_time_before_is_not_the_result_of_a_run_that_died_at_once(queue, open_runner, tmp_path):
@@ -377,7 +377,7 @@ def test_a_running_job_whose_row_cannot_be_read_ends_and_keeps_no_device(queue, 
     assert wait_for_end(queue, 2).state is State.DONE
     process.wait(HANG)
     process.stdout.close()
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
 
 
 def test_what_was_cancelled_when_the_service_died_is_ended_too(queue, open_runner, tmp_path):
@@ -386,7 +386,7 @@ def test_what_was_cancelled_when_the_service_died_is_ended_too(queue, open_runne
     open_runner(*note(0))
     process.wait(HANG)
     process.stdout.close()
-    assert not is_there(child)
+    wait_for(lambda: not is_there(child))
     assert queue.find(1).state is State.CANCELLED
 
 

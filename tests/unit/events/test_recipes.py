@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.events.recipes import Recipes
+
+
+@pytest.fixture
+def conf(tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.recipes._FRESH_SECONDS", 0.0)
+    (tmp_path / "base").mkdir()
+    return tmp_path
+
+
+def test_a_recipe_that_was_edited_is_another_one_at_once(conf):
+    path, read = conf / "base" / "parameters.yml", []
+    path.write_text("1")
+
+    def digest():
+        read.append(path.read_text())
+        return {"digits": read[-1]}
+
+    recipes = Recipes(digest, folder=conf)
+    assert [recipes["digits"], recipes["digits"], *recipes, len(recipes)] == ["1", "1", "digits", 1]
+    assert read == ["1"]
+    path.write_text("12")
+    assert recipes["digits"] == "12"
+    (conf / "base" / "listen.yml").write_text("x")
+    assert recipes.get("digits") == "12"
+    assert read == ["1", "12", "12"]
+    assert recipes.get("by hand", "") == ""
+
+
+def test_what_cannot_be_read_leaves_the_last_recipe(conf, lines):
+    path = conf / "base" / "parameters.yml"
+    path.write_text("1")
+
+    def digest():
+        if path.read_text() == "broken":
+            raise HoneError("recipe-invalid", "It is broken.", why="It is.", hint="Mend it.")
+        return {"digits": path.read_text()}
+
+    recipes = Recipes(digest, folder=conf)
+    path.write_text("broken")
+    assert [recipes["digits"], recipes["digits"]] == ["1", "1"]
+    assert lines() == ["recipe-invalid"]  # once
+    path.write_text("123")
+    assert recipes["digits"] == "123"

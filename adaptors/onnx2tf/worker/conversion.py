@@ -34,14 +34,14 @@ def transform(job: Json, litert: Any) -> Json:
     if not shapes:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     returned = []
-    for shape in shapes:
+    for number, shape in enumerate(shapes):
+        folder = Path(job["temporary"], f"shape-{number}")
         sizes = litert.find_key(inputs, shape["sizes"])
         try:
             rows = graphs.compute_rows(job, sizes)
-            call = layouts.convert(
-                graphs.fix(model, job["input"], rows[0]), rows, folder=Path(job["temporary"], shape["name"])
-            )
-            written = _write(call, job["input"], sizes, Path(job["temporary"], f"saved-{shape['name']}"))
+            fixed = graphs.fix(model, job["input"], rows[0])
+            call = layouts.convert(fixed, rows, folder=folder)
+            written = _write(call, job["input"], sizes, folder / "saved")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - TensorFlow has dozens of classes, and onnx2tf exits
             return _fail(f"onnx2tf cannot convert it for {shape['name']}", error)
         litert.find_file(job["output"], shape).write_bytes(written)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ Array = np.ndarray[Any, Any]
 Sizes = Sequence[tuple[int, ...]]
 
 _FILE = "model.onnx"
+_NEWEST = 10
+"""The version of ONNX's file format that onnxsim takes; it says nothing of the operators."""
 _OF_IMAGES = frozenset(
     {
         *("Conv", "ConvTranspose", "DeformConv", "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "GridSample"),
@@ -79,12 +81,34 @@ def fix(model: onnx.ModelProto, specs: Json, rows: Rows) -> onnx.ModelProto:
     given, returned = _list_values("in", rows.inputs), _list_values("out", rows.outputs)
     first = [helper.make_node("Identity", [f"in_{n}"], [spec["name"]]) for n, spec in enumerate(specs["inputs"])]
     last = [helper.make_node("Identity", [spec["name"]], [f"out_{n}"]) for n, spec in enumerate(specs["outputs"])]
-    nodes = [*first, *graph.node, *last]
+    nodes = [*first, *_spell_out(graph.node), *last]
+    fixed.ir_version = min(fixed.ir_version, _NEWEST)
     for field, values in ((graph.node, nodes), (graph.input, given), (graph.output, returned), (graph.value_info, [])):
         del field[:]
         field.extend(values)
     simple: onnx.ModelProto = onnxsim.simplify(fixed, check_n=0)[0]
     return simple
+
+
+def _spell_out(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    """Yield nodes with norms in parts: onnx2tf has ``tf.norm`` for them, which fails where axes are a tensor.
+
+    Of two axes that would be the norm of a matrix. ``ReduceL1`` has a tensor of axes where ``ReduceSum`` has one.
+    """
+    for node in nodes:
+        of_axes = len(node.input) > 1 or not any(attribute.name == "axes" for attribute in node.attribute)
+        if node.op_type == "ReduceL2":
+            squares, (result,) = onnx.NodeProto(), node.output
+            squares.CopyFrom(node)
+            squares.op_type, squares.output[0] = "ReduceSumSquare", f"{result}__squares"
+            yield from (squares, helper.make_node("Sqrt", [*squares.output], [result]))
+        elif node.op_type == "ReduceL1" and of_axes:
+            total, inner = onnx.NodeProto(), f"{node.output[0]}__sizes"
+            total.CopyFrom(node)
+            total.op_type, total.input[0] = "ReduceSum", inner
+            yield from (helper.make_node("Abs", [node.input[0]], [inner]), total)
+        else:
+            yield node
 
 
 def _list_values(word: str, arrays: list[Array]) -> list[onnx.ValueInfoProto]:
@@ -131,7 +155,7 @@ def _draw(inputs: list[Json], sizes: Sizes, *, seed: int, whole: int | None) -> 
     for spec, size in zip(inputs, sizes, strict=True):
         dtype = np.dtype(spec["dtype"])
         if np.issubdtype(dtype, np.floating):
-            array = draw.random(size)
+            array: Array = draw.random(size)
         elif whole is None:
             array = draw.integers(0, 2, size)
             array[..., 0] = 1

@@ -7,6 +7,7 @@ layout back.
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ def convert(graph: onnx.ModelProto, rows: list[graphs.Rows], *, folder: Path) ->
             model = _call_onnx2tf(graph, rows[0], options, folder / str(number))
             return _arrange(model, rows)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - dozens of classes, and it exits
+            traceback.print_exc()  # for the log; a second layout may do
             problem = error
     raise problem
 

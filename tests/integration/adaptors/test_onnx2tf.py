@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from conftest import make_once
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.onnx2tf import adaptor as module
@@ -145,15 +145,15 @@ def test_the_digits_keep_their_accuracy(runtime, converted, digits_samples):
     assert (np.concatenate([one["logits"] for one in found]).argmax(1) == digits_samples.y[:510]).mean() > 0.95
 
 
-def write(folder: Path, nodes: list, *, inputs: dict[str, tuple], outputs: dict[str, tuple], opset: int = 18) -> Path:
+def write(folder: Path, nodes: list, *, inputs: dict[str, tuple], outputs: dict[str, tuple], constants=()) -> Path:
     """Write a small graph of float32 tensors."""
     folder.mkdir()
     sides = [
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in side.items()]
         for side in (inputs, outputs)
     ]
-    graph = helper.make_graph(nodes, "graph", *sides)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9)
+    graph = helper.make_graph(nodes, "graph", *sides, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
     onnx.save(model, folder / "model.onnx")
     return folder
 
@@ -170,10 +170,29 @@ def test_names_that_tensorflow_does_not_take_are_kept(bench, runtime, tmp_path):
     )
     nodes = [helper.make_node("Add", [*inputs], ["onnx::Add_3"]), helper.make_node("Sub", [*inputs], ["%y"])]
     folder, described = write(tmp_path / "names", nodes, inputs=inputs, outputs=outputs), describe(inputs, outputs)
-    _, output = bench.transform("onnx2tf.tflite", folder, described=described, shapes=ROWS)
+    _, output = bench.transform("onnx2tf.tflite", folder, described=described, shapes=ROWS[1:])
     feeds = {name: np.full((5, 4), value, np.float32) for name, value in zip(inputs, (3, 1), strict=True)}
-    (found,) = runtime.run(output, "tflite", [feeds], described=described, static_shapes=ROWS)
+    (found,) = runtime.run(output, "tflite", [feeds], described=described, static_shapes=ROWS[1:])
     assert {name: float(array[0, 0]) for name, array in found.items()} == {"onnx::Add_3": 4, "%y": 2}
+
+
+def test_norms_are_those_of_vectors(bench, runtime, tmp_path):
+    """onnx2tf fails at one axis, and makes the norm of a matrix of two."""
+    inputs, outputs = {"x": ("batch", 3, 4)}, {"one": ("batch", 3), "two": ("batch",), "sum": ("batch",)}
+    nodes = [
+        helper.make_node("ReduceL2", ["x", "last"], ["one"], keepdims=0),
+        helper.make_node("ReduceL2", ["x", "both"], ["two"], keepdims=0),
+        helper.make_node("ReduceL1", ["x", "both"], ["sum"], keepdims=0),
+    ]
+    axes = [numpy_helper.from_array(np.array(found), name) for name, found in (("last", [2]), ("both", [1, 2]))]
+    folder = write(tmp_path / "norms", nodes, inputs=inputs, outputs=outputs, constants=axes)
+    described = describe(inputs, outputs)
+    notes, output = bench.transform("onnx2tf.tflite", folder, described=described, shapes=ROWS[1:])
+    assert "static_shapes" in notes, notes
+    feeds = {"x": np.random.default_rng(0).standard_normal((5, 3, 4)).astype(np.float32)}
+    (found,) = runtime.run(output, "tflite", [feeds], described=described, static_shapes=ROWS[1:])
+    for name, due in compute(folder, feeds).items():
+        np.testing.assert_allclose(found[name], due, rtol=1e-5)
 
 
 def test_sizes_that_only_the_graph_names_become_the_recipes(bench, tmp_path):

@@ -18,7 +18,7 @@ TOOLCHAIN = Toolchain(
     environment={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1", "CUDA_VISIBLE_DEVICES": "-1"},
     uses=("litert",),  # what reads the files that were written
     default=False,  # its environment is large
-    note="Converts ONNX for `litert`, which a recipe selects with it; its environment takes about 2.5 GB.",
+    note="Converts ONNX for `litert`, which a recipe selects with it; its environment takes about 2.6 GB.",
 )
 
 

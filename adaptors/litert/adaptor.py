@@ -20,8 +20,8 @@ TOOLCHAIN = Toolchain(
     formats={"tflite": ("index.json", "model-*.tflite")},
     extra="litert",
     runtime_requirements=("ai-edge-litert>=2.3,<2.4",),
-    note="Runs what `litert_torch` or `tensorflow` makes. Its own environment takes about 250 MB, and a process that "
-    "loads a winner needs the runtime alone.",
+    note="Runs what `litert_torch`, `onnx2tf` or `tensorflow` makes. Its own environment takes about 250 MB, and a "
+    "process that loads a winner needs the runtime alone.",
 )
 
 

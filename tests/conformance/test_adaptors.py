@@ -45,6 +45,7 @@ LARGE = frozenset(
         "tvm",
         "tensorflow",
         "executorch",
+        "onnx2tf",
     }
 )
 """Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""

@@ -22,7 +22,7 @@ LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "t
 TOOLCHAINS = (
     *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
     *("litert", "litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt", "sparseml", "tvm"),
-    *("tensorflow", "executorch"),
+    *("tensorflow", "executorch", "onnx2tf"),
 )
 PIPELINES = {"__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"}
 

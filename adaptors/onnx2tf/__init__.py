@@ -1,0 +1,1 @@
+"""onnx2tf: from ONNX to LiteRT through TensorFlow's operators."""

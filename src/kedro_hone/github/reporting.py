@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from github import GithubException
-from github_action_toolkit import JobSummary, info, set_output
+from github_action_toolkit import JobSummary, info
 from requests import RequestException
 
 from kedro_hone.core.contract.proof import EVIDENCE
@@ -20,6 +20,7 @@ from kedro_hone.github.api import Conclusion, Talk
 from kedro_hone.github.context import Context, read_context
 from kedro_hone.github.figures import Figures, find_figures, read_figures
 from kedro_hone.github.inputs import Inputs, read_inputs
+from kedro_hone.github.outputs import write_output
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown
@@ -158,4 +159,4 @@ def _write_outputs(evidence: Evidence, published: Publication | None, path: str)
         "report-path": f"{path}/report.html",
     }
     for name, value in values.items():
-        set_output(name, clean_text(value))
+        write_output(name, clean_text(value))

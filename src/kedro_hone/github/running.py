@@ -10,12 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from github_action_toolkit import set_output
-
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.github.comment import make_id
 from kedro_hone.github.context import read_context
 from kedro_hone.github.inputs import Inputs, read_inputs, write_options
+from kedro_hone.github.outputs import write_output
 
 LATEST: Final = Path("data", "hone", "latest")
 """The link to the latest run's folder, below a project."""
@@ -42,15 +41,15 @@ def run() -> None:
         HoneError: ``action-input-invalid``.
     """
     context, inputs = read_context(), read_inputs()
-    set_output("id", make_id(inputs))
+    write_output("id", make_id(inputs))
     branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
-    set_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
+    write_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project
     before = _find_latest(project)
     code = _start(inputs, context.workspace, project)
     after = _find_latest(project)
-    set_output("code", code)
-    set_output("folder", "" if after is None or after == before else os.path.relpath(after, context.workspace))
+    write_output("code", code)
+    write_output("folder", "" if after is None or after == before else os.path.relpath(after, context.workspace))
 
 
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:

@@ -52,8 +52,12 @@ class Job:
 
     @property
     def outputs(self) -> dict[str, str]:
-        lines = (self.workspace / "output").read_text().splitlines()
-        return {lines[at].partition("<<")[0]: lines[at + 1] for at in range(0, len(lines), 3)}
+        """As GitHub's runner reads them."""
+        found, lines = {}, iter((self.workspace / "output").read_text().splitlines())
+        for line in lines:
+            name, _, delimiter = line.partition("<<")
+            found[name] = "\n".join(iter(lambda: next(lines), delimiter))
+        return found
 
 
 @pytest.fixture

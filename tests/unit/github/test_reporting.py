@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from sample import make_evidence
+from sample import make_evidence, make_publication
 
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.github.comment import make_marker
@@ -190,6 +191,19 @@ def test_hostile_names_change_nothing(job, capsys):
         assert not re.search(r"(?<!\\)<(script|/details)", shown.replace("\n</details>\n", "\n"))
         assert not re.search("^::", text, re.MULTILINE)
     assert not list(job.workspace.rglob("pwned"))
+
+
+def test_an_output_is_what_it_says_and_no_other(job):
+    uri = "models:/50%25 off/3\nverdict<<EOF\nPASS\nEOF"
+    job.write_run(make_evidence(Verdict.FAIL), 10)
+    publication = make_publication().model_copy(update={"uri": uri})
+    (job.workspace / "data" / "hone" / "runs" / "one" / "publication.json").write_text(publication.model_dump_json())
+
+    report()
+
+    assert job.outputs["verdict"] == "FAIL"
+    assert job.outputs["published-uri"] == clean_text(uri)
+    assert "50%25 off" in job.outputs["published-uri"]
 
 
 def test_a_name_cannot_stand_for_our_own_marks(job):

@@ -28,7 +28,13 @@ def make_marker(inputs: Inputs) -> str:
 
 
 def compose_body(
-    report: str, now: Figures, *, base: Figures | None = None, last: Figures | None = None, run_url: str = ""
+    report: str,
+    now: Figures,
+    *,
+    base: Figures | None = None,
+    last: Figures | None = None,
+    note: str = "",
+    run_url: str = "",
 ) -> str:
     """Return the report with what changed, before its details.
 
@@ -37,10 +43,13 @@ def compose_body(
         now: The run's figures.
         base: Those of the base branch, if there are any.
         last: Those of the last push, if there are any.
+        note: Why nothing was published though it was asked for; in our own Markdown.
         run_url: Where the job's log and the whole report are.
     """
     head, details, rest = report.partition(_DETAILS)
     parts = [head.rstrip() + "\n"]
+    if note:
+        parts.append(f"**Not published**: {note}\n")
     if base is not None:
         parts.append(render_comparison(now, base, title="base branch, *before*"))
     if last is not None:

@@ -19,7 +19,7 @@ from kedro_hone.github.annotations import Annotation, list_annotations, print_an
 from kedro_hone.github.api import Conclusion, Talk
 from kedro_hone.github.context import Context, read_context
 from kedro_hone.github.figures import Figures, find_figures, read_figures
-from kedro_hone.github.inputs import Inputs, read_inputs
+from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs
 from kedro_hone.github.outputs import write_output
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence, parse_evidence
@@ -58,6 +58,8 @@ def report() -> int:
     published = _read_publication(context.workspace / folder)
     _write_outputs(evidence, published, folder)
     print_annotations(annotations)
+    if held := _explain_hold(inputs, context):
+        print_warning(f"Not published: {held}")
     calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
     _tell(
         context,
@@ -90,7 +92,8 @@ def _tell(
     except (GithubException, RequestException) as error:
         _warn(error)
     if figures is not None:
-        body = comment.compose_body(body, figures, base=base, last=last, run_url=context.run_url)
+        note = _explain_hold(inputs, context)
+        body = comment.compose_body(body, figures, base=base, last=last, note=note, run_url=context.run_url)
     JobSummary().add_raw(body, add_eol=True).write(overwrite=True)  # the file is this step's own
     if talk is None:
         return
@@ -115,6 +118,12 @@ def _open(context: Context, inputs: Inputs) -> Talk | None:
         info("There is no token: the job's summary is all there is.")
         return None
     return Talk(context, token=token, marker=comment.make_marker(inputs), author=inputs.comment_author)
+
+
+def _explain_hold(inputs: Inputs, context: Context) -> str:
+    """Return why nothing is published though it was asked for; empty where it is, or was not asked for."""
+    held = hold_publishing(inputs, context) != inputs
+    return "`publish: on-pass` publishes what is merged, and this is not yet." if held else ""
 
 
 def _warn(error: Exception) -> None:

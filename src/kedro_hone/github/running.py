@@ -13,7 +13,7 @@ from typing import Final
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.github.comment import make_id
 from kedro_hone.github.context import read_context
-from kedro_hone.github.inputs import Inputs, read_inputs, write_options
+from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
 from kedro_hone.github.outputs import write_output
 
 LATEST: Final = Path("data", "hone", "latest")
@@ -42,6 +42,7 @@ def run() -> None:
     """
     context, inputs = read_context(), read_inputs()
     write_output("id", make_id(inputs))
+    inputs = hold_publishing(inputs, context)
     branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
     write_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project

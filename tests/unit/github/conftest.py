@@ -29,11 +29,18 @@ class Job:
     github: GitHub
     monkeypatch: pytest.MonkeyPatch
 
-    def write_event(self, *, head: str | None = "o/r", name: str = "pull_request", title: str = "A title") -> None:
+    def write_event(
+        self,
+        *,
+        head: str | None = "o/r",
+        name: str = "pull_request",
+        title: str = "A title",
+        payload: dict[str, Any] | None = None,
+    ) -> None:
         repository = None if head is None else {"full_name": head}
         pull = {"number": 7, "title": title, "head": {"sha": HEAD, "ref": "x", "repo": repository}}
         path = self.workspace / "event.json"
-        path.write_text(json.dumps({"pull_request": pull} if name.startswith("pull") else {}))
+        path.write_text(json.dumps((payload or {}) | ({"pull_request": pull} if name.startswith("pull") else {})))
         self.set(GITHUB_EVENT_NAME=name, GITHUB_EVENT_PATH=str(path))
 
     def write_run(self, evidence: Evidence | None = None, code: int = 0) -> None:

@@ -193,6 +193,20 @@ def test_hostile_names_change_nothing(job, capsys):
     assert not list(job.workspace.rglob("pwned"))
 
 
+def test_a_pull_request_says_that_nothing_is_published(job, capsys):
+    job.set(INPUT_PUBLISH="on-pass")
+    job.write_run()
+    report()
+    for text in (job.summary, job.github.comments[0]["body"]):
+        assert "**Not published**" in text
+        assert text.index("PASS:") < text.index("**Not published**") < text.index("<details>")
+    assert "::warning title=kedro-hone::Not published" in capsys.readouterr().out
+
+    job.write_event(name="push")
+    report()
+    assert "Not published" not in job.summary + capsys.readouterr().out
+
+
 def test_an_output_is_what_it_says_and_no_other(job):
     uri = "models:/50%25 off/3\nverdict<<EOF\nPASS\nEOF"
     job.write_run(make_evidence(Verdict.FAIL), 10)

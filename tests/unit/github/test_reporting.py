@@ -142,15 +142,42 @@ def test_a_fork_gets_the_summary_only(job, head, capsys):
 
 
 def test_a_token_that_may_not_write_is_a_warning(job, capsys):
-    job.github.writable = False
+    job.github.permissions = {"read"}
     job.write_run()
 
     assert report() == 0
 
     out = capsys.readouterr().out
-    assert "::warning title=kedro-hone::GitHub took no comment or no check run (403" in out
+    for what in ("comment", "check run"):
+        assert f"::warning title=kedro-hone::GitHub took no {what} (403" in out
     assert "t0ken" not in out + job.summary
     assert "PASS:" in job.summary
+
+
+@pytest.mark.parametrize("comment", ["true", "false"])
+def test_a_token_for_checks_only_writes_the_check(job, comment, capsys):
+    job.github.permissions = {"checks"}
+    job.set(INPUT_COMMENT=comment)
+    job.write_run()
+
+    assert report() == 0
+
+    (check,) = job.github.checks
+    assert check["conclusion"] == "success"
+    assert capsys.readouterr().out.count("::warning") == (1 if comment == "true" else 0)
+    assert job.github.comments == []
+    asked = [call for call in job.github.calls if "check-runs" not in call]
+    assert bool(asked) == (comment == "true"), asked
+
+
+def test_a_token_for_comments_only_writes_the_comment(job, capsys):
+    job.github.permissions = {"read", "comments"}
+    job.write_run()
+
+    assert report() == 0
+
+    assert len(job.github.comments) == 1
+    assert "checks: write" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("code", [1, 3, 4, 130])
@@ -174,8 +201,7 @@ def test_a_gate_that_fails_is_marked_on_its_line_of_the_recipe(job, capsys):
 
     (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("::"))
     assert said.startswith("::error title=FAIL%3A speedup,file=conf/base/parameters.yml,line=4::")
-    (annotation,) = job.github.checks[0]["output"]["annotations"]
-    assert (annotation["path"], annotation["start_line"]) == ("conf/base/parameters.yml", 4)
+    assert "annotations" not in job.github.checks[0]["output"]  # GitHub would show each twice
 
 
 def test_hostile_names_change_nothing(job, capsys):

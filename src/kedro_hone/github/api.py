@@ -10,9 +10,6 @@ from github.Repository import Repository
 
 from kedro_hone.github.context import Context
 
-NAME: Final = "kedro-hone"
-"""Of the check run."""
-
 Conclusion = Literal["success", "neutral", "failure"]
 _DENIED: Final = (401, 403, 404)  # what a token of a job that is not a person's gets where it asks who it is
 
@@ -65,7 +62,7 @@ class Talk:
         elif self._context.pull_request is not None:
             self._comment = self._repository.get_issue(self._context.pull_request).create_comment(body)
 
-    def write_check(self, *, title: str, summary: str, conclusion: Conclusion) -> None:
+    def write_check(self, *, name: str, title: str, summary: str, conclusion: Conclusion) -> None:
         """Write a check run that is complete.
 
         It has no annotations: the job's own are shown at the same lines.
@@ -74,7 +71,7 @@ class Talk:
             GithubException: GitHub refuses.
         """
         check = {
-            "name": NAME,
+            "name": name,
             "head_sha": self._context.commit,
             "details_url": self._context.run_url,
             "status": "completed",

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Final
 
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.github.figures import Figures, hide_figures, render_comparison, say_change
-from kedro_hone.github.inputs import Inputs
 
 LIMIT: Final = 65_536
 """GitHub refuses a comment, and the summary of a check, with more characters."""
 
 _DETAILS: Final = "\n<details>"  # at the beginning of a line it is ours: what is foreign has no line of its own
-
-
-def make_id(inputs: Inputs) -> str:
-    """Return what tells the runs of one workflow apart: a workflow with two models has two comments and two reports."""
-    asked = json.dumps([inputs.project, inputs.model, inputs.recipe, inputs.params, inputs.data_remote])
-    return hashlib.sha256(asked.encode()).hexdigest()[:12]
-
-
-def make_marker(inputs: Inputs) -> str:
-    """Return the hidden line that a comment is found again by."""
-    return f"<!-- kedro-hone:report {make_id(inputs)} -->"
 
 
 def compose_body(

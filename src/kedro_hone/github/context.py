@@ -28,6 +28,8 @@ class Context:
         api: Where GitHub's API is.
         run_url: Where a reader finds the job's log and the report.
         workspace: The folder of the user's checkout.
+        step: What tells the step from all others: a digest of its inputs and the job's leg of the matrix.
+        leg: The values of the matrix, such as ``gpu, 3.11``; empty for a job without one.
     """
 
     repository: str
@@ -38,6 +40,8 @@ class Context:
     api: str
     run_url: str
     workspace: Path
+    step: str
+    leg: str
 
 
 def read_context() -> Context:
@@ -73,4 +77,6 @@ def read_context() -> Context:
         api=os.environ.get("GITHUB_API_URL", "https://api.github.com"),
         run_url=f"{server}/{repository}/actions/runs/{os.environ['GITHUB_RUN_ID']}",
         workspace=Path(os.environ["GITHUB_WORKSPACE"]),
+        step=os.environ.get("HONE_ID", ""),
+        leg=os.environ.get("HONE_LEG", ""),
     )

@@ -23,6 +23,7 @@ class Inputs(BaseModel):
     """The inputs of one call.
 
     Attributes:
+        name: What tells the step from others with the same inputs, and what its check run is called after.
         project: The Kedro project, relative to the workspace.
         model: Where the model is, in place of the recipe's ``model.uri``; empty for the recipe's own.
         recipe: A YAML file with the section ``hone``, relative to the workspace; empty for the project's own.
@@ -36,6 +37,7 @@ class Inputs(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    name: str = ""
     project: str = "."
     model: str = ""
     recipe: str = ""

@@ -21,6 +21,7 @@ from kedro_hone.github.annotations import list_annotations, print_annotations, p
 from kedro_hone.github.api import Conclusion, Talk
 from kedro_hone.github.context import Context, read_context
 from kedro_hone.github.figures import Figures, find_figures, read_figures
+from kedro_hone.github.identity import make_marker, name_check
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs
 from kedro_hone.github.outputs import write_output
 from kedro_hone.report import wording
@@ -84,7 +85,7 @@ def _tell(
 ) -> None:
     """Write the summary always, and comment and check where the token allows it; where one is refused, the other."""
     talk = _open(context)
-    marker, last = comment.make_marker(inputs), None
+    marker, last = make_marker(context), None
     comments = talk is not None and inputs.comment == "true"
     if talk and comments:
         with _warn_of_refusals("comment", "pull-requests: write") as refused:
@@ -101,7 +102,8 @@ def _tell(
             talk.write_comment(comment.seal_comment(body, marker=marker, figures=figures))
     if talk:
         with _warn_of_refusals("check run", "checks: write"):
-            talk.write_check(title=title, summary=body[: comment.LIMIT - 1], conclusion=conclusion)
+            name, summary = name_check(inputs, context), body[: comment.LIMIT - 1]
+            talk.write_check(name=name, title=title, summary=summary, conclusion=conclusion)
 
 
 def _open(context: Context) -> Talk | None:

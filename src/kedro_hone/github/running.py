@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.github.comment import make_id
 from kedro_hone.github.context import read_context
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
 from kedro_hone.github.outputs import write_output
@@ -32,7 +31,7 @@ _PRIVATE: Final = (
 
 
 def run() -> None:
-    """Run the pipelines in the project, and write the outputs ``id``, ``branch``, ``code`` and ``folder``.
+    """Run the pipelines in the project, and write the outputs ``branch``, ``code`` and ``folder``.
 
     ``branch`` is a digest of the branch that this is compared with, or is kept for: a name with a comma is no key of a
     cache. ``folder`` stays empty where the run left no new folder: what is there is then an earlier run's.
@@ -40,9 +39,8 @@ def run() -> None:
     Raises:
         HoneError: ``action-input-invalid``.
     """
-    context, inputs = read_context(), read_inputs()
-    write_output("id", make_id(inputs))
-    inputs = hold_publishing(inputs, context)
+    context = read_context()
+    inputs = hold_publishing(read_inputs(), context)
     branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
     write_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project

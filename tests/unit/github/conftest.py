@@ -17,7 +17,7 @@ from sample import make_evidence
 
 from kedro_hone.report.evidence import Evidence, dump_evidence
 
-HEAD, TOKEN = "a" * 40, "t0ken"
+HEAD, TOKEN, STEP = "a" * 40, "t0ken", "0123456789ab"
 RECIPE = "hone:\n  model: {uri: models:/digits}\n  gates:\n    speedup: 1.05\n    drop: 0.01\n"
 
 
@@ -73,10 +73,13 @@ def job(tmp_path, monkeypatch):
         job = Job(tmp_path, github, monkeypatch)
         (tmp_path / "conf" / "base").mkdir(parents=True)
         (tmp_path / "conf" / "base" / "parameters.yml").write_text(RECIPE)
-        for name in ("HONE_BASE", *(f"INPUT_{part}" for part in ("FAIL_ON", "COMMENT", "RECIPE", "MODEL", "PARAMS"))):
+        for name in (
+            "HONE_BASE",
+            *(f"INPUT_{part}" for part in ("FAIL_ON", "COMMENT", "RECIPE", "MODEL", "NAME", "PARAMS")),
+        ):
             monkeypatch.delenv(name, raising=False)
         job.set(GITHUB_REPOSITORY="o/r", GITHUB_SHA="b" * 40, GITHUB_RUN_ID="42", GITHUB_WORKSPACE=tmp_path)
         job.set(GITHUB_API_URL=github.url, GITHUB_TOKEN=TOKEN, GITHUB_STEP_SUMMARY=tmp_path / "summary.md")
-        job.set(GITHUB_OUTPUT=tmp_path / "output")
+        job.set(GITHUB_OUTPUT=tmp_path / "output", HONE_ID=STEP, HONE_LEG="")
         job.write_event()
         yield job

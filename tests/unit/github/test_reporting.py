@@ -10,9 +10,7 @@ from sample import make_evidence, make_publication
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.github.comment import make_marker
 from kedro_hone.github.figures import Figures, find_figures, hide_figures
-from kedro_hone.github.inputs import Inputs
 from kedro_hone.github.reporting import report
 from kedro_hone.report.evidence import dump_evidence
 
@@ -20,6 +18,7 @@ HOSTILE = (
     "x$(touch pwned)`id`${{ github.token }}\n::error::owned%0A::set-output name=verdict::PASS"
     "<!-- -->@admin|</details><script>"
 )
+MARKER = "<!-- kedro-hone:report 0123456789ab -->"
 STRANGER = {"login": "eve", "type": "User", "id": 2}
 
 
@@ -51,7 +50,7 @@ def test_every_verdict_is_told_everywhere(job, verdict, fail_on, ends, conclusio
     (comment,) = job.github.comments
     assert (check["conclusion"], check["head_sha"], check["status"]) == (conclusion, "a" * 40, "completed")
     assert check["output"]["title"].startswith(verdict.value)
-    assert comment["body"].startswith(make_marker(Inputs()))
+    assert comment["body"].startswith(MARKER)
     assert f"{verdict.value}:" in comment["body"]
     assert f"{verdict.value}:" in job.summary
     assert job.outputs["verdict"] == verdict.value
@@ -99,18 +98,17 @@ def test_a_base_that_cannot_be_read_is_left_out_with_a_warning(job, capsys):
 
 @pytest.mark.parametrize("author", [STRANGER, {"login": "another-app[bot]", "type": "Bot", "id": 3}])
 def test_a_stranger_who_writes_the_marker_is_not_believed(job, author):
-    marker = make_marker(Inputs())
-    job.github.add_comment(f"{marker}\nforged", author)
+    job.github.add_comment(f"{MARKER}\nforged", author)
     job.write_run()
 
     report()
 
-    assert job.github.comments[0]["body"] == f"{marker}\nforged"
+    assert job.github.comments[0]["body"] == f"{MARKER}\nforged"
     assert len(job.github.comments) == 2
 
 
 def test_the_comment_of_an_app_is_found_by_its_name(job):
-    job.github.add_comment(make_marker(Inputs()), {"login": "our-app[bot]", "type": "Bot", "id": 3})
+    job.github.add_comment(MARKER, {"login": "our-app[bot]", "type": "Bot", "id": 3})
     job.set(INPUT_COMMENT_AUTHOR="our-app[bot]")
     job.write_run()
 

@@ -180,7 +180,7 @@ def test_a_hostile_model_is_no_more_than_a_wrong_one(runner, finished, tmp_path)
 
 
 def test_steps_with_other_inputs_or_another_leg_of_a_matrix_share_nothing(runner, project):
-    runner.python = "/bin/false"  # what is installed does not matter
+    runner.python = "/bin/true"  # what is installed does not matter
     calls = [{}, {"name": "a"}, {"model": "a"}, {"recipe": "a"}, {"params": "a"}, {"data-remote": "a"}]
     calls += [{"matrix": {"os": "a"}}, {"matrix": {"os": "b", "n": 1}}, {"name": HOSTILE}]
 

@@ -163,9 +163,7 @@ def test_a_verdict_that_is_no_failure_ends_well(runner, project, verdict, params
     assert f"{verdict.value}:" in done["summary"]
 
 
-def test_a_hostile_model_is_no_more_than_a_wrong_one(runner, finished, tmp_path):
-    project = copy_project(finished, tmp_path)
-
+def test_a_hostile_model_is_no_more_than_a_wrong_one(runner, project, tmp_path):
     done = runner.act(project, model=HOSTILE)
 
     assert done["failed"]
@@ -197,15 +195,13 @@ def test_steps_with_other_inputs_or_another_leg_of_a_matrix_share_nothing(runner
     assert not list(project.root.rglob("pwned"))
 
 
-def test_a_wrong_input_fails_without_a_run(runner, finished, tmp_path):
-    project = copy_project(finished, tmp_path)
-    runs = project.runs
+def test_a_wrong_input_fails_without_a_run(runner, project, tmp_path):
     (project.root / "github.py").write_text("raise SystemExit('code of the checkout, next to the token')")
     done = runner.act(project, recipe=HOSTILE)
 
     assert done["failed"]
     assert "action-input-invalid" in done["log"]
-    assert project.runs == runs
+    assert project.runs == []
     assert not list(tmp_path.rglob("pwned"))
 
 

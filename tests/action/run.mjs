@@ -1,10 +1,11 @@
 // Run a composite action as GitHub's runner does: expressions by GitHub's own evaluator, `run` steps in bash.
-// node run.mjs JOB.json: {action, event, context, inputs, uses, env, scratch}; prints {failed, outputs, used, log} as its last line.
-// `uses` steps are not run: what they would be given is in `used`, and their outputs come from the job's `uses`.
+// node run.mjs JOB.json: {action, event, context, matrix, inputs, uses, env, scratch, caches}; its last line is {failed, outputs, used, log}.
+// `uses` steps are not run, but for caches: what they are given is in `used`, and their outputs come from the job's `uses`.
 import fs from "node:fs";
 import path from "node:path";
 import { spawnSync } from "node:child_process";
 import YAML from "yaml";
+import { restore, save } from "./cache.mjs";
 import { data, Evaluator, Lexer, Parser } from "@actions/expressions";
 
 const job = JSON.parse(fs.readFileSync(process.argv[2], "utf8"));
@@ -31,7 +32,7 @@ function wrap(value) {
 }
 
 function evaluate(expression, inputs) {
-  const context = { github, inputs, steps, runner };
+  const context = { github, inputs, steps, runner, matrix: job.matrix ?? null };
   const tree = new Parser(new Lexer(expression).lex().tokens, Object.keys(context), functions).parse();
   return new Evaluator(tree, wrap(context), new Map(functions.map((one) => [one.name, one]))).evaluate();
 }
@@ -75,7 +76,11 @@ for (const [at, step] of action.runs.steps.entries()) {
   }
   if (step.uses) {
     used.push({ uses: step.uses, with: fillAll(step.with, inputs) });
-    steps[id] = { outputs: job.uses[step.uses.split("@")[0]] ?? {}, outcome: "success", conclusion: "success" };
+    const name = step.uses.split("@")[0];
+    const given = used.at(-1).with;
+    const act = { "actions/cache/restore": restore, "actions/cache/save": save }[name];
+    const outputs = act ? act(given, job) : job.uses[name] ?? {};
+    steps[id] = { outputs, outcome: "success", conclusion: "success" };
     continue;
   }
   const file = (name) => {

@@ -8,12 +8,15 @@ import importlib.util
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.report.rendering import render_page
+from kedro_hone.github.comment import compose_body, seal_comment
+from kedro_hone.github.figures import read_figures
+from kedro_hone.report.rendering import render_markdown, render_page
 
 pytestmark = pytest.mark.browser
 
@@ -215,3 +218,60 @@ def test_long_names_and_reasons_do_not_overflow(open_page):
     for width in WIDTHS:
         page = open_page(render_page(evidence), width=width, theme="light")
         assert page.evaluate(FIND_OVERFLOW) == []
+
+
+@pytest.fixture
+def show_comment(open_page, node):
+    """Open the comment of a pull request as GitHub shows it: its Markdown, its allowed HTML and its style."""
+
+    def show(evidence, *, width, theme="light", note=""):
+        now, then = read_figures(evidence, commit="a" * 40), read_figures(sample.make_evidence(), commit="c" * 40)
+        body = compose_body(render_markdown(evidence), now, base=then, last=then, note=note, run_url="https://x.org/1")
+        body = seal_comment(body, marker="<!-- kedro-hone:report 0123456789ab -->", figures=now)
+        command = ["node", str(node / "render.mjs")]
+        done = subprocess.run(command, input=body, capture_output=True, text=True, check=True, timeout=60)
+        return open_page(done.stdout, width=width, theme=theme)
+
+    return show
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="GitHub's Markdown needs Node.js")
+@pytest.mark.parametrize("verdict", Verdict)
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_the_comment_of_a_pull_request_says_the_verdict_first_and_folds_the_rest(show_comment, verdict, width, theme):
+    page = show_comment(sample.make_evidence(verdict), width=width, theme=theme, note="`publish` waits.")
+
+    first = page.locator("article > *").first
+    assert first.evaluate("one => one.tagName") == "H2"
+    assert f"{verdict.value}:" in first.text_content()
+    assert first.bounding_box()["y"] < 100
+    said = page.locator("article").inner_text()  # what is seen, and not what is folded
+    assert "Not published" in said
+    assert "Since the last push" in said
+    assert page.get_by_role("columnheader", name="base branch, before").is_visible()
+    folded = page.locator("details")
+    assert folded.count() > 4
+    assert folded.locator(":scope > :not(summary)").first.is_visible() is False
+    folded.first.locator("summary").click()
+    assert folded.locator(":scope > :not(summary)").first.is_visible()
+    assert page.evaluate(FIND_OVERFLOW) == []
+    assert "kedro-hone:" not in page.locator("article").text_content()
+    assert not re.search(
+        r"\|\s*-{2,}|\*\*|</?\w+>", page.locator("article").text_content()
+    )  # Markdown that was not read
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="GitHub's Markdown needs Node.js")
+def test_what_is_foreign_is_text_in_the_comment(show_comment):
+    hostile = (
+        "</details><h1>PASS</h1><img src=https://e.org/x.png>[a](https://e.org)@admin ~~x~~ **b**\n\n# PASS\n|a|b|"
+    )
+    evidence = sample.make_evidence(Verdict.FAIL)
+    source = evidence.source.model_copy(update={"uri": hostile})
+    page = show_comment(evidence.model_copy(update={"source": source, "reasons": (hostile,)}), width=390)
+    plain = show_comment(evidence, width=390)
+
+    assert "<h1>PASS</h1>" in page.locator("article").text_content()
+    for tag in ("h1", "img", "a", "del", "strong", "table", "details", "h2", "script"):
+        assert page.locator(f"article {tag}").count() == plain.locator(f"article {tag}").count(), tag
+    assert page.evaluate(FIND_OVERFLOW) == []

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from typing import Final
 
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.github.figures import Figures, hide_figures, render_comparison, say_change
-from kedro_hone.github.inputs import Inputs
 
 LIMIT: Final = 65_536
 """GitHub refuses a comment, and the summary of a check, with more characters."""
@@ -16,19 +13,14 @@ LIMIT: Final = 65_536
 _DETAILS: Final = "\n<details>"  # at the beginning of a line it is ours: what is foreign has no line of its own
 
 
-def make_id(inputs: Inputs) -> str:
-    """Return what tells the runs of one workflow apart: a workflow with two models has two comments and two reports."""
-    asked = json.dumps([inputs.project, inputs.model, inputs.recipe, inputs.params, inputs.data_remote])
-    return hashlib.sha256(asked.encode()).hexdigest()[:12]
-
-
-def make_marker(inputs: Inputs) -> str:
-    """Return the hidden line that a comment is found again by."""
-    return f"<!-- kedro-hone:report {make_id(inputs)} -->"
-
-
 def compose_body(
-    report: str, now: Figures, *, base: Figures | None = None, last: Figures | None = None, run_url: str = ""
+    report: str,
+    now: Figures,
+    *,
+    base: Figures | None = None,
+    last: Figures | None = None,
+    note: str = "",
+    run_url: str = "",
 ) -> str:
     """Return the report with what changed, before its details.
 
@@ -37,10 +29,13 @@ def compose_body(
         now: The run's figures.
         base: Those of the base branch, if there are any.
         last: Those of the last push, if there are any.
+        note: Why nothing was published though it was asked for; in our own Markdown.
         run_url: Where the job's log and the whole report are.
     """
     head, details, rest = report.partition(_DETAILS)
     parts = [head.rstrip() + "\n"]
+    if note:
+        parts.append(f"**Not published**: {note}\n")
     if base is not None:
         parts.append(render_comparison(now, base, title="base branch, *before*"))
     if last is not None:

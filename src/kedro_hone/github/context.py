@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from github_action_toolkit import EventPayload
 
 from kedro_hone.core.errors import HoneError
+
+_OF_PULL_REQUESTS: Final = ("pull_request", "pull_request_target")
+"""The events whose workflow, once it ran, starts another with ``workflow_run``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +24,24 @@ class Context:
         commit: The commit that a check run belongs to: of a pull request its head, and not the merge that is tested.
         pull_request: Its number; None for any other event.
         foreign: Whether the pull request comes from another repository, whose jobs have no secrets.
+        unmerged: Whether the event is of code that nobody has merged yet: of a pull request, or of a merge queue.
         api: Where GitHub's API is.
         run_url: Where a reader finds the job's log and the report.
         workspace: The folder of the user's checkout.
+        step: What tells the step from all others: a digest of its inputs and the job's leg of the matrix.
+        leg: The values of the matrix, such as ``gpu, 3.11``; empty for a job without one.
     """
 
     repository: str
     commit: str
     pull_request: int | None
     foreign: bool
+    unmerged: bool
     api: str
     run_url: str
     workspace: Path
+    step: str
+    leg: str
 
 
 def read_context() -> Context:
@@ -42,7 +51,8 @@ def read_context() -> Context:
         HoneError: ``action-input-invalid`` under ``pull_request_target``, which gives a stranger's code the secrets.
     """
     event = EventPayload()
-    if event.get_event_name() == "pull_request_target":
+    name = event.get_event_name()
+    if name == "pull_request_target":
         raise HoneError(
             "action-input-invalid",
             "The action does not run under pull_request_target.",
@@ -51,16 +61,22 @@ def read_context() -> Context:
         )
     payload = event.get_payload()
     pull: dict[str, Any] = payload.get("pull_request") or {}
+    ran: dict[str, Any] = payload.get("workflow_run") or {}
+    behind = bool(pull) or ran.get("event") in _OF_PULL_REQUESTS
     repository = os.environ["GITHUB_REPOSITORY"]
     head: dict[str, Any] = pull.get("head") or {}
+    origin = head.get("repo") if pull else ran.get("head_repository")
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     return Context(
         repository=repository,
         commit=head.get("sha") or os.environ["GITHUB_SHA"],
         pull_request=pull.get("number"),
         # The repository of a head is null where the fork was deleted.
-        foreign=bool(pull) and (head.get("repo") or {}).get("full_name") != repository,
+        foreign=behind and (origin or {}).get("full_name") != repository,
+        unmerged=behind or name == "merge_group",
         api=os.environ.get("GITHUB_API_URL", "https://api.github.com"),
         run_url=f"{server}/{repository}/actions/runs/{os.environ['GITHUB_RUN_ID']}",
         workspace=Path(os.environ["GITHUB_WORKSPACE"]),
+        step=os.environ.get("HONE_ID", ""),
+        leg=os.environ.get("HONE_LEG", ""),
     )

@@ -13,6 +13,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.github.context import Context
 
 REMOTE: Final = "data_remote"
 """The runtime parameter that a catalog reads the name of the DVC remote from."""
@@ -22,12 +23,13 @@ class Inputs(BaseModel):
     """The inputs of one call.
 
     Attributes:
+        name: What tells the step from others with the same inputs, and what its check run is called after.
         project: The Kedro project, relative to the workspace.
         model: Where the model is, in place of the recipe's ``model.uri``; empty for the recipe's own.
         recipe: A YAML file with the section ``hone``, relative to the workspace; empty for the project's own.
         params: Lines such as ``hone.budget=60``.
         data_remote: The DVC remote that the catalog asks for the data; empty for the repository's own.
-        publish: Whether a winner is published.
+        publish: Whether a winner is published; from what is merged only.
         comment: Whether a pull request gets a comment.
         comment_author: Whose comment is updated where the token may not ask whose it is.
         fail_on: The mildest verdict that fails the job. An error always does.
@@ -35,6 +37,7 @@ class Inputs(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    name: str = ""
     project: str = "."
     model: str = ""
     recipe: str = ""
@@ -59,6 +62,27 @@ def read_inputs() -> Inputs:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]).replace("_", "-")
         raise _explain(f"The input {name!r} cannot be {first['input']!r}.", why=f"{first['msg']}.") from error
+
+
+def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
+    """Return the inputs with ``publish: never`` where nobody has merged the code yet.
+
+    The alias would move at each push to a pull request, to a winner of a model, data and gates that nobody approved.
+
+    Raises:
+        HoneError: ``action-input-invalid`` for a fork's code: this step runs where winners can be published, and what
+            runs could publish anything itself.
+    """
+    if inputs.publish == "never" or not context.unmerged:
+        return inputs
+    if context.foreign:
+        raise _explain(
+            "The input 'publish' cannot be 'on-pass' for a pull request of a fork.",
+            why="A stranger's code would run where winners are published.",
+            hint="Write `publish: ${{ github.event_name == 'push' && 'on-pass' || 'never' }}`, and give forks a runner "
+            "that does not reach the registry.",
+        )
+    return inputs.model_copy(update={"publish": "never"})
 
 
 def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from github import GithubException
-from github_action_toolkit import JobSummary, info, set_output
+from github_action_toolkit import JobSummary, info
 from requests import RequestException
 
 from kedro_hone.core.contract.proof import EVIDENCE
@@ -15,11 +17,13 @@ from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.github import comment
-from kedro_hone.github.annotations import Annotation, list_annotations, print_annotations, print_warning
+from kedro_hone.github.annotations import list_annotations, print_annotations, print_warning
 from kedro_hone.github.api import Conclusion, Talk
 from kedro_hone.github.context import Context, read_context
 from kedro_hone.github.figures import Figures, find_figures, read_figures
-from kedro_hone.github.inputs import Inputs, read_inputs
+from kedro_hone.github.identity import make_marker, name_check
+from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs
+from kedro_hone.github.outputs import write_output
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown
@@ -53,10 +57,11 @@ def report() -> int:
     evidence = parse_evidence((context.workspace / folder / EVIDENCE).read_bytes())
     ends = code if code in _FAILING[inputs.fail_on] else 0
     recipes = _list_recipes(inputs, context.workspace)
-    annotations = list_annotations(evidence, recipes, context.workspace)
     published = _read_publication(context.workspace / folder)
     _write_outputs(evidence, published, folder)
-    print_annotations(annotations)
+    print_annotations(list_annotations(evidence, recipes, context.workspace))
+    if held := _explain_hold(inputs, context):
+        print_warning(f"Not published: {held}")
     calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
     _tell(
         context,
@@ -65,7 +70,6 @@ def report() -> int:
         figures=read_figures(evidence, commit=context.commit),
         title=clean_text(f"{evidence.verdict.value}: {wording.say_headline(evidence)}"),
         conclusion="failure" if ends else calm,
-        annotations=annotations,
     )
     return ends
 
@@ -78,34 +82,31 @@ def _tell(
     title: str,
     conclusion: Conclusion,
     figures: Figures | None = None,
-    annotations: list[Annotation] | None = None,
 ) -> None:
-    """Write the summary always, and comment and check where the token allows it."""
-    base = None if figures is None or context.pull_request is None else _read_base(context)
-    talk, last = None, None
-    try:
-        talk = _open(context, inputs)
-        last = find_figures(talk.last) if talk and talk.last else None
-    except (GithubException, RequestException) as error:
-        _warn(error)
+    """Write the summary always, and comment and check where the token allows it; where one is refused, the other."""
+    talk = _open(context)
+    marker, last = make_marker(context), None
+    comments = talk is not None and inputs.comment == "true"
+    if talk and comments:
+        with _warn_of_refusals("comment", "pull-requests: write") as refused:
+            last = talk.find_comment(marker=marker, author=inputs.comment_author)
+        comments = not refused  # where the last one cannot be found, another would be written at each push
     if figures is not None:
-        body = comment.compose_body(body, figures, base=base, last=last, run_url=context.run_url)
+        base = None if context.pull_request is None else _read_base(context)
+        before = find_figures(last) if last else None
+        note = _explain_hold(inputs, context)
+        body = comment.compose_body(body, figures, base=base, last=before, note=note, run_url=context.run_url)
     JobSummary().add_raw(body, add_eol=True).write(overwrite=True)  # the file is this step's own
-    if talk is None:
-        return
-    try:
-        if inputs.comment == "true":
-            talk.write_comment(comment.seal_comment(body, marker=comment.make_marker(inputs), figures=figures))
-    except (GithubException, RequestException) as error:
-        _warn(error)
-    try:  # where a comment is refused, as in a locked conversation, the check may be required all the same
-        summary = body if len(body) < comment.LIMIT else body[: comment.LIMIT - 1]
-        talk.write_check(title=title, summary=summary, conclusion=conclusion, annotations=annotations or [])
-    except (GithubException, RequestException) as error:
-        _warn(error)
+    if talk and comments:
+        with _warn_of_refusals("comment", "pull-requests: write"):
+            talk.write_comment(comment.seal_comment(body, marker=marker, figures=figures))
+    if talk:
+        with _warn_of_refusals("check run", "checks: write"):
+            name, summary = name_check(inputs, context), body[: comment.LIMIT - 1]
+            talk.write_check(name=name, title=title, summary=summary, conclusion=conclusion)
 
 
-def _open(context: Context, inputs: Inputs) -> Talk | None:
+def _open(context: Context) -> Talk | None:
     token = os.environ.get("GITHUB_TOKEN", "")
     if context.foreign:
         info("The pull request comes from a fork: its jobs may not comment, so the job's summary is all there is.")
@@ -113,13 +114,26 @@ def _open(context: Context, inputs: Inputs) -> Talk | None:
     if not token:
         info("There is no token: the job's summary is all there is.")
         return None
-    return Talk(context, token=token, marker=comment.make_marker(inputs), author=inputs.comment_author)
+    return Talk(context, token=token)
 
 
-def _warn(error: Exception) -> None:
-    said = f"{error.status}: {error.message}" if isinstance(error, GithubException) else repr(error)
-    needs = "It needs `pull-requests: write` and `checks: write`; the job's summary has the report"
-    print_warning(hide_secrets(f"GitHub took no comment or no check run ({said}). {needs}."))
+@contextmanager
+def _warn_of_refusals(what: str, permission: str) -> Iterator[list[Exception]]:
+    """Make a warning of what GitHub refuses, or of a GitHub that cannot be reached; it is in the list afterwards."""
+    refused: list[Exception] = []
+    try:
+        yield refused
+    except (GithubException, RequestException) as error:
+        refused.append(error)
+        said = f"{error.status}: {error.message}" if isinstance(error, GithubException) else repr(error)
+        needs = f"It needs `{permission}`; the job's summary has the report"
+        print_warning(hide_secrets(f"GitHub took no {what} ({said}). {needs}."))
+
+
+def _explain_hold(inputs: Inputs, context: Context) -> str:
+    """Return why nothing is published though it was asked for; empty where it is, or was not asked for."""
+    held = hold_publishing(inputs, context) != inputs
+    return "`publish: on-pass` publishes what is merged, and this is not yet." if held else ""
 
 
 def _read_base(context: Context) -> Figures | None:
@@ -158,4 +172,4 @@ def _write_outputs(evidence: Evidence, published: Publication | None, path: str)
         "report-path": f"{path}/report.html",
     }
     for name, value in values.items():
-        set_output(name, clean_text(value))
+        write_output(name, clean_text(value))

@@ -10,12 +10,10 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from github_action_toolkit import set_output
-
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.github.comment import make_id
 from kedro_hone.github.context import read_context
-from kedro_hone.github.inputs import Inputs, read_inputs, write_options
+from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
+from kedro_hone.github.outputs import write_output
 
 LATEST: Final = Path("data", "hone", "latest")
 """The link to the latest run's folder, below a project."""
@@ -33,7 +31,7 @@ _PRIVATE: Final = (
 
 
 def run() -> None:
-    """Run the pipelines in the project, and write the outputs ``id``, ``branch``, ``code`` and ``folder``.
+    """Run the pipelines in the project, and write the outputs ``branch``, ``code`` and ``folder``.
 
     ``branch`` is a digest of the branch that this is compared with, or is kept for: a name with a comma is no key of a
     cache. ``folder`` stays empty where the run left no new folder: what is there is then an earlier run's.
@@ -41,16 +39,16 @@ def run() -> None:
     Raises:
         HoneError: ``action-input-invalid``.
     """
-    context, inputs = read_context(), read_inputs()
-    set_output("id", make_id(inputs))
+    context = read_context()
+    inputs = hold_publishing(read_inputs(), context)
     branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
-    set_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
+    write_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project
     before = _find_latest(project)
     code = _start(inputs, context.workspace, project)
     after = _find_latest(project)
-    set_output("code", code)
-    set_output("folder", "" if after is None or after == before else os.path.relpath(after, context.workspace))
+    write_output("code", code)
+    write_output("folder", "" if after is None or after == before else os.path.relpath(after, context.workspace))
 
 
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:

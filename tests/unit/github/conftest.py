@@ -17,7 +17,7 @@ from sample import make_evidence
 
 from kedro_hone.report.evidence import Evidence, dump_evidence
 
-HEAD, TOKEN = "a" * 40, "t0ken"
+HEAD, TOKEN, STEP = "a" * 40, "t0ken", "0123456789ab"
 RECIPE = "hone:\n  model: {uri: models:/digits}\n  gates:\n    speedup: 1.05\n    drop: 0.01\n"
 
 
@@ -29,11 +29,18 @@ class Job:
     github: GitHub
     monkeypatch: pytest.MonkeyPatch
 
-    def write_event(self, *, head: str | None = "o/r", name: str = "pull_request", title: str = "A title") -> None:
+    def write_event(
+        self,
+        *,
+        head: str | None = "o/r",
+        name: str = "pull_request",
+        title: str = "A title",
+        payload: dict[str, Any] | None = None,
+    ) -> None:
         repository = None if head is None else {"full_name": head}
         pull = {"number": 7, "title": title, "head": {"sha": HEAD, "ref": "x", "repo": repository}}
         path = self.workspace / "event.json"
-        path.write_text(json.dumps({"pull_request": pull} if name.startswith("pull") else {}))
+        path.write_text(json.dumps((payload or {}) | ({"pull_request": pull} if name.startswith("pull") else {})))
         self.set(GITHUB_EVENT_NAME=name, GITHUB_EVENT_PATH=str(path))
 
     def write_run(self, evidence: Evidence | None = None, code: int = 0) -> None:
@@ -52,8 +59,12 @@ class Job:
 
     @property
     def outputs(self) -> dict[str, str]:
-        lines = (self.workspace / "output").read_text().splitlines()
-        return {lines[at].partition("<<")[0]: lines[at + 1] for at in range(0, len(lines), 3)}
+        """As GitHub's runner reads them."""
+        found, lines = {}, iter((self.workspace / "output").read_text().splitlines())
+        for line in lines:
+            name, _, delimiter = line.partition("<<")
+            found[name] = "\n".join(iter(lambda: next(lines), delimiter))
+        return found
 
 
 @pytest.fixture
@@ -62,10 +73,13 @@ def job(tmp_path, monkeypatch):
         job = Job(tmp_path, github, monkeypatch)
         (tmp_path / "conf" / "base").mkdir(parents=True)
         (tmp_path / "conf" / "base" / "parameters.yml").write_text(RECIPE)
-        for name in ("HONE_BASE", *(f"INPUT_{part}" for part in ("FAIL_ON", "COMMENT", "RECIPE", "MODEL", "PARAMS"))):
+        for name in (
+            "HONE_BASE",
+            *(f"INPUT_{part}" for part in ("FAIL_ON", "COMMENT", "RECIPE", "MODEL", "NAME", "PARAMS")),
+        ):
             monkeypatch.delenv(name, raising=False)
         job.set(GITHUB_REPOSITORY="o/r", GITHUB_SHA="b" * 40, GITHUB_RUN_ID="42", GITHUB_WORKSPACE=tmp_path)
         job.set(GITHUB_API_URL=github.url, GITHUB_TOKEN=TOKEN, GITHUB_STEP_SUMMARY=tmp_path / "summary.md")
-        job.set(GITHUB_OUTPUT=tmp_path / "output")
+        job.set(GITHUB_OUTPUT=tmp_path / "output", HONE_ID=STEP, HONE_LEG="")
         job.write_event()
         yield job

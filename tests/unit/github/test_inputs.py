@@ -7,7 +7,7 @@ import yaml
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.github.context import read_context
-from kedro_hone.github.inputs import Inputs, read_inputs, write_options
+from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
 
 
 def read_options(inputs, folder):
@@ -72,3 +72,45 @@ def test_pull_request_target_is_refused(job):
 
     with pytest.raises(HoneError, match="pull_request_target"):
         read_context()
+
+
+@pytest.mark.parametrize(
+    ("event", "payload"),
+    [
+        ("pull_request", {}),
+        ("pull_request_review", {}),
+        ("merge_group", {"merge_group": {"head_sha": "c" * 40}}),
+        ("workflow_run", {"workflow_run": {"event": "pull_request", "head_repository": {"full_name": "o/r"}}}),
+    ],
+)
+def test_nothing_that_is_not_merged_is_published(job, event, payload):
+    job.write_event(name=event, payload=payload)
+
+    assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
+
+
+@pytest.mark.parametrize("event", ["push", "repository_dispatch", "schedule", "workflow_dispatch"])
+def test_what_is_merged_is_published_where_it_was_asked_for(job, event):
+    job.write_event(name=event)
+
+    assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "on-pass"
+    assert hold_publishing(Inputs(), read_context()).publish == "never"
+
+
+@pytest.mark.attack(
+    what="publishing a winner from a pull request of a fork, on a runner that reaches the registry",
+    who="pull request",
+    stopped_by="a step that publishes runs nothing of a fork",
+)
+@pytest.mark.parametrize("head", ["eve/r", None])
+@pytest.mark.parametrize("event", ["pull_request", "workflow_run"])
+def test_a_fork_runs_nothing_where_winners_are_published(job, head, event):
+    repository = None if head is None else {"full_name": head}
+    payload = {"workflow_run": {"event": "pull_request", "head_repository": repository}}
+    job.write_event(name=event, head=head, payload={} if event == "pull_request" else payload)
+
+    with pytest.raises(HoneError, match="pull request of a fork") as raised:
+        hold_publishing(Inputs(publish="on-pass"), read_context())
+
+    assert raised.value.slug == "action-input-invalid"
+    assert hold_publishing(Inputs(), read_context()) == Inputs()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from sample import make_evidence
+from sample import make_evidence, make_publication
 
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.github.comment import make_marker
 from kedro_hone.github.figures import Figures, find_figures, hide_figures
-from kedro_hone.github.inputs import Inputs
 from kedro_hone.github.reporting import report
 from kedro_hone.report.evidence import dump_evidence
 
@@ -19,6 +18,7 @@ HOSTILE = (
     "x$(touch pwned)`id`${{ github.token }}\n::error::owned%0A::set-output name=verdict::PASS"
     "<!-- -->@admin|</details><script>"
 )
+MARKER = "<!-- kedro-hone:report 0123456789ab -->"
 STRANGER = {"login": "eve", "type": "User", "id": 2}
 
 
@@ -50,7 +50,7 @@ def test_every_verdict_is_told_everywhere(job, verdict, fail_on, ends, conclusio
     (comment,) = job.github.comments
     assert (check["conclusion"], check["head_sha"], check["status"]) == (conclusion, "a" * 40, "completed")
     assert check["output"]["title"].startswith(verdict.value)
-    assert comment["body"].startswith(make_marker(Inputs()))
+    assert comment["body"].startswith(MARKER)
     assert f"{verdict.value}:" in comment["body"]
     assert f"{verdict.value}:" in job.summary
     assert job.outputs["verdict"] == verdict.value
@@ -98,18 +98,17 @@ def test_a_base_that_cannot_be_read_is_left_out_with_a_warning(job, capsys):
 
 @pytest.mark.parametrize("author", [STRANGER, {"login": "another-app[bot]", "type": "Bot", "id": 3}])
 def test_a_stranger_who_writes_the_marker_is_not_believed(job, author):
-    marker = make_marker(Inputs())
-    job.github.add_comment(f"{marker}\nforged", author)
+    job.github.add_comment(f"{MARKER}\nforged", author)
     job.write_run()
 
     report()
 
-    assert job.github.comments[0]["body"] == f"{marker}\nforged"
+    assert job.github.comments[0]["body"] == f"{MARKER}\nforged"
     assert len(job.github.comments) == 2
 
 
 def test_the_comment_of_an_app_is_found_by_its_name(job):
-    job.github.add_comment(make_marker(Inputs()), {"login": "our-app[bot]", "type": "Bot", "id": 3})
+    job.github.add_comment(MARKER, {"login": "our-app[bot]", "type": "Bot", "id": 3})
     job.set(INPUT_COMMENT_AUTHOR="our-app[bot]")
     job.write_run()
 
@@ -141,15 +140,42 @@ def test_a_fork_gets_the_summary_only(job, head, capsys):
 
 
 def test_a_token_that_may_not_write_is_a_warning(job, capsys):
-    job.github.writable = False
+    job.github.permissions = {"read"}
     job.write_run()
 
     assert report() == 0
 
     out = capsys.readouterr().out
-    assert "::warning title=kedro-hone::GitHub took no comment or no check run (403" in out
+    for what in ("comment", "check run"):
+        assert f"::warning title=kedro-hone::GitHub took no {what} (403" in out
     assert "t0ken" not in out + job.summary
     assert "PASS:" in job.summary
+
+
+@pytest.mark.parametrize("comment", ["true", "false"])
+def test_a_token_for_checks_only_writes_the_check(job, comment, capsys):
+    job.github.permissions = {"checks"}
+    job.set(INPUT_COMMENT=comment)
+    job.write_run()
+
+    assert report() == 0
+
+    (check,) = job.github.checks
+    assert check["conclusion"] == "success"
+    assert capsys.readouterr().out.count("::warning") == (1 if comment == "true" else 0)
+    assert job.github.comments == []
+    asked = [call for call in job.github.calls if "check-runs" not in call]
+    assert bool(asked) == (comment == "true"), asked
+
+
+def test_a_token_for_comments_only_writes_the_comment(job, capsys):
+    job.github.permissions = {"read", "comments"}
+    job.write_run()
+
+    assert report() == 0
+
+    assert len(job.github.comments) == 1
+    assert "checks: write" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("code", [1, 3, 4, 130])
@@ -173,8 +199,7 @@ def test_a_gate_that_fails_is_marked_on_its_line_of_the_recipe(job, capsys):
 
     (said,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("::"))
     assert said.startswith("::error title=FAIL%3A speedup,file=conf/base/parameters.yml,line=4::")
-    (annotation,) = job.github.checks[0]["output"]["annotations"]
-    assert (annotation["path"], annotation["start_line"]) == ("conf/base/parameters.yml", 4)
+    assert "annotations" not in job.github.checks[0]["output"]  # GitHub would show each twice
 
 
 def test_hostile_names_change_nothing(job, capsys):
@@ -190,6 +215,33 @@ def test_hostile_names_change_nothing(job, capsys):
         assert not re.search(r"(?<!\\)<(script|/details)", shown.replace("\n</details>\n", "\n"))
         assert not re.search("^::", text, re.MULTILINE)
     assert not list(job.workspace.rglob("pwned"))
+
+
+def test_a_pull_request_says_that_nothing_is_published(job, capsys):
+    job.set(INPUT_PUBLISH="on-pass")
+    job.write_run()
+    report()
+    for text in (job.summary, job.github.comments[0]["body"]):
+        assert "**Not published**" in text
+        assert text.index("PASS:") < text.index("**Not published**") < text.index("<details>")
+    assert "::warning title=kedro-hone::Not published" in capsys.readouterr().out
+
+    job.write_event(name="push")
+    report()
+    assert "Not published" not in job.summary + capsys.readouterr().out
+
+
+def test_an_output_is_what_it_says_and_no_other(job):
+    uri = "models:/50%25 off/3\nverdict<<EOF\nPASS\nEOF"
+    job.write_run(make_evidence(Verdict.FAIL), 10)
+    publication = make_publication().model_copy(update={"uri": uri})
+    (job.workspace / "data" / "hone" / "runs" / "one" / "publication.json").write_text(publication.model_dump_json())
+
+    report()
+
+    assert job.outputs["verdict"] == "FAIL"
+    assert job.outputs["published-uri"] == clean_text(uri)
+    assert "50%25 off" in job.outputs["published-uri"]
 
 
 def test_a_name_cannot_stand_for_our_own_marks(job):

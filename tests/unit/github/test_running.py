@@ -6,10 +6,12 @@ import sys
 
 import pytest
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.github.running import run
 
 CHILD = """#!{python}
-import json, os
+import json, os, pathlib, sys
+pathlib.Path("options.yml").write_text(pathlib.Path(sys.argv[-1]).read_text())
 json.dump(dict(os.environ), open("environment.json", "w"))
 print("::error file=conf/base/parameters.yml::forged")
 raise SystemExit(11)
@@ -17,12 +19,17 @@ raise SystemExit(11)
 
 
 @pytest.fixture
-def printed(job, tmp_path, monkeypatch, capfd):
-    """What the step prints, and the variables of its run, which is a program that forges an annotation."""
-    program = tmp_path / "python"
-    program.write_text(CHILD.format(python=sys.executable))
-    program.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(program))
+def program(tmp_path, monkeypatch):
+    """What is run in place of Kedro: a program that forges an annotation, and keeps its options and variables."""
+    path = tmp_path / "python"
+    path.write_text(CHILD.format(python=sys.executable))
+    path.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(path))
+
+
+@pytest.fixture
+def printed(job, program, capfd):
+    """What the step prints, and the variables of its run."""
     credentials = dict.fromkeys(("GITHUB_STATE", "GITHUB_TOKEN", "ACTIONS_RUNTIME_TOKEN"), "of the runner")
     job.set(**credentials, INPUT_MODEL="models:/m/1")
     run()
@@ -63,3 +70,23 @@ def test_a_pull_request_finds_what_a_push_to_its_base_kept(job, monkeypatch, nam
     run()
     assert found == job.outputs["branch"]
     assert re.fullmatch("[0-9a-f]{16}", found)
+
+
+def test_a_pull_request_is_assessed_where_a_push_is_published(job, program):
+    job.set(INPUT_PUBLISH="on-pass")
+    run()
+    assert "assess" in (job.workspace / "options.yml").read_text()
+
+    job.write_event(name="push")
+    run()
+    assert "assess" not in (job.workspace / "options.yml").read_text()
+
+
+def test_a_fork_starts_nothing_where_winners_are_published(job, program):
+    job.set(INPUT_PUBLISH="on-pass")
+    job.write_event(head="eve/r")
+
+    with pytest.raises(HoneError, match="fork"):
+        run()
+
+    assert not (job.workspace / "options.yml").exists()

@@ -106,7 +106,7 @@ def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
 def _read_parameters(inputs: Inputs, workspace: Path) -> dict[str, Any]:
     parts: list[Any] = [_read_recipe(workspace / inputs.recipe)] if inputs.recipe else []
     lines = [line.strip() for line in inputs.params.splitlines() if line.strip()]
-    if wrong := [line for line in lines if not re.fullmatch(r"[\w.\-]+=.*", line)]:
+    if wrong := [line for line in lines if not re.fullmatch(r"[\w.\-\[\]]+=.*", line)]:
         raise _explain(f"The input 'params' has the line {wrong[0]!r}.", why="It is not of the form name=value.")
     if inputs.model:
         parts.append({"hone": {"model": {"uri": inputs.model}}})

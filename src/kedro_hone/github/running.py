@@ -52,7 +52,7 @@ def run() -> None:
 
 
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
-    """Run ``kedro run``; its process has neither the token nor the runner's own credentials.
+    """Run ``kedro run``, also in a folder with ``conf/`` only; it has neither the token nor the runner's credentials.
 
     Nor is what it prints taken for commands of the workflow, such as annotations and masks:
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions#stopping-and-starting-workflow-commands
@@ -60,7 +60,7 @@ def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         options = Path(scratch, "run.yml")
         write_options(inputs, workspace, options)
-        command = [sys.executable, "-m", "kedro", "run", "--config", str(options)]
+        command = [sys.executable, "-m", "kedro_hone", "run", "--config", str(options)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
         secret = secrets.token_hex(16)
         _say(f"::stop-commands::{secret}")

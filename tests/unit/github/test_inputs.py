@@ -35,6 +35,12 @@ def test_params_lie_over_the_model_and_that_over_the_recipe(tmp_path):
     }
 
 
+def test_params_name_adaptors_which_have_dots(tmp_path):
+    inputs = Inputs(params="hone.adaptors[onnxruntime.int8-dynamic].enabled=false")
+    found = read_options(inputs, tmp_path)["params"]
+    assert found == {"hone": {"adaptors": {"onnxruntime.int8-dynamic": {"enabled": False}}}}
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

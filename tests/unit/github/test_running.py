@@ -11,6 +11,7 @@ from kedro_hone.github.running import run
 
 CHILD = """#!{python}
 import json, os, pathlib, sys
+pathlib.Path("module").write_text(sys.argv[2])
 pathlib.Path("options.yml").write_text(pathlib.Path(sys.argv[-1]).read_text())
 json.dump(dict(os.environ), open("environment.json", "w"))
 print("::error file=conf/base/parameters.yml::forged")
@@ -34,6 +35,10 @@ def printed(job, program, capfd):
     job.set(**credentials, INPUT_MODEL="models:/m/1")
     run()
     return capfd.readouterr().out, json.loads((job.workspace / "environment.json").read_text())
+
+
+def test_a_folder_that_holds_only_its_configuration_is_a_project_too(job, printed):
+    assert (job.workspace / "module").read_text() == "kedro_hone"  # which is Kedro everywhere else
 
 
 @pytest.mark.attack(

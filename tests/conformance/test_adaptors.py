@@ -38,6 +38,7 @@ LARGE = frozenset(
     {
         "litert_torch",
         "neural_compressor",
+        "neural_compressor_pt",
         "modelopt",
         "onnxruntime_gpu",
         "tensorrt",

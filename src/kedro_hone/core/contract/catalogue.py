@@ -21,7 +21,7 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
     for name in (
         *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-        *("litert", "litert_torch", "neural_compressor", "modelopt"),
+        *("litert", "litert_torch", "neural_compressor", "neural_compressor_pt", "modelopt"),
         *("onnxruntime_gpu", "tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "composite"),
     )
 }

@@ -1,0 +1,1 @@
+"""neural-compressor 3 for PyTorch: its quantizers on exported programs."""

@@ -1,4 +1,4 @@
-"""neural-compressor 3: quantize exported programs of PyTorch."""
+"""neural-compressor 3: quantize exported programs of PyTorch, and language models of Transformers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ describe = _PYTORCH.describe
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Write the quantized ``model.pt2`` into the job's output, and return notes."""
-    from . import quantization  # slow to import
+    """Write the quantized ``model.pt2`` or ``model.onnx`` into the job's output, and return notes."""
+    if job["adaptor"] == "neural_compressor_pt.int4-gptq":
+        from . import weights
+
+        return weights.transform(job)
+    from . import quantization  # both are slow to import
 
     return quantization.transform(job)

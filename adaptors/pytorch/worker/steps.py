@@ -178,7 +178,7 @@ def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
         return {"nothing_to_do": "the program is quantized already"}
     program, described = jobs.read_program(job)
     flat, inputs = models.flatten_program(program), described["inputs"]
-    batches = _batches(job, inputs)
+    batches = read_batches(job, inputs)
     if not batches:
         return {"refused": "there are too few rows of calibration data for one batch"}
 
@@ -197,7 +197,7 @@ def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
     return {"outputs": described["outputs"], "metadata": {"quantization": scheme}}
 
 
-def _batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
+def read_batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
     """Return calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
     rows = np.load(job["calibration"])
     count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])

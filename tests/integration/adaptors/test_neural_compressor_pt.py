@@ -1,10 +1,11 @@
-"""neural-compressor 3 on a net for digits, in an environment of its own: what it quantizes, and what it does wrong."""
+"""neural-compressor 3 in an environment of its own: what it quantizes, and what it does wrong."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +14,19 @@ import onnxruntime
 import pytest
 import yaml
 from onnx import numpy_helper
+from tiny_transformers import VOCABULARY, write_models
 
 from kedro_hone.adaptors.neural_compressor_pt import adaptor as module
+from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime_module
 from kedro_hone.adaptors.pytorch import adaptor as pytorch_module
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.formats.transformers import write
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 
-STATIC = "neural_compressor_pt.int8-static"
+STATIC, GPTQ = "neural_compressor_pt.int8-static", "neural_compressor_pt.int4-gptq"
 SHAPES = [{"name": name, "sizes": {"batch": size}} for name, size in (("batch1", 1), ("batch64", 64))]
 SPECS = {
     "inputs": [{"name": "image", "dtype": "float32", "shape": ["batch", 1, 8, 8]}],
@@ -134,6 +139,81 @@ def test_too_few_rows_of_calibration_data(quantize, tmp_path):
     assert "too few rows" in quantize(calibration=tmp_path / "one.npz")[0]["refused"]
 
 
+@pytest.fixture(scope="module")
+def open_model(bench, shared_folder):
+    """Return a function from a kind of small model of Transformers to its files, and what a bench is told of it."""
+
+    def open_model(kind):
+        pulled, files = write_models(shared_folder / "tiny", kind) / kind, shared_folder / f"model-{kind}"
+        flavor = read_flavor(pulled, trust=frozenset())
+        if not files.exists():
+            write(flavor, pulled, files)
+        described, _ = bench.call("describe", files, "transformers", metadata=flavor.metadata)
+        told = {"described": described, "metadata": {"transformers": described["transformers"]}, "form": "transformers"}
+        return files, {**told, "shapes": [{"name": "one", "sizes": {"batch": 1, "length": 8}}]}
+
+    return open_model
+
+
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("transformers")
+
+
+def make_tokens(rows: int, seed: int) -> dict[str, np.ndarray]:
+    ids = np.random.default_rng(seed).integers(5, VOCABULARY, (rows, 24))
+    return {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+
+
+@pytest.fixture(scope="module")
+def tokens(shared_folder) -> Path:
+    np.savez(shared_folder / "tokens.npz", **make_tokens(128, 0))
+    return shared_folder / "tokens.npz"
+
+
+def read_logits(path: Path) -> np.ndarray:
+    session = onnxruntime.InferenceSession(path / "model.onnx", providers=["CPUExecutionProvider"])
+    return session.run(["logits"], make_tokens(16, 1))[0]
+
+
+def count_operators(path: Path) -> Counter[str]:
+    return Counter(node.op_type for node in onnx.load(path / "model.onnx").graph.node)
+
+
+@pytest.fixture(scope="module")
+def rounder(pytorch, make_shared_bench):
+    """Return a function from a model to its graph in fp32, and to the same with its weights rounded to four bits."""
+    bench = make_shared_bench(onnxruntime_module)
+
+    def round_weights(files, told, options):
+        _, source = pytorch.transform("pytorch.onnx-traced", files, **told)
+        return source, bench.transform("onnxruntime.int4-weights", source, options=options)[1]
+
+    return round_weights
+
+
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_four_bits_by_gptq_are_nearer_to_the_model_than_rounded_ones(bench, rounder, open_model, tokens, symmetric):
+    files, told = open_model("llama")
+    options = {"symmetric": symmetric, "accuracy_level": 1}
+    notes, made = bench.transform(GPTQ, files, options=options, calibration=str(tokens), **told)
+    assert notes["metadata"]["quantized_operators"] == {"MatMulNBits": 14}, notes
+    assert notes["metadata"]["cache"]["layers"] == 2  # as pytorch.onnx-traced gives it one
+    source, rounded = rounder(files, told, {**options, "exclude": ["/model/lm_head/MatMul"]})
+    assert count_operators(made)["MatMulNBits"] == count_operators(rounded)["MatMulNBits"] == 14
+    due = read_logits(source)
+    errors = [float(np.sqrt(((read_logits(path) - due) ** 2).mean())) for path in (made, rounded)]
+    assert errors[0] < 0.9 * errors[1]
+    sizes = [(path / "model.onnx").stat().st_size for path in (made, source)]
+    assert sizes[0] < 0.8 * sizes[1]  # embeddings and the graph are most of so small a model
+
+
+@pytest.mark.parametrize(("kind", "why"), [("classifier", "the model is none"), ("causal", "Conv1D")])
+def test_other_models_are_refused_for_gptq(bench, open_model, tokens, kind, why):
+    files, told = open_model(kind)
+    assert why in bench.transform(GPTQ, files, calibration=str(tokens), **told)[0]["refused"]
+
+
 BY_ITS_OWN_FUNCTIONS = """
 import json, sys
 from pathlib import Path
@@ -195,6 +275,6 @@ def test_dynamic_quantization_is_not_offered_since_it_is_silently_wrong(judged):
 def test_what_is_not_offered_cannot_be_selected():
     (row,) = yaml.safe_load((module.TOOLCHAIN.folder / "capabilities.yml").read_text())["versions"]
     assert "silently wrong" in row["not_offered"]["DynamicQuantConfig"]
-    assert [one for one in read_catalogue().adaptors if one.startswith("neural_compressor_pt.")] == [STATIC]
+    assert [one for one in read_catalogue().adaptors if one.startswith("neural_compressor_pt.")] == [GPTQ, STATIC]
     with pytest.raises(HoneError, match=r"no adaptor 'neural_compressor_pt.int8-dynamic'"):
         read_catalogue().find_adaptor("neural_compressor_pt.int8-dynamic")

@@ -147,7 +147,7 @@ def _write(name: str, integers: Integers, block: int) -> list[Any]:
     """Return the constants of one layer as ``MatMulNBits`` takes them: two integers in a byte, the first one lower."""
     outputs, inputs = integers.values.shape
     blocks = integers.scales.shape[1]
-    padded = np.zeros((outputs, blocks * block), np.uint8)
+    padded = np.repeat(integers.zeros, block, axis=1)  # what fills the last block stands for 0
     padded[:, :inputs] = integers.values
     zeros = np.zeros((outputs, blocks + blocks % 2), np.uint8)
     zeros[:, :blocks] = integers.zeros

@@ -16,7 +16,7 @@ VOCABULARY = 100
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
 
 BERT = ("classifier", "tokens", "answers", "masked", "encoder")
-KINDS = (*BERT, "squeeze", "roberta", "distilbert", "causal", "writer", "llama", "seq2seq", "image", "speech")
+KINDS = (*BERT, "squeeze", "roberta", "distilbert", "causal", "writer", "llama", "wide", "seq2seq", "image", "speech")
 
 
 def write_models(folder: Path, *kinds: str) -> Path:
@@ -38,7 +38,7 @@ def main(folder: Path, kinds: list[str]) -> None:
         model = make(kind)
         with torch.no_grad():
             for name, parameter in model.named_parameters():  # so that what is in the mask is seen in the result
-                if kind != "writer" and "norm" not in name.lower():
+                if kind not in {"writer", "wide"} and "norm" not in name.lower():
                     parameter.mul_(4)
         model.eval().save_pretrained(folder / kind)
         if kind == "image":
@@ -80,6 +80,9 @@ def make(kind: str):  # noqa: C901, PLR0911 - one for each kind
         return t.GPT2LMHeadModel(t.GPT2Config(vocab_size=VOCABULARY, n_positions=64, n_embd=256, n_layer=6, n_head=4))
     if kind == "llama":
         return t.LlamaForCausalLM(t.LlamaConfig(**SMALL, vocab_size=VOCABULARY, num_key_value_heads=1))
+    if kind == "wide":  # with several blocks of weights in a row, which have scales of their own
+        sizes = {**SMALL, "hidden_size": 256, "intermediate_size": 512, "num_attention_heads": 4}
+        return t.LlamaForCausalLM(t.LlamaConfig(**sizes, vocab_size=VOCABULARY, num_key_value_heads=4))
     if kind == "seq2seq":
         sizes = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 2, "num_heads": 2}
         return t.T5ForConditionalGeneration(t.T5Config(**sizes, vocab_size=VOCABULARY, decoder_start_token_id=0))

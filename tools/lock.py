@@ -26,7 +26,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
-WITH_TORCH = ("executorch", "litert_torch", "modelopt", "sparseml")
+WITH_TORCH = ("executorch", "litert_torch", "modelopt", "neural_compressor_pt", "sparseml")
 """Other toolchains with PyTorch in an environment of their own."""
 WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
 """Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""

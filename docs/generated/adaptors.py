@@ -29,6 +29,7 @@ TITLES = {
     "litert": "LiteRT",
     "litert_torch": "LiteRT Torch",
     "neural_compressor": "neural-compressor",
+    "neural_compressor_pt": "neural-compressor for PyTorch",
     "modelopt": "Model Optimizer",
     "onnxruntime_gpu": "ONNX Runtime on GPUs",
     "tensorrt": "TensorRT",

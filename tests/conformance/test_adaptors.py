@@ -38,6 +38,7 @@ LARGE = frozenset(
     {
         "litert_torch",
         "neural_compressor",
+        "neural_compressor_pt",
         "modelopt",
         "onnxruntime_gpu",
         "tensorrt",
@@ -92,9 +93,9 @@ def sources(folder) -> dict[str, tuple[Artifact, Path]]:
     return {**found, "transformers": describe_transformers(folder)}
 
 
-def describe_transformers(folder: Path) -> tuple[Artifact, Path]:
-    """Return a small classifier of images of Transformers, as the host seals it."""
-    pulled, files = write_models(folder / "tiny", "image") / "image", folder / "transformers"
+def describe_transformers(folder: Path, kind: str = "image") -> tuple[Artifact, Path]:
+    """Return a small model of Transformers, by default a classifier of images, as the host seals it."""
+    pulled, files = write_models(folder / "tiny", kind) / kind, folder / "transformers"
     flavor = read_flavor(pulled, trust=frozenset())
     write(flavor, pulled, files)
     return describe("pytorch", flavor.format, files, metadata=flavor.metadata)
@@ -308,3 +309,43 @@ class TestFused(AdaptorSuite):
     @pytest.fixture
     def python(self) -> Path:
         return Path(sys.executable)
+
+
+@pytest.fixture(scope="session")
+def decoder(tmp_path_factory) -> tuple[Artifact, Path]:
+    """A small causal language model."""
+    return describe_transformers(tmp_path_factory.mktemp("decoder"), "llama")
+
+
+@pytest.mark.large
+class TestGptq(AdaptorSuite):
+    """The one that is for language models; what is above is none, so that it refuses it."""
+
+    @pytest.fixture
+    def adaptor(self) -> Adaptor:
+        return read_catalogue().find_adaptor("neural_compressor_pt.int4-gptq")
+
+    @pytest.fixture
+    def artifact(self, decoder) -> Artifact:
+        return decoder[0]
+
+    @pytest.fixture
+    def files(self, decoder) -> Path:
+        return decoder[1]
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return tuple(Shape(name=f"{b}x{n}", sizes={"batch": b, "length": n}) for b, n in ((1, 12), (2, 5), (5, 12)))
+
+    @pytest.fixture
+    def calibration(self, tmp_path_factory) -> Path:
+        path = tmp_path_factory.mktemp("tokens") / "calibration.npz"
+        ids = np.random.default_rng(0).integers(5, 100, (64, 12))
+        np.savez(path, input_ids=ids, attention_mask=np.ones_like(ids))
+        return path
+
+    @pytest.fixture
+    def python(self, adaptor, environments) -> Path:
+        environment = environments.ensure(adaptor.toolchain)
+        assert not isinstance(environment, Failed), environment.reason
+        return Path(environment.python)

@@ -97,7 +97,7 @@ def race_over(**shapes: int) -> dict[str, object]:
 def test_a_quantized_conv_net_that_guesses(adaptor, digits_models, tmp_path):
     """PT2E and AOTInductor with freezing (torch 2.13): correct without freezing, or with a static batch.
 
-    And neural-compressor 3.10's "dynamic" quantization, which fixes the ranges of activations before it has seen any.
+    And neural-compressor 3.10's "dynamic" quantization, which takes the weights' scales from data and saw none.
     """
     bench = make_conv_bench(digits_models, tmp_path, batch1=1, batch64=64)
     artifact = build(adaptor, bench)

@@ -21,8 +21,8 @@ LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "t
 """The links in the package, and where they lead."""
 TOOLCHAINS = (
     *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-    *("litert", "litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt", "sparseml", "tvm"),
-    *("tensorflow", "executorch", "onnx2tf"),
+    *("litert", "litert_torch", "onnx2tf", "neural_compressor", "neural_compressor_pt", "modelopt", "onnxruntime_gpu"),
+    *("tensorrt", "sparseml", "tvm", "tensorflow", "executorch"),
 )
 PIPELINES = {"__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
 LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes some of it
+
+Quantize = Callable[[torch.nn.Module, Callable[[torch.nn.Module], None], Notes], Any]
+"""Makes a quantized module of an exported program's; see :func:`write_quantized`."""
 
 
 def export(job: Job) -> Notes:
@@ -151,34 +154,50 @@ def list_dynamic(spec: Spec) -> dict[int, str]:
 
 def quantize(job: Job) -> Notes:
     """Quantize an exported program to int8 with PT2E and the quantizer of Inductor's x86 kernels."""
+    return write_quantized(job, _quantize_for_x86, scheme="pt2e-x86-int8")
+
+
+def _quantize_for_x86(model: torch.nn.Module, calibrate: Callable[[torch.nn.Module], None], options: Notes) -> Any:
+    pt2e = importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
+    x86 = importlib.import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
+    quantizer = x86.X86InductorQuantizer()
+    quantizer.set_global(x86.get_default_x86_inductor_quantization_config(reduce_range=options["reduce_range"]))
+    prepared = pt2e.prepare_pt2e(model, quantizer)
+    calibrate(prepared)
+    return pt2e.convert_pt2e(prepared)
+
+
+def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
+    """Write what a function of PT2E makes of an exported program, with the sizes and names that it had.
+
+    The function gets the program's module, a function that runs a prepared module on the calibration rows, and the
+    options. ``scheme`` is what the metadata says of the result.
+    """
     path = Path(job["input"]["path"]) / "model.pt2"
     if archive.is_quantized(path):
         return {"nothing_to_do": "the program is quantized already"}
     program, described = jobs.read_program(job)
-    pt2e = importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")
-    x86 = importlib.import_module("torchao.quantization.pt2e.quantizer.x86_inductor_quantizer")
-    quantizer = x86.X86InductorQuantizer()
-    config = x86.get_default_x86_inductor_quantization_config(reduce_range=job["options"]["reduce_range"])
-    quantizer.set_global(config)
     flat, inputs = models.flatten_program(program), described["inputs"]
-    prepared = pt2e.prepare_pt2e(flat.model, quantizer)
-    batches = _batches(job, inputs)
+    batches = read_batches(job, inputs)
     if not batches:
         return {"refused": "there are too few rows of calibration data for one batch"}
-    with torch.no_grad():
-        for tensors in batches:
-            models.call(prepared, tensors, flat.keywords)
-    converted = pt2e.convert_pt2e(prepared)
+
+    def calibrate(prepared: torch.nn.Module) -> None:
+        with torch.no_grad():
+            for tensors in batches:
+                models.call(prepared, tensors, flat.keywords)
+
+    converted = quantize(flat.model, calibrate, job["options"])
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         return {"refused": "the quantizer found no operator that it could quantize"}
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
     bounds = _find_bounds(program, inputs)
     quantized = _export_dynamic(Flat(converted, flat.keywords), examples, inputs, bounds=bounds)
     models.save_program(quantized, Path(job["output"]), described)
-    return {"outputs": described["outputs"], "metadata": {"quantization": "pt2e-x86-int8"}}
+    return {"outputs": described["outputs"], "metadata": {"quantization": scheme}}
 
 
-def _batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
+def read_batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
     """Return calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
     rows = np.load(job["calibration"])
     count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])

@@ -21,9 +21,13 @@ def to_onnx(job: Job) -> Notes:
 
     That of a causal language model has a cache of keys and values, or its notes say why not.
     """
+    return write_onnx(*_open(job), job)
+
+
+def write_onnx(flat: Flat, examples: tuple[torch.Tensor, ...], job: Job) -> Notes:
+    """Write a model that was opened, which ``to_onnx`` does of the job's own."""
     import onnx
 
-    flat, examples = _open(job)
     flat.model.set_attn_implementation("eager")
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     noted: Notes = {}

@@ -21,8 +21,8 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     name: f"kedro_hone.adaptors.{name}.adaptor"
     for name in (
         *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-        *("litert", "litert_torch", "neural_compressor", "modelopt"),
-        *("onnxruntime_gpu", "tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "onnx2tf", "composite"),
+        *("litert", "litert_torch", "onnx2tf", "neural_compressor", "neural_compressor_pt", "modelopt"),
+        *("onnxruntime_gpu", "tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "composite"),
     )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""

@@ -24,6 +24,7 @@ QUANTIZERS = frozenset(
     {
         "neural_compressor.int8-smooth",
         "neural_compressor.int8-static",
+        "neural_compressor_pt.int8-static",
         "onnxruntime.int8-dynamic",
         "onnxruntime.int8-fused",
         "onnxruntime.int8-static",

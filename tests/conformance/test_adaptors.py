@@ -61,10 +61,11 @@ def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
 ADAPTORS = tuple(
     pytest.param(adaptor.name, marks=find_marks(adaptor))
     for adaptor in read_catalogue().adaptors.values()
-    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and not {"sklearn", "tflite", "keras"} & adaptor.accepts
+    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS
+    and not {"sklearn", "tflite", "keras", "torchscript"} & adaptor.accepts
 )
 """Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made, and
-``TestTensorFlow`` for models of Keras."""
+``TestTensorFlow`` for models of Keras. BladeDISC, which takes TorchScript, cannot be installed."""
 
 
 @pytest.fixture(scope="session")

@@ -32,8 +32,8 @@ WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
 """Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""
 SOURCES = {"executorch": ("antlr4-python3-runtime",), "sparseml": ("gputil",)}
 """Packages of toolchains that exist as source archives only."""
-UNLOCKED = ("bladedisc",)
-"""Toolchains that are on no index: a package of that name there would be a stranger's."""
+UNLOCKED = ("bladedisc", "torch_tensorrt")
+"""Toolchains of which package indexes lack a part: for BladeDISC even the name there would be a stranger's."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)

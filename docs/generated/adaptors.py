@@ -32,6 +32,7 @@ TITLES = {
     "modelopt": "Model Optimizer",
     "onnxruntime_gpu": "ONNX Runtime on GPUs",
     "tensorrt": "TensorRT",
+    "torch_tensorrt": "Torch-TensorRT",
     "sparseml": "SparseML",
     "tvm": "Apache TVM",
     "bladedisc": "BladeDISC",

@@ -62,10 +62,11 @@ ADAPTORS = tuple(
     pytest.param(adaptor.name, marks=find_marks(adaptor))
     for adaptor in read_catalogue().adaptors.values()
     if adaptor.toolchain.name in BUILTIN_TOOLCHAINS
-    and not {"sklearn", "tflite", "keras", "torchscript"} & adaptor.accepts
+    and adaptor.toolchain.lockable
+    and not {"sklearn", "tflite", "keras"} & adaptor.accepts
 )
 """Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made, and
-``TestTensorFlow`` for models of Keras. BladeDISC, which takes TorchScript, cannot be installed."""
+``TestTensorFlow`` for models of Keras. Of what is not lockable there is no environment."""
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "t
 TOOLCHAINS = (
     *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
     *("litert", "litert_torch", "neural_compressor", "modelopt", "onnxruntime_gpu", "tensorrt", "sparseml", "tvm"),
-    *("tensorflow", "executorch", "bladedisc"),
+    *("tensorflow", "executorch", "bladedisc", "torch_tensorrt"),
 )
 PIPELINES = {"__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"}
 
@@ -116,7 +116,7 @@ def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
     ]
     wanted = {f"kedro_hone/adaptors/{toolchain}/{path.as_posix()}" for path in files}
 
-    lock = ["requirements.lock"] * (toolchain != "bladedisc")  # which is on no index
+    lock = ["requirements.lock"] * (toolchain not in {"bladedisc", "torch_tensorrt"})  # which no index has whole
     needed = ("worker/__init__.py", *lock)
     assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in needed} <= wanted
     assert wanted <= wheel_files

@@ -26,7 +26,7 @@ HEAVY: Final = frozenset({
     "numpy", "scipy", "pandas", "torch", "torchvision", "tensorflow", "keras", "jax", "onnx", "onnxruntime",
     "openvino", "nncf", "tvm", "iree", "tensorrt", "transformers", "diffusers", "neural_compressor", "sparseml",
     "deepsparse", "torchao", "onnxscript", "sklearn", "matplotlib",
-    "ai_edge_litert", "ai_edge_quantizer", "litert_torch", "tf2onnx", "executorch", "torch_blade"
+    "ai_edge_litert", "ai_edge_quantizer", "litert_torch", "tf2onnx", "executorch", "torch_blade", "torch_tensorrt"
 })  # fmt: skip
 """Modules that an adaptor's description may not import: every host process imports all descriptions."""
 

@@ -55,7 +55,7 @@ def test_no_log_is_named_where_nothing_was_installed(tmp_path, monkeypatch):
     assert "None" not in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["tensorrt", "onnxruntime_gpu"])
+@pytest.mark.parametrize("name", ["tensorrt", "torch_tensorrt", "onnxruntime_gpu"])
 def test_a_toolchain_for_gpus_is_neither_built_nor_looked_for_without_one(tmp_path, monkeypatch, name):
     host = dataclasses.replace(read_host(), gpu=None)
     monkeypatch.setattr(plugins, "read_host", lambda: host)

@@ -46,7 +46,7 @@ test: $(DEV_READY) ## install and run every test, but those of toolchains whose 
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large" $(PYTEST)
 
-test-toolchains: $(DEV_READY) ## run the others: LiteRT Torch, neural-compressor, scikit-learn's converters
+test-toolchains: $(DEV_READY) ## run the others; PYTEST="tests/integration/test_tvm.py" runs those of one toolchain
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m large $(PYTEST)
 

@@ -32,6 +32,8 @@ WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
 """Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""
 SOURCES = {"executorch": ("antlr4-python3-runtime",), "sparseml": ("gputil",)}
 """Packages of toolchains that exist as source archives only."""
+UNLOCKED = ("bladedisc", "torch_tensorrt")
+"""Toolchains of which package indexes lack a part: for BladeDISC even the name there would be a stranger's."""
 TOOLCHAINS = ("adaptors", "docs/examples")
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
@@ -60,6 +62,8 @@ def main() -> None:
         write(lock, {name: text for name, text in added.items() if name not in known}, head=f"{HEAD}-r {below.name}\n")
         known, below = known | added, lock
     for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
+        if path.parent.name in UNLOCKED:
+            continue
         lock = path.with_suffix(".lock")
         found = resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA])
         built = {name: found.pop(name) for name in SOURCES.get(path.parent.name, ())}

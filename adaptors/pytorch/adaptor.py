@@ -163,6 +163,15 @@ ADAPTORS = (
         alternative=True,
     ),
     _adaptor(
+        name="pytorch.trace",
+        stage=Stage.CONVERT,
+        accepts=_PROGRAM,
+        produces="torchscript",
+        summary="Traces an exported program into TorchScript for compilers that take it, such as that of `bladedisc`.",
+        supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
+        can_take=_refuse_quantized,
+    ),
+    _adaptor(
         name="pytorch.pt2e-int8",
         stage=Stage.COMPRESS,
         accepts=_PROGRAM,

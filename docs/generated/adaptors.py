@@ -33,8 +33,10 @@ TITLES = {
     "modelopt": "Model Optimizer",
     "onnxruntime_gpu": "ONNX Runtime on GPUs",
     "tensorrt": "TensorRT",
+    "torch_tensorrt": "Torch-TensorRT",
     "sparseml": "SparseML",
     "tvm": "Apache TVM",
+    "bladedisc": "BladeDISC",
 }
 
 
@@ -92,6 +94,8 @@ def describe_use(toolchain: Toolchain) -> str:
     """Return how a recipe comes to use a toolchain."""
     if toolchain.licence is Licence.EVALUATION:
         return "evaluation licence: off by default, raced only if asked, never published"
+    if not toolchain.lockable:
+        return "in an interpreter that the recipe names, if asked"
     if not toolchain.default:
         return "in an environment of its own, if asked"
     return "on by default" if toolchain.extra else "on by default, in an environment of its own"
@@ -179,6 +183,12 @@ def describe_environment(toolchain: Toolchain) -> str:
     lines = [
         f"Its worker needs, in an [environment](../concepts/environments.md) that agrees:\n\n```text\n{wanted}\n```"
     ]
+    if not toolchain.lockable:
+        line = f"hone:\n  environments:\n    {toolchain.name}: {{python: /path/to/python}}"
+        lines += [
+            "Package indexes lack that. It works in an interpreter that the recipe names:",
+            f"```yaml\n{line}\n```",
+        ]
     lines.append(f"A step may take {limits.seconds:g} seconds and {limits.memory_mb} MiB of memory.")
     if toolchain.environment:
         lines.append(

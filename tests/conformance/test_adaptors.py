@@ -63,10 +63,12 @@ def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
 ADAPTORS = tuple(
     pytest.param(adaptor.name, marks=find_marks(adaptor))
     for adaptor in read_catalogue().adaptors.values()
-    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS and not {"sklearn", "tflite", "keras"} & adaptor.accepts
+    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS
+    and adaptor.toolchain.lockable
+    and not {"sklearn", "tflite", "keras"} & adaptor.accepts
 )
 """Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made, and
-``TestTensorFlow`` for models of Keras."""
+``TestTensorFlow`` for models of Keras. Of what is not lockable there is no environment."""
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ _STEPS = {
     "pytorch.onnx-traced": traced.to_onnx,
     "pytorch.openvino-ir": traced.to_openvino,
     "pytorch.pt2e-int8": steps.quantize,
+    "pytorch.trace": compilers.trace,
     "pytorch.torchscript": compilers.trace,
     "pytorch.compile": compilers.copy,
     "pytorch.compile-exported": compilers.copy,

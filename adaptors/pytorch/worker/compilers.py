@@ -102,7 +102,7 @@ def _list_graphs(model: nn.Module) -> list[fx.GraphModule]:
 
 
 def trace(job: Job) -> Notes:
-    """Trace a model into frozen TorchScript and check it at another batch size."""
+    """Trace a model into TorchScript, frozen where it is to be run, and check it at another batch size."""
     described = job["input"]
     if described["format"] in {"pytorch-module", "transformers"}:
         flat = jobs.open_module(job)
@@ -117,7 +117,9 @@ def trace(job: Job) -> Notes:
     others = jobs.make_examples(inputs, {**sizes, "batch": 5})
     with torch.no_grad():
         try:
-            script = torch.jit.freeze(torch.jit.trace(flat, examples, check_trace=False))
+            script = torch.jit.trace(flat, examples, check_trace=False)
+            if job["adaptor"] == "pytorch.torchscript":
+                script = torch.jit.freeze(script)
         except Exception as error:  # noqa: BLE001 - the tracer raises many classes
             return jobs.fail("compile", "the model cannot be traced", error)
         try:

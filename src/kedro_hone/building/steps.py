@@ -152,7 +152,8 @@ class _Step:
             found = find_environment(recipe, toolchain, build=may_build, stopped=run.is_stopped)
         if not isinstance(found, Failed):
             return found
-        if recipe.missing_toolchains == "skip":
+        unnamed = not toolchain.lockable and toolchain.name not in recipe.environments
+        if unnamed or recipe.missing_toolchains == "skip":
             return Refused(by=self.adaptor.name, slug="not-installed", reason=found.reason)
         if (late := budget.find_reason(self.phase, None)) is not None:
             return self._leave_out(late)

@@ -59,10 +59,13 @@ def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
     known = read_catalogue()
     chosen = [known.find_toolchain(name) for name in names or known.toolchains]
     chosen = [one for one in chosen if names or every or one.default]
-    unusable = {one.name: reason for one in chosen if (reason := find_missing(known, one))}
+    unusable = {one.name: reason for one in chosen if (reason := find_missing(known, one) or _find_unlocked(one))}
     for name, reason in unusable.items():
         if names:
-            what, hint = f"The environment of {name} is not built here.", "Build it on the machine that will use it."
+            hint = (
+                "Build it on the machine that will use it, or name an interpreter in hone.environments of the recipe."
+            )
+            what = f"The environment of {name} is not built here."
             raise HoneError("toolchain-unbuildable", what, why=f"The toolchain {reason}.", hint=hint)
         click.echo(clean_text(f"{name:18s} left out: it {reason}"))
     build_all([one for one in chosen if one.name not in unusable], wheels=wheels and wheels.absolute())
@@ -134,6 +137,13 @@ def find_missing(catalogue: Catalogue, toolchain: Toolchain) -> str | None:
     own, host = [one for one in catalogue.adaptors.values() if one.toolchain.name == toolchain.name], read_host()
     reasons = [one.find_missing(host) for one in own]
     return reasons[0] if reasons and all(reasons) else None
+
+
+def _find_unlocked(toolchain: Toolchain) -> str | None:
+    """Return why no environment can be built for a toolchain on any machine; None where one can, or none is needed."""
+    if toolchain.lockable or isinstance(EnvironmentStore().ensure(toolchain, build=False), Environment):
+        return None
+    return "works in an interpreter that a recipe names, since package indexes lack what it needs"
 
 
 def _describe_environment(toolchain: Toolchain) -> str:

@@ -89,13 +89,19 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
     try:
         return _import_worker(toolchain).load(job.model_dump(mode="json"))
     except ImportError as error:
-        needs = (f"kedro-hone[{toolchain.extra}]",) if toolchain.extra else toolchain.runtime_requirements
-        packages = " ".join(f"'{need}'" for need in needs)
         raise ImportError(
-            f"This model runs in {toolchain.name}, which cannot be imported ({error}). "
-            f"Install it: pip install {packages or toolchain.name}",
+            f"This model runs in {toolchain.name}, which cannot be imported ({error}). {_advise(toolchain)}",
             name=error.name,
         ) from error
+
+
+def _advise(toolchain: Toolchain) -> str:
+    """Return how a toolchain's runtime is installed; a stranger may own a name that is on no index."""
+    if not toolchain.lockable:
+        return "Package indexes lack it: install what its author offers, and no package of a similar name."
+    needs = (f"kedro-hone[{toolchain.extra}]",) if toolchain.extra else toolchain.runtime_requirements
+    packages = " ".join(f"'{need}'" for need in needs)
+    return f"Install it: pip install {packages or toolchain.name}"
 
 
 def _find_toolchain(artifact: Artifact) -> Toolchain:

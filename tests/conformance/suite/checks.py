@@ -26,7 +26,8 @@ HEAVY: Final = frozenset({
     "numpy", "scipy", "pandas", "torch", "torchvision", "tensorflow", "keras", "jax", "onnx", "onnxruntime",
     "openvino", "nncf", "tvm", "iree", "tensorrt", "transformers", "diffusers", "neural_compressor", "sparseml",
     "deepsparse", "torchao", "onnxscript", "sklearn", "matplotlib",
-    "ai_edge_litert", "ai_edge_quantizer", "litert_torch", "tf2onnx", "executorch", "onnx2tf", "tf_keras"
+    "ai_edge_litert", "ai_edge_quantizer", "litert_torch", "tf2onnx", "executorch", "onnx2tf", "tf_keras",
+    "torch_blade", "torch_tensorrt"
 })  # fmt: skip
 """Modules that an adaptor's description may not import: every host process imports all descriptions."""
 

@@ -8,6 +8,7 @@ from digits_bench import read_splits
 
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
+from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
 from kedro_hone.building.steps import transform
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.measurement import Status
@@ -18,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(read_host().gpu is not None, reason="this machine has a GPU"),
 ]
 
-ADAPTORS = [*onnxruntime_gpu.ADAPTORS, *tensorrt.ADAPTORS]
+ADAPTORS = [*onnxruntime_gpu.ADAPTORS, *tensorrt.ADAPTORS, *torch_tensorrt.ADAPTORS]
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
 from kedro_hone.adaptors.tensorrt.worker import profiles
+from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
 from kedro_hone.core.contract.host import Host
 
 IDS = {"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}
@@ -21,7 +22,11 @@ def shape(name: str, **sizes: int) -> dict[str, object]:
     return {"name": name, "sizes": sizes}
 
 
-@pytest.mark.parametrize("adaptor", [*tensorrt.ADAPTORS, *onnxruntime_gpu.ADAPTORS], ids=lambda adaptor: adaptor.name)
+@pytest.mark.parametrize(
+    "adaptor",
+    [*tensorrt.ADAPTORS, *torch_tensorrt.ADAPTORS, *onnxruntime_gpu.ADAPTORS],
+    ids=lambda adaptor: adaptor.name,
+)
 def test_a_machine_without_a_gpu_is_refused(adaptor):
     assert adaptor.find_missing(PLAIN) == "needs a GPU, and this machine has none"
     assert adaptor.find_missing(dataclasses.replace(PLAIN, gpu="NVIDIA T4", driver="580.65")) is None

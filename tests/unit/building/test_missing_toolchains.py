@@ -8,6 +8,7 @@ import pytest
 from toolchains.toy import adaptor as toy
 
 from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.recipe.environments import find_environment, require_environments
@@ -79,3 +80,21 @@ def test_a_bad_word_is_told(changes, words):
         read(**changes)
 
     assert words in caught.value.why
+
+
+@pytest.mark.parametrize("word", ["build", "skip", "error"])
+def test_what_no_index_has_is_not_built_and_the_reason_has_the_line_that_helps(toolchain, word, tmp_path):
+    failed = find_environment(read(missing_toolchains=word), replace(toolchain, lockable=False))
+
+    assert isinstance(failed, Failed)
+    assert failed.reason == (
+        "here no-such-package is not installed, and package indexes lack what toy needs; name an interpreter that has "
+        "it in the recipe: `hone: {environments: {toy: {python: /path/to/python}}}`"
+    )
+    assert not (tmp_path / "home").exists()
+
+
+def test_what_no_index_has_may_be_in_this_interpreter(toolchain):
+    toolchain.requirements.write_text("pytest\n")
+
+    assert isinstance(find_environment(read(), replace(toolchain, lockable=False)), Environment)

@@ -55,7 +55,7 @@ def test_no_log_is_named_where_nothing_was_installed(tmp_path, monkeypatch):
     assert "None" not in caught.value.hint
 
 
-@pytest.mark.parametrize("name", ["tensorrt", "onnxruntime_gpu"])
+@pytest.mark.parametrize("name", ["tensorrt", "torch_tensorrt", "onnxruntime_gpu"])
 def test_a_toolchain_for_gpus_is_neither_built_nor_looked_for_without_one(tmp_path, monkeypatch, name):
     host = dataclasses.replace(read_host(), gpu=None)
     monkeypatch.setattr(plugins, "read_host", lambda: host)
@@ -68,4 +68,23 @@ def test_a_toolchain_for_gpus_is_neither_built_nor_looked_for_without_one(tmp_pa
     assert refused.exception.slug == "toolchain-unbuildable"
     assert refused.exception.why == "The toolchain needs a GPU, and this machine has none."
     assert looked.output.split(maxsplit=1) == [name, "needs a GPU, and this machine has none\n"]
+    assert not (tmp_path / "home").exists()
+
+
+def test_what_package_indexes_lack_is_left_out_of_all_that_are_built(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    (tmp_path / "requirements.in").write_text("no-such-package")
+    tool = Toolchain(name="tool", folder=tmp_path, lockable=False, default=False)
+    catalogue = Catalogue(adaptors={}, toolchains={"tool": tool}, broken={})
+    monkeypatch.setattr(plugins, "read_catalogue", lambda: catalogue)
+
+    every = CliRunner().invoke(plugins.toolchains, ["build", "--all"])
+    refused = CliRunner().invoke(plugins.toolchains, ["build", "tool"])
+    looked = CliRunner().invoke(plugins.toolchains, ["test", "tool"])
+
+    assert every.exit_code == 0, every.exception
+    assert every.output.startswith("tool               left out: it works in an interpreter that a recipe names")
+    assert refused.exception.slug == "toolchain-unbuildable"
+    assert "name an interpreter in hone.environments" in refused.exception.hint
+    assert "hone: {environments: {tool: {python: /path/to/python}}}" in looked.output
     assert not (tmp_path / "home").exists()

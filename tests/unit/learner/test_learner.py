@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -301,6 +302,14 @@ def test_files_that_changed_since_they_were_sealed_are_not_published(tmp_path):
         write_manifest(tmp_path / "a", artifact)
     assert caught.value.slug == "model-corrupt"
     assert not (tmp_path / "a" / "artifact.json").exists()
+
+
+def test_nobody_is_told_to_install_by_name_what_no_index_has(tmp_path, install):
+    source = "def load(job):\n    import a_runtime_that_is_not_there\n"
+    install(replace(toy.make_toolchain(tmp_path / "t", source), lockable=False))
+    with pytest.raises(ImportError, match="no package of a similar name") as caught:
+        Learner(*toy.make_model(tmp_path / "a"))
+    assert "pip install" not in str(caught.value)
 
 
 def test_missing_runtime_says_what_to_install(tmp_path, install):

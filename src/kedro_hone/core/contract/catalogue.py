@@ -22,7 +22,8 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     for name in (
         *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
         *("litert", "litert_torch", "onnx2tf", "neural_compressor", "neural_compressor_pt", "modelopt"),
-        *("onnxruntime_gpu", "tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "composite"),
+        *("onnxruntime_gpu", "tensorrt", "torch_tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "bladedisc"),
+        "composite",
     )
 }
 """Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""

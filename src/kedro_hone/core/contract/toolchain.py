@@ -75,6 +75,8 @@ class Toolchain:
         takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
         remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file.
         uses: The toolchains whose workers its own worker imports.
+        lockable: Whether package indexes have what it needs. Of another one no lock can be made: it works only in an
+            interpreter that the recipe names, and nobody is told to install something by its name.
         note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
     """
 
@@ -94,6 +96,7 @@ class Toolchain:
     takes_text: bool = False
     remembers: bool = False
     uses: tuple[str, ...] = ()
+    lockable: bool = True
     note: str = ""
 
     def __post_init__(self) -> None:

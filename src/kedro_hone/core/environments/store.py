@@ -104,6 +104,10 @@ class EnvironmentStore:
     ) -> Environment | Failed:
         """Return the toolchain's own environment, built where it may be; this interpreter does not do, and why."""
         fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
+        if not toolchain.lockable:
+            line = f"hone: {{environments: {{{toolchain.name}: {{python: /path/to/python}}}}}}"
+            why = f"here {unsatisfied}, and package indexes lack what {toolchain.name} needs"
+            return fail(reason=f"{why}; name an interpreter that has it in the recipe: `{line}`")
         if not toolchain.lock.exists():
             return fail(reason=f"{toolchain.lock} does not exist, and here {unsatisfied}")
         key = _environment_key(toolchain)

@@ -1,0 +1,34 @@
+"""Torch-TensorRT's own code: compile exported programs, describe what was written, and run it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import session
+
+Json = dict[str, Any]
+
+load = session.Session
+
+
+def transform(job: Json) -> Json:
+    """Write a program for each of the recipe's shapes, and return notes."""
+    from . import compilation
+
+    return compilation.transform(job)
+
+
+def describe(job: Json) -> Json:
+    """Return the specs of what was written, each of whose programs is opened.
+
+    Raises:
+        KeyError: It is of another format.
+        ValueError: The index or a program cannot be read, or there is no GPU.
+    """
+    artifact = job["input"]
+    if artifact["format"] != "torch-tensorrt":
+        raise KeyError(artifact["format"])
+    described = session.read_index(artifact["path"])
+    for shape in artifact["static_shapes"]:
+        session.open_program(session.find_file(artifact["path"], shape))
+    return described

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -151,4 +152,15 @@ def _call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Pat
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
     first = next((line for line in lines if "error" in line.lower()), lines[-1])
-    return first[max(first.lower().find("error"), 0) :][:300]
+    return first[max(first.lower().find("error"), 0) :][:300] + _name_operator(first, folder)
+
+
+def _name_operator(error: str, folder: Path | None) -> str:
+    """Return which of ONNX's operators an error is about, by the line of the imported model that it names."""
+    place = re.match(r"([\w-]+\.mlir):(\d+):", error)
+    if place is None or folder is None:
+        return ""
+    with (folder / place[1]).open() as file:
+        line = next(itertools.islice(file, int(place[2]) - 1, None), "")
+    found = re.search(r'"onnx\.(\w+)"', line)
+    return f" (in {found[1]})" if found else ""

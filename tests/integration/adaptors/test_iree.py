@@ -84,6 +84,12 @@ def test_sizes_are_fixed_where_the_compiler_cannot_leave_them_open(bench, berts)
     assert "made for the shapes" in result["raised"]
 
 
+def test_an_error_of_the_compiler_names_the_operator(bench, berts):
+    notes, _ = bench.transform("iree.cpu", berts / "dynamo", described=BERT)  # without a shape that could be fixed
+    assert notes["failed"]["class"] == "compile"
+    assert notes["failed"]["reason"].endswith("(in MatMul)")
+
+
 def test_quantized_models_are_refused(bench, reference, digits_onnx, digits_samples):
     calibration = str(digits_samples.calibration)
     _, quantized = reference.transform("onnxruntime.int8-static", digits_onnx, calibration=calibration)

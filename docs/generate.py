@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, attacks, commands, errors, inputs, programs, recipe
+from generated import adaptors, attacks, commands, errors, inputs, programs, recipe, results
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -37,6 +37,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/reference/exit-codes.md": {"codes": errors.list_codes},
     "docs/reference/inputs.md": {"inputs": inputs.list_conversions},
     "docs/reference/recipe.md": {"keys": recipe.describe_keys},
+    "docs/reference/toolchain-results.md": {"results": results.list_results},
     "docs/write-an-adaptor.md": {name: partial(quote, ROOT / "docs" / "examples" / "fp16", name) for name in EXAMPLE},
 }
 

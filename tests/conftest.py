@@ -99,6 +99,12 @@ def transformers(shared) -> Path:
     return make_once(shared / "transformers", partial(run_script, "encoder_model.py"))
 
 
+@pytest.fixture(scope="session")
+def berts(shared) -> Path:
+    """A small BERT as ONNX as importers fail on it, not to be written to: ``raw/``, ``dynamo/``, ``domains/``."""
+    return make_once(shared / "berts", partial(run_script, "bert_models.py"))
+
+
 def run_script(script: str, folder: Path) -> None:
     """Have a script write its models into a folder, in a process of its own.
 

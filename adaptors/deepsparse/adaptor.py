@@ -27,17 +27,17 @@ TOOLCHAIN = Toolchain(
 ADAPTORS = (
     Adaptor(
         name="deepsparse.engine",
-        version=1,
+        version=2,  # normalized first
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),
         produces="deepsparse-onnx",
-        summary="Lowers a model to opset 19 and runs it in DeepSparse, "
+        summary="Lowers a model to opset 17, or 19, and runs it in DeepSparse, "
         "with one engine for each shape; evaluation only.",
         precisions=frozenset({Precision.FP32, Precision.INT8}),
         supports={
             Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
-            Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+            Capability.EXTERNAL_DATA: Support.FULL,
             Capability.CONTROL_FLOW: Support.UNSUPPORTED,
             Capability.DETERMINISTIC: Support.UNKNOWN,
         },

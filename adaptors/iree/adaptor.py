@@ -37,7 +37,7 @@ class CpuOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="iree.cpu",
-        version=1,
+        version=2,  # normalized first
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),
@@ -46,7 +46,7 @@ ADAPTORS = (
         options=CpuOptions,
         supports={
             Capability.DYNAMIC_BATCH: Support.FULL,
-            Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+            Capability.EXTERNAL_DATA: Support.FULL,
             Capability.CONTROL_FLOW: Support.UNKNOWN,
             Capability.DETERMINISTIC: Support.FULL,
         },

@@ -47,7 +47,7 @@ def _refuse(artifact: Artifact, _options: Options, _host: Host) -> Refused | Non
 ADAPTORS = (
     Adaptor(
         name="tvm.cpu",
-        version=1,
+        version=2,  # normalized first
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),
@@ -58,7 +58,7 @@ ADAPTORS = (
         needs=frozenset({Need.CXX_COMPILER}),
         supports={
             Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one library for each shape
-            Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,
+            Capability.EXTERNAL_DATA: Support.FULL,
             Capability.CONTROL_FLOW: Support.UNKNOWN,
             Capability.DETERMINISTIC: Support.UNSUPPORTED,  # which schedule is the fastest is measured
         },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import subprocess
@@ -11,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_loading import require_cpu
+from hone_loading import load_part, require_cpu
+
+shapes = load_part("shapes")
 
 Json = dict[str, Any]
 
-_LOWEST_OPSET = 17  # older models are converted to it: IREE's importer supports few of their operators
 _QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
 _NAMES_FILE = "names.json"  # has the order of the module's arguments and results, which it does not name
 
@@ -23,21 +25,16 @@ _NAMES_FILE = "names.json"  # has the order of the module's arguments and result
 class _Session:
     """A compiled module on IREE's task system, with its default waiting policy."""
 
-    def __init__(self, job: Json) -> None:
+    def __init__(self, module: Path, names: dict[str, list[str]], config: Any) -> None:
         from iree import runtime
 
-        require_cpu(job)
-        folder = Path(job["input"]["path"])
-        names = json.loads((folder / _NAMES_FILE).read_text())
         self._inputs, self._outputs = names["inputs"], names["outputs"]
-        runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is made
-        config = runtime.Config("local-task")
         self._context = runtime.SystemContext(config=config)
         # Not VmModule.mmap: it opens the file for writing, and a sealed artifact is read-only.
-        module = runtime.VmModule.copy_buffer(config.vm_instance, (folder / "model.vmfb").read_bytes())
-        self._context.add_vm_module(module)
-        name = next(each for each in module.function_names if not each.endswith("$async") and not each.startswith("__"))
-        self._call = self._context.modules[module.name][name]
+        opened = runtime.VmModule.copy_buffer(config.vm_instance, module.read_bytes())
+        self._context.add_vm_module(opened)
+        name = next(each for each in opened.function_names if not each.endswith("$async") and not each.startswith("__"))
+        self._call = self._context.modules[opened.name][name]
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         result = self._call(*(feeds[name] for name in self._inputs))
@@ -45,24 +42,76 @@ class _Session:
         return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
 
 
-load = _Session
+class _NoSession:
+    """What a call of a shape gets for which there is no module."""
+
+    def __init__(self, known: list[Any]) -> None:
+        self._known = known
+
+    def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        raise ValueError(f"made for the shapes {self._known} and fed {[array.shape for array in feeds.values()]}")
+
+
+def load(job: Json) -> Any:
+    """Open the module for all sizes, or those that there are for some shapes each."""
+    from iree import runtime
+
+    require_cpu(job)
+    artifact, folder = job["input"], Path(job["input"]["path"])
+    names = json.loads((folder / _NAMES_FILE).read_text())
+    runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is made
+    config = runtime.Config("local-task")
+    if not artifact["static_shapes"]:
+        return _Session(_find_file(folder), names, config)
+    fixed = {
+        shapes.require_shapes(artifact["inputs"], shape["sizes"]): _Session(_find_file(folder, shape), names, config)
+        for shape in artifact["static_shapes"]
+    }
+    return shapes.ShapedSession(_NoSession(sorted(fixed)), fixed, names["inputs"])
+
+
+def _find_file(folder: Path, shape: Json | None = None) -> Path:
+    """Return where the module for all sizes is, or that of a shape."""
+    if shape is None:
+        return folder / "model.vmfb"
+    if Path(shape["name"]).name != shape["name"]:
+        raise ValueError(f"a shape's name is no file's name: {shape['name'][:80]!r}")
+    return folder / f"model-{shape['name']}.vmfb"
 
 
 def transform(job: Json) -> Json:
-    """Compile ``model.onnx`` into ``model.vmfb``."""
+    """Compile ``model.onnx`` for all sizes at once or, where IREE cannot do that, for each of the recipe's shapes."""
+    normalization = load_part("normalization")
+    output, specs = Path(job["output"]), job["input"]["inputs"]
+    free = any(isinstance(dim, str) for spec in specs for dim in spec["shape"])
+    failed, notes = {}, {}
+    for chosen in ([None], job["shapes"]) if free and job["shapes"] else ([None],):
+        for shape in chosen:
+            try:
+                model, notes = normalization.normalize(job, sizes=shape and shape["sizes"])
+            except normalization.UnfitError as error:
+                return {"refused": str(error)}
+            if refusal := _find_refusal(model):
+                return {"refused": refusal}
+            if failed := _compile(job, model, _find_file(output, shape)):
+                break
+        if not failed:
+            names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
+            (output / _NAMES_FILE).write_text(json.dumps(names))
+            fixed = {"static_shapes": [shape["name"] for shape in chosen]} if chosen[0] else {}
+            return {"metadata": notes, **fixed}
+    return {"failed": failed}
+
+
+def _compile(job: Json, model: Any, module: Path) -> Json:
+    """Import a model, and write it as a module; return how that failed, or nothing."""
     import onnx
 
-    source = Path(job["input"]["path"], "model.onnx")
-    model = onnx.load(source, load_external_data=False)
-    if refusal := _find_refusal(model):
-        return {"refused": refusal}
-    temporary, output = Path(job["temporary"]), Path(job["output"])
-    imported, module = temporary / "model.mlir", output / "model.vmfb"
-    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    upgrade = ["--opset-version", str(_LOWEST_OPSET)] if opset < _LOWEST_OPSET else []
-    if failure := _call_tool("import_onnx", [str(source), *upgrade, "-o", str(imported)], imported):
-        return {"failed": {"class": "convert", "reason": f"iree-import-onnx: {failure}"}}
-    options = job["options"]
+    temporary, options = Path(job["temporary"]), job["options"]
+    source, imported = temporary / "model.onnx", temporary / "model.mlir"
+    onnx.save(model, source)
+    if failure := _call_tool("import_onnx", [str(source), "-o", str(imported)], imported):
+        return {"class": "convert", "reason": f"iree-import-onnx: {failure}"}
     # From a folder of its own, since the compiler writes the name of its input into what it makes.
     arguments = [
         *(imported.name, "-o", str(module)),
@@ -76,9 +125,8 @@ def transform(job: Json) -> Json:
         *(["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []),
     ]
     if failure := _call_tool("scripts.iree_compile", arguments, module, folder=temporary):
-        return {"failed": {"class": "compile", "reason": f"iree-compile: {failure}"}}
-    names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
-    (output / _NAMES_FILE).write_text(json.dumps(names))
+        module.unlink(missing_ok=True)
+        return {"class": "compile", "reason": f"iree-compile: {failure}"}
     return {}
 
 
@@ -87,15 +135,11 @@ def _find_refusal(model: Any) -> str | None:
     from onnx import TensorProto
 
     weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
-    if foreign := sorted({node.domain for node in model.graph.node} - {"", "ai.onnx"}):
-        return f"it has operators of {', '.join(foreign)}"
     if quantized := sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)}):
         return f"it is quantized ({', '.join(quantized)}), which IREE runs slower than fp32, or crashes on"
     types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}
     if half := {TensorProto.FLOAT16, TensorProto.BFLOAT16} & types:
         return f"it is in {TensorProto.DataType.Name(half.pop()).lower()}, which IREE runs slower than fp32 on a CPU"
-    if any(tensor.data_location == TensorProto.EXTERNAL for tensor in weights):
-        return "its weights are in external data, which this adaptor does not take"
     return None
 
 
@@ -108,4 +152,15 @@ def _call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Pat
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
     first = next((line for line in lines if "error" in line.lower()), lines[-1])
-    return first[max(first.lower().find("error"), 0) :][:300]
+    return first[max(first.lower().find("error"), 0) :][:300] + _name_operator(first, folder)
+
+
+def _name_operator(error: str, folder: Path | None) -> str:
+    """Return which of ONNX's operators an error is about, by the line of the imported model that it names."""
+    place = re.match(r"([\w-]+\.mlir):(\d+):", error)
+    if place is None or folder is None:
+        return ""
+    with (folder / place[1]).open() as file:
+        line = next(itertools.islice(file, int(place[2]) - 1, None), "")
+    found = re.search(r'"onnx\.(\w+)"', line)
+    return f" (in {found[1]})" if found else ""

@@ -8,7 +8,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hone_loading import load_part
+
 from . import session, tuning
+
+normalization = load_part("normalization")
 
 Json = dict[str, Any]
 
@@ -18,23 +22,24 @@ _RESERVE = 0.15
 
 def compile_model(job: Json) -> Json:
     """Write ``index.json`` and a library for each of the recipe's shapes that the model can have."""
-    import onnx
-
-    started, source = time.monotonic(), Path(job["input"]["path"])
-    if [path.name for path in source.iterdir()] != ["model.onnx"]:
-        return {"refused": "its weights are in external data, which this adaptor does not take"}
+    started = time.monotonic()
     specs = job["input"]["inputs"]
     rows = {spec["shape"][0] for spec in specs}
     chosen = [shape for shape in job["shapes"] if rows <= {"batch", shape["sizes"]["batch"]}]
     if not chosen:
         return {"refused": f"the model is fixed to {specs[0]['shape']}, which is none of the recipe's shapes"}
     tvm = session.import_tvm(int(job["threads"]))
-    model, target = onnx.load(source / "model.onnx"), find_target(tvm, int(job["threads"]))
-    try:
-        modules = {shape["name"]: import_model(model, specs, shape["sizes"]) for shape in chosen}
-    except Exception as error:  # noqa: BLE001 - the importer raises its own classes for operators that it lacks
-        said = str(error).strip().splitlines() or [""]
-        return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
+    target, modules, notes = find_target(tvm, int(job["threads"])), {}, dict[str, Any]()
+    for shape in chosen:
+        try:
+            model, notes = normalization.normalize(job, sizes=shape["sizes"])
+        except normalization.UnfitError as error:
+            return {"refused": str(error)}
+        try:
+            modules[shape["name"]] = import_model(model, specs, shape["sizes"])
+        except Exception as error:  # noqa: BLE001 - the importer raises its own classes for operators that it lacks
+            said = str(error).strip().splitlines() or [""]
+            return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
     limit = job.get("seconds") or math.inf  # None: the worker has none
     seconds = min(job["options"]["seconds"], (1 - _RESERVE) * limit)
     records = tuning.Records(Path(job["temporary"], "tuning"), job.get("records"))
@@ -57,7 +62,7 @@ def compile_model(job: Json) -> Json:
             library.export_library(str(session.find_file(job["output"], shape)))
     index = {side: job["input"][side] for side in ("inputs", "outputs")}
     Path(job["output"], session.INDEX).write_text(json.dumps(index, indent=2))
-    return {"static_shapes": [shape["name"] for shape in chosen], "metadata": {"tuning": told}}
+    return {"static_shapes": [shape["name"] for shape in chosen], "metadata": {"tuning": told, **notes}}
 
 
 def find_target(tvm: Any, threads: int) -> Any:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Refused
-from kedro_hone.recipe.capabilities import find_limit
+from kedro_hone.recipe.capabilities import find_limit, find_versions_to_write
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import Recipe
 
@@ -31,10 +33,20 @@ def find_mismatch(adaptor: Adaptor, parent: Artifact, host: Host, recipe: Recipe
     elif text and not adaptor.toolchain.takes_text:
         slug, reason = "text", f"{adaptor.toolchain.name} takes no text, and {text[0]!r} is text"
     else:
-
-        def find_versions() -> Mapping[str, str]:
-            found = find_environment(recipe, adaptor.toolchain, build=False)
-            return found.versions if isinstance(found, Environment) else {}
-
-        return find_limit(adaptor, parent, host, find_versions=find_versions)
+        return find_limit(adaptor, parent, host, find_versions=partial(_find_versions, adaptor, recipe))
     return Refused(by=adaptor.name, slug=slug, reason=reason)
+
+
+def find_written(adaptor: Adaptor, recipe: Recipe) -> dict[str, Json] | None:
+    """Return in which versions of ONNX an adaptor's worker has to write a model first; None where in no other.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    return find_versions_to_write(adaptor, find_versions=partial(_find_versions, adaptor, recipe))
+
+
+def _find_versions(adaptor: Adaptor, recipe: Recipe) -> Mapping[str, str]:
+    """Return what is installed for an adaptor's toolchain, by its environment that is there."""
+    found = find_environment(recipe, adaptor.toolchain, build=False)
+    return found.versions if isinstance(found, Environment) else {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.mismatch import find_mismatch
+from kedro_hone.building.mismatch import find_mismatch, find_written
 from kedro_hone.building.records import lend_records
 from kedro_hone.building.runtimes import digest_workers
 from kedro_hone.comparing.setting import Setting
@@ -209,6 +209,7 @@ class _Step:
             calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
             training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
+            takes=find_written(self.adaptor, self.setting.recipe),
         )
 
     def _run(self, within: Environment, folder: Path, decided: _Decided, limits: Limits) -> Outcome:
@@ -247,6 +248,7 @@ class _Step:
             calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
             training=self._find_training(),
             program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
+            takes=find_written(self.adaptor, self.setting.recipe),
             shapes=recipe.all_shapes,
             seed=recipe.seed,
             threads=recipe.thread_count,

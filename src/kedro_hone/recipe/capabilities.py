@@ -46,6 +46,10 @@ class Takes(Value):
     without: tuple[str, ...] = Field((), description="Operators that are not taken.")
     any_of: tuple[str, ...] = Field((), description="Operators of which it needs one: it does nothing to others.")
     where: str = Field("", description="Vector instructions that the machine must have, such as `VNNI`.")
+    converts: bool = Field(
+        default=False,
+        description="Whether the worker writes others in these `opsets` and `ir`, and is told them.",
+    )
 
     @field_validator("where")
     @classmethod
@@ -59,21 +63,21 @@ class Takes(Value):
         known = artifact.metadata
         if self.where and not host.can(self.where):
             return "host", f"needs a CPU with {self.where}, and this one has {host.instructions}"
-        if reason := self._find_bad_opset(known.get("opset")):
-            return "opset", reason
-        written = known.get("ir_version")
-        if self.ir and isinstance(written, int) and written > self.ir:
-            return "ir", f"takes ONNX's file format up to version {self.ir}, and the model has {written}"
+        if not self.converts and (found := self._find_bad_version(known)):
+            return found
         if self.domains and (odd := sorted(_read_names(known, "domains") - {*self.domains})):
             return "operator", f"takes operators of {', '.join(self.domains)}, the model has some of {', '.join(odd)}"
         return self._find_operator(_read_names(known, "operators"))
 
-    def _find_bad_opset(self, opset: Json) -> str | None:
+    def _find_bad_version(self, known: Mapping[str, Json]) -> tuple[str, str] | None:
+        opset, written = known.get("opset"), known.get("ir_version")
         lowest, highest = self.opsets or (1, None)
-        if not isinstance(opset, int) or lowest <= opset <= (highest or opset):
-            return None
-        span = f"{lowest} to {highest}" if highest else f"from {lowest} on"
-        return f"takes ONNX's opsets {span}, and the model has {opset}"
+        if isinstance(opset, int) and not lowest <= opset <= (highest or opset):
+            span = f"{lowest} to {highest}" if highest else f"from {lowest} on"
+            return "opset", f"takes ONNX's opsets {span}, and the model has {opset}"
+        if self.ir and isinstance(written, int) and written > self.ir:
+            return "ir", f"takes ONNX's file format up to version {self.ir}, and the model has {written}"
+        return None
 
     def _find_operator(self, operators: frozenset[str]) -> tuple[str, str] | None:
         if odd := sorted(operators & {*self.without}):
@@ -104,6 +108,18 @@ def find_limit(
         if found := takes.find_limit(artifact, host):
             return Refused(by=adaptor.name, slug=found[0], reason=found[1])
     return None
+
+
+def find_versions_to_write(
+    adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str]]
+) -> dict[str, Json] | None:
+    """Return in which ``opsets`` and ``ir`` an adaptor's worker has to write a model first; None where in no other.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    asked = [takes for takes in read_takes(adaptor, find_versions=find_versions) if takes.converts]
+    return asked[-1].model_dump(mode="json", include={"opsets", "ir"}) if asked else None
 
 
 def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str]]) -> tuple[Takes, ...]:

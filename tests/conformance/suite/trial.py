@@ -21,6 +21,7 @@ from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, open_session
 from kedro_hone.core.workers.host.verification import verify_output
+from kedro_hone.recipe.capabilities import find_versions_to_write
 
 Arrays = dict[str, NDArray[np.generic]]
 
@@ -163,6 +164,7 @@ class Trial:
             program=self.program,
             shapes=self.shapes,
             produces=self.adaptor.produces,
+            takes=find_versions_to_write(self.adaptor, find_versions=dict),
             trust=self.trust,
             reads=tuple(str(worker.parent) for worker in find_used(toolchain)),
         )

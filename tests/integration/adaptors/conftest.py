@@ -18,6 +18,7 @@ import pytest
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_tree
+from kedro_hone.recipe.capabilities import find_versions_to_write
 
 SCRIPT = Path(__file__).with_name("run_worker.py")
 
@@ -198,6 +199,7 @@ class Bench:
         form = job.pop("form", next(iter(adaptor.accepts)))
         job["options"] = adaptor.options(**(options or {})).resolve(self.host).model_dump(mode="json")
         job["described"] = job.get("described") or self.describe(path, form)
+        job["takes"] = find_versions_to_write(adaptor, find_versions=dict)
         notes, folder = self.call("transform", path, form, adaptor=name, produces=adaptor.produces, **job)
         return notes or {}, folder / "output"
 

@@ -13,7 +13,13 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.recipe.capabilities import MOST_OPERATORS, find_limit, read_file, read_takes
+from kedro_hone.recipe.capabilities import (
+    MOST_OPERATORS,
+    find_limit,
+    find_versions_to_write,
+    read_file,
+    read_takes,
+)
 
 HOST = Host(flags=frozenset({"avx2"}), cores=1, gpu=None, compilers=frozenset(), fingerprint="f", machine="x86_64")
 MODEL = {"opset": 21, "ir_version": 10, "domains": ["ai.onnx"], "operators": ["Conv", "Relu"]}
@@ -151,3 +157,17 @@ def test_what_is_written_down_agrees_with_the_adaptors_description(name):
         for option in {"opset", "opsets"} & of_it.keys():
             bounds = adaptor.options.model_json_schema()["properties"]["opset"]
             assert [*range(bounds["minimum"], bounds["maximum"] + 1)] == of_it[option]
+
+
+def test_versions_that_a_worker_writes_refuse_nothing(refuse, tmp_path):
+    limits = {"opsets": [13, 19], "ir": 9, "domains": ["ai.onnx"], "converts": True}
+    assert refuse(says(**limits)) is None
+    assert refuse(says(**limits), make_artifact(domains=["com.shop"])).slug == "operator"
+    adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
+    assert find_versions_to_write(adaptor, find_versions=dict) == {"opsets": [13, 19], "ir": 9}
+
+
+def test_a_worker_is_told_no_versions_where_it_writes_none(refuse, tmp_path):
+    refuse(says(opsets=[13, 19]))
+    adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
+    assert find_versions_to_write(adaptor, find_versions=dict) is None

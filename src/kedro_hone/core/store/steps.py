@@ -40,11 +40,13 @@ def step_key(
     calibration: str | None = None,
     program: str | None = None,
     training: str | None = None,
+    takes: dict[str, Json] | None = None,
 ) -> tuple[str, dict[str, Json]]:
     """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
 
     Of the worker, the calibration and training data and the program (where the adaptor is given any) the digests count,
-    of the environment its key, and of the host the fingerprint where the adaptor's result depends on the machine.
+    of the environment its key, of ``takes`` the versions of ONNX that the model is written in first, and of the host
+    the fingerprint where the adaptor's result depends on the machine.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,
@@ -63,6 +65,8 @@ def step_key(
     }
     if training is not None:  # keys of steps without it stay as they were
         inputs["training"] = training
+    if takes is not None:
+        inputs["takes"] = takes
     return digest_json(inputs).removeprefix("sha256:"), inputs
 
 

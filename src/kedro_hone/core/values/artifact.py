@@ -19,7 +19,7 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
     "torchscript": ("model.ts",),
     "aot-inductor": ("*.pt2",),
     "openvino-ir": ("model.xml", "model.bin"),
-    "iree-vmfb": ("model.vmfb",),
+    "iree-vmfb": ("model*.vmfb",),
     "tensorflow": ("saved_model.pb",),
 }
 """The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""

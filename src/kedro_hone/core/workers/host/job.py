@@ -59,6 +59,7 @@ class Job(Value):
         calibration: An npz file with one array for each input, rows first.
         training: Another one, of the rows for fine-tuning.
         records: What earlier jobs of the toolchain measured, as lines; the function may add some.
+        takes: The ``opsets`` and the ``ir`` of ONNX in which a model has to be written first, where it is not.
         seconds: How long the function may take; what tunes ends before.
         program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
@@ -84,6 +85,7 @@ class Job(Value):
     calibration: AbsolutePath | None = None
     training: AbsolutePath | None = None
     records: AbsolutePath | None = None
+    takes: dict[str, Json] | None = None
     seconds: float | None = None
     program: dict[str, Json] | None = None
     shapes: tuple[Shape, ...] = ()

@@ -1,0 +1,254 @@
+"""What each toolchain makes of three models: its time over that of ONNX Runtime in fp32, or why there is none.
+
+The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
+(``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
+candidate of the chosen toolchains (``budget: thorough``). The race drops none, so that each is measured in the same
+rounds, next to the source. Every candidate becomes a cell of ``docs/reference/toolchain-results.json``, of which
+``docs/generate.py`` makes a page::
+
+    python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
+    python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
+    python benchmarks/toolchains.py --folder DIR --collect     # only write what the last runs left
+
+What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
+model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+from by_hand_models import ROOT, make_project
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.machine.hardware import read_host
+
+Json = dict[str, Any]
+
+RESULTS = ROOT / "docs" / "reference" / "toolchain-results.json"
+SPLITS = {"calibration": 32, "search": 32, "gate": 32}
+ROUNDS = 10
+MODELS: dict[str, Json] = {
+    "cnn": {
+        "title": "digits CNN, trained, dynamic batch",
+        "shapes": {"batch1": {"batch": 1}, "batch64": {"batch": 64}},
+    },
+    "resnet50": {
+        "title": "ResNet-50, random weights, 3 x 224 x 224",
+        "shapes": {"batch1": {"batch": 1}},
+        "model": {
+            "module": "resnet.py:ResNet50",
+            "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 3, 224, 224]}],
+        },
+    },
+    "bert": {
+        "title": "BERT, six layers of 384, random weights, 128 tokens",
+        "shapes": {"batch1": {"batch": 1, "length": 128}},
+    },
+}
+REFERENCE = ["onnx", "onnxruntime.session"]
+"""The route of what all are compared with: it is in fp32, and begins at the model as ONNX."""
+MACHINE = "machine.json"
+"""The file in a project that says where, with what and when its last run began."""
+OPTIONS: Json = {"tvm.cpu": {"seconds": 900, "trials": 512}}
+SAYS_LITTLE = re.compile(
+    r"^(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*$"
+)
+
+
+def main() -> None:
+    """Run, collect and write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, required=True, help="where the projects are, or are made")
+    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument(
+        "--toolchains", default="", help="names, with commas; all whose environment is there by default"
+    )
+    parser.add_argument("--build", action="store_true", help="build the environments that are missing")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--tuning-seconds", type=int, default=900, help="how long TVM tunes each model")
+    parser.add_argument("--collect", action="store_true", help="run nothing")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    OPTIONS["tvm.cpu"]["seconds"] = given.tuning_seconds
+    toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(build=given.build)
+    print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
+    little = 0
+    for name in given.models:
+        project = given.folder.resolve() / name
+        if not given.collect:
+            measure(name, project, toolchains=toolchains, threads=given.threads, build=given.build)
+        if not (project / "data/hone/work/raced.json").exists():
+            print(f"{name}: no run has raced yet", flush=True)
+            continue
+        cells = collect(project)
+        write(given.results, name, project, cells=cells)
+        for cell in cells:
+            if "times" not in cell and SAYS_LITTLE.match(cell["reason"]):
+                little += 1
+                print(f"{name}: says too little: {' ▸ '.join(cell['route'])}: {cell['reason']!r}", flush=True)
+    sys.exit(1 if little else 0)
+
+
+def list_toolchains(*, build: bool) -> list[str]:
+    """Return the toolchains that have an environment, or all; those that need a GPU always, since they say so."""
+    store, found = EnvironmentStore(), []
+    for name, toolchain in read_catalogue().toolchains.items():
+        adaptors = [one for one in read_catalogue().adaptors.values() if one.toolchain.name == name]
+        on_gpu = all(one.device != "cpu" for one in adaptors)
+        if build or on_gpu or isinstance(store.ensure(toolchain, build=False), Environment):
+            found.append(name)
+    return found
+
+
+def measure(name: str, project: Path, *, toolchains: list[str], threads: int, build: bool) -> None:
+    """Race every candidate of a model in its project, which is made where it is not there."""
+    began, asked = time.monotonic(), MODELS[name]
+    if name == "cnn":
+        made = make_project("digits", project.parent / f".{name}", threads=threads).project
+        if not project.exists():
+            project.symlink_to(made)
+    elif not (project / "made").exists():
+        shutil.rmtree(project, ignore_errors=True)
+        shutil.copytree(ROOT / "conf", project / "conf")
+        (project / "conf" / "local").mkdir(exist_ok=True)
+        script = Path(__file__).with_name("toolchains_models.py")
+        subprocess.run([sys.executable, "-W", "ignore", str(script), name, str(project)], check=True)
+        model = {"uri": "models/source", **asked.get("model", {})}
+        trust = ["module"] if "module" in model else []
+        recipe = {"model": model, "trust": trust, "program": {"name": "fidelity"}}
+        (project / "conf" / "base" / "parameters.yml").write_text(yaml.safe_dump({"hone": recipe}))
+        (project / "made").touch()
+    adaptors = [one for one in read_catalogue().adaptors.values() if one.toolchain.name in toolchains]
+    settings = {
+        "threads": threads,
+        "shapes": asked["shapes"],
+        "toolchains": toolchains,
+        "missing_toolchains": "build" if build else "skip",
+        "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one))},
+        "budget": "thorough",
+        "explore": False,
+        "gates": {"drop": 0.9},  # what a candidate loses is told, and drops none
+        "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
+        "confirm": {"finalists": 100},  # so that none is dropped from the race
+    }
+    (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
+    (project / "data/hone/work/raced.json").unlink(missing_ok=True)  # what a run leaves that fails is no result
+    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads)))
+    command = [sys.executable, "-m", "kedro_hone", "run", "--to-nodes", "race"]
+    variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
+    code = subprocess.run(command, cwd=project, env=variables, check=False).returncode
+    print(f"{name}: {time.monotonic() - began:.0f} s, exit code {code}", flush=True)
+
+
+def choose_settings(adaptor: Adaptor) -> Json:
+    """Return the recipe's section of an adaptor: all take part, with their defaults and the options above."""
+    options = {"options": OPTIONS[adaptor.name]} if adaptor.name in OPTIONS else {}
+    return {**options, **({} if adaptor.default else {"enabled": True})}
+
+
+def collect(project: Path) -> list[Json]:
+    """Return a cell for each candidate of a project's last race, the fastest first."""
+    race = json.loads((project / "data/hone/work/raced.json").read_text())
+    standings = {each["id"]: each for each in race["standings"]}
+    cells = [describe(each, standings.get(each["candidate"]["id"])) for each in race["validations"]]
+    reference = next((cell for cell in cells if cell["route"] == REFERENCE and cell["speeds"]), None)
+    if reference is None:
+        raise SystemExit(f"{project.name}: {' ▸ '.join(REFERENCE)} was not measured, and all are compared with it")
+    speeds = reference["speeds"]
+    for cell in cells:
+        if own := cell.pop("speeds"):
+            cell["times"] = {shape: round(speeds[shape] / speed, 3) for shape, speed in own.items()}
+    reference["reference"] = True
+    return sorted(
+        cells, key=lambda cell: (sum(map(math.log, cell.get("times", {"": math.inf}).values())), cell["route"])
+    )
+
+
+def describe(validation: Json, standing: Json | None) -> Json:
+    """Return the cell of a candidate; its ``speeds`` are over the source's."""
+    candidate, quality = validation["candidate"], validation.get("quality")
+    route = [candidate["id"].split(".")[0], *candidate["route"]]
+    known = [read_catalogue().adaptors[name] for name in candidate["route"] if name in read_catalogue().adaptors]
+    raced = standing if standing and standing["rounds"] else None
+    last = known[-1] if known else None
+    lower = [
+        each.value for one in known for each in one.precisions if len(one.precisions) == 1 and each.value != "fp32"
+    ]
+    cell: Json = {
+        "route": route,
+        "toolchain": last.toolchain.name if last else route[-1],
+        "precision": ", ".join(dict.fromkeys(lower)) or "fp32",
+        "status": (standing or validation)["status"],
+        "reason": (standing["reason"] if standing and standing["reason"] else validation["reason"]) or "",
+        "speeds": raced["ratios"] if raced and raced["status"] in {"measured", "dropped"} else {},
+        "build_seconds": round(sum(step["seconds"] for step in candidate["outcome"].get("steps", ())), 1),
+    }
+    if quality:
+        cell |= {"metric": quality["metric"], "drop": round(quality["drop"]["estimate"], 5)}
+    if validation.get("largest_error") is not None:
+        cell["largest_error"] = float(f"{validation['largest_error']:.2g}")
+    return cell
+
+
+def write(path: Path, name: str, project: Path, *, cells: list[Json]) -> None:
+    """Write one model's cells into the file of results, next to those of the others."""
+    known: Json = json.loads(path.read_text()) if path.exists() else {"models": {}}
+    race = json.loads((project / "data/hone/work/raced.json").read_text())
+    known["models"][name] = {
+        "title": MODELS[name]["title"],
+        "shapes": MODELS[name]["shapes"],
+        **json.loads((project / MACHINE).read_text()),
+        "rounds": race["rounds"],
+        "other_load": race["other_load"] and round(race["other_load"], 2),
+        "source_ms": {each["shape"]: float(f"{each['p50_ms']:.4g}") for each in race["source_latency"]},
+        "cells": cells,
+    }
+    known["models"] = {each: known["models"][each] for each in MODELS if each in known["models"]}
+    path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+
+
+def describe_machine(toolchains: list[str], threads: int) -> Json:
+    """Return on what is measured, and with which versions."""
+    host = read_host()
+    return {
+        "date": dt.datetime.now(dt.UTC).date().isoformat(),
+        "cpu": host.cpu,
+        "instructions": host.instructions,
+        "flags": sorted(host.flags),
+        "cores": host.cores,
+        "threads": threads,
+        "versions": list_versions(toolchains),
+    }
+
+
+def list_versions(toolchains: list[str]) -> dict[str, str]:
+    """Return the version of what each toolchain's environment is for."""
+    store, found = EnvironmentStore(), {"kedro-hone": version("kedro-hone")}
+    for name in toolchains:
+        toolchain = read_catalogue().toolchains[name]
+        environment = store.ensure(toolchain, build=False)
+        wanted = re.split(r"[^\w.-]", toolchain.requirements.read_text().strip().splitlines()[0])[0]
+        if isinstance(environment, Environment) and wanted in environment.versions:
+            found[wanted] = environment.versions[wanted]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,67 @@
+"""The tables of ``docs/reference/toolchain-results.md``, from what ``benchmarks/toolchains.py`` measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+RESULTS = Path(__file__).resolve().parents[1] / "reference" / "toolchain-results.json"
+_STATUS = {"refused": "refused", "failed": "failed", "dropped": "wrong", "not_tried": "not tried", "measured": "failed"}
+
+
+def list_results() -> str:
+    """Return a section for each model: on what it was measured, and a table with a row for each candidate."""
+    models = json.loads(RESULTS.read_text())["models"]
+    return "\n\n".join(_describe_model(model) for model in models.values())
+
+
+def _describe_model(model: Json) -> str:
+    cells, shapes = model["cells"], list(model["shapes"])
+    measured = [cell for cell in cells if "times" in cell]
+    others = [cell for cell in cells if "times" not in cell]
+    times = " | ".join(f"time at {shape}" for shape in shapes)
+    head = f"| toolchain | precision | route | {times} | largest error | drop |"
+    rows = [
+        head,
+        f"|---|---|---|{'--:|' * len(shapes)}--:|--:|",
+        *(_describe_measured(cell, shapes) for cell in measured),
+    ]
+    parts = [f"## {model['title']}", _describe_run(model), "\n".join(rows)]
+    if others:
+        rows = [f"| {cell['toolchain']} | {cell['precision']} | {_route(cell)} | {_explain(cell)} |" for cell in others]
+        table = ["| toolchain | precision | route | why there is no time |", "|---|---|---|---|", *sorted(rows)]
+        parts.append("\n".join(table))
+    return "\n\n".join(parts)
+
+
+def _describe_run(model: Json) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in model["versions"].items() if name != "kedro-hone")
+    load = (
+        ""
+        if model["other_load"] is None
+        else f" Other processes took {model['other_load']:.0%} of the cores meanwhile."
+    )
+    source = ", ".join(f"{ms:g} ms at {shape}" for shape, ms in model["source_ms"].items())
+    return (
+        f"On {model['cpu']} ({model['instructions']}), {model['cores']} cores, with {model['threads']} threads, on "
+        f"{model['date']}, in {model['rounds']} rounds.{load} The source took {source}. Versions: {versions}."
+    )
+
+
+def _describe_measured(cell: Json, shapes: list[str]) -> str:
+    times = " | ".join(f"{cell['times'][shape]:.2f}" if shape in cell["times"] else "" for shape in shapes)
+    error, drop = (f"{cell[name]:.1g}" if name in cell else "" for name in ("largest_error", "drop"))
+    name = f"**{cell['toolchain']}**" if cell.get("reference") else cell["toolchain"]
+    return f"| {name} | {cell['precision']} | {_route(cell)} | {times} | {error} | {drop} |"
+
+
+def _route(cell: Json) -> str:
+    return " ▸ ".join(f"`{each}`" for each in cell["route"])
+
+
+def _explain(cell: Json) -> str:
+    reason = " ".join(cell["reason"].replace("|", "\\|").replace("<", "&lt;").split())
+    return f"{_STATUS[cell['status']]}: {reason}"

@@ -1,0 +1,37 @@
+"""What is published of each toolchain on three models: a time, or a reason that says what it is."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+MODELS = json.loads((ROOT / "docs" / "reference" / "toolchain-results.json").read_text())["models"]
+CELLS = [(name, cell) for name, model in MODELS.items() for cell in model["cells"]]
+NOTHING = re.compile(r"(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*")
+
+
+def test_each_cell_has_a_time_or_says_why_not():
+    little = [(name, cell["route"], cell["reason"]) for name, cell in CELLS if "times" not in cell]
+    assert [each for each in little if NOTHING.fullmatch(each[2])] == []
+
+
+def test_times_are_over_those_of_one_candidate_in_fp32():
+    for name, model in MODELS.items():
+        references = [cell for cell in model["cells"] if cell.get("reference")]
+        assert [cell["toolchain"] for cell in references] == ["onnxruntime"], name
+        assert references[0]["precision"] == "fp32"
+        assert {*references[0]["times"].values()} == {1.0}
+        assert all(
+            math.isfinite(time) and time > 0 for cell in model["cells"] for time in cell.get("times", {}).values()
+        )
+
+
+def test_it_is_known_on_what_they_were_measured():
+    for model in MODELS.values():
+        assert model["cpu"]
+        assert model["instructions"]
+        assert model["date"]
+        assert model["versions"]["onnxruntime"]

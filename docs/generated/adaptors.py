@@ -36,6 +36,8 @@ TITLES = {
     "torch_tensorrt": "Torch-TensorRT",
     "sparseml": "SparseML",
     "tvm": "Apache TVM",
+    "tensorflow": "TensorFlow and Keras",
+    "executorch": "ExecuTorch",
     "bladedisc": "BladeDISC",
 }
 

@@ -24,7 +24,8 @@ _URL: Final = re.compile(
 )
 _SETTING: Final = re.compile(
     r"""((?:token|secret|passw(?:or)?d|passphrase|pwd|credentials?|signature|(?:api|access|account|private)[_-]?key)"""
-    r"""["']?(?:=|\s*:\s*(?=["']))["']?)(?!\$\()[^\s"',;&<>\\]{1,4096}|(authorization\W{1,4}(?:\w+\s+)?|bearer\s+)[\w.~+/=-]{8,4096}""",
+    r"""["']?(?:=|\s*:\s*(?=["']))["']?)(?!\$\(openssl rand -hex 32\))"""
+    r"""[^\s"',;&<>\\]{1,4096}|(authorization\W{1,4}(?:\w+\s+)?|bearer\s+)[\w.~+/=-]{8,4096}""",
     re.IGNORECASE,
 )
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{30,256}")

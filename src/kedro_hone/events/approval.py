@@ -7,8 +7,6 @@ from pathlib import Path
 
 from kedro_hone.core.contract.aliases import approve, find_awaited
 from kedro_hone.core.contract.registry import Publication, find_registry
-from kedro_hone.core.contract.tags import AWAITS
-from kedro_hone.core.errors import HoneError
 from kedro_hone.learner.evidence import check_published
 from kedro_hone.signing.policy import Policy, explain_unusable
 from kedro_hone.signing.sign import find_signer
@@ -29,17 +27,10 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
             machine signs with Sigstore; ``evidence-incomplete``, ``artifact-corrupt`` or ``signature-invalid``.
     """
     registry = find_registry(uri, project=project)
-    info, awaited = find_awaited(registry, uri)
-    if alias and alias != awaited:
-        raise HoneError(
-            "approval-outdated",
-            f"{info.uri} waits for another alias than the one that was approved.",
-            why=f"{alias!r} was approved, and its tag {AWAITS} says {awaited!r} now: somebody changed it.",
-            hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
-        )
+    info, awaited = find_awaited(registry, uri, approved=alias)
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         check_published(info.uri, Path(scratch, "version"), registry, _find_policy())
-    return approve(registry, info.uri)
+    return approve(registry, info.uri, approved=awaited)  # the tag may have been changed meanwhile
 
 
 def _find_policy() -> Policy | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from kedro_hone.core.errors import ExitCode
+from kedro_hone.core.values.regular import read_regular
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.journal import log
 from kedro_hone.events.queue import Queue
@@ -98,7 +99,7 @@ def try_again(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int 
 def try_later(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int | None = None) -> None:
     """Queue a job again after a pause, or give up where it was asked for long enough ago."""
     asked = max(queue.list_requests(job.id), default=job.created)
-    waited = abs(time.time() - asked)  # a clock that was set back gives no job patience for ever
+    waited = max(0.0, time.time() - asked)  # a clock that was set back takes no job its patience
     if waited < bounds.patience:
         _put_back(queue, job, reason)
     else:
@@ -117,16 +118,16 @@ def choose_pause(attempts: int) -> float:
 def read_publication(folder: str) -> str:
     """Return the URI in ``publication.json`` of a run's folder; empty where there is none."""
     try:
-        return str(json.loads(Path(folder, "publication.json").read_bytes())["uri"]) if folder else ""
-    except (OSError, ValueError, KeyError):
+        return str(json.loads(read_regular(Path(folder, "publication.json")))["uri"]) if folder else ""
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return ""
 
 
 def read_own_result(folder: Path, job: Job) -> RunResult:
     """Return what the process of a job wrote in its folder; nothing where that is of an earlier claim of the job."""
     try:
-        claimed = json.loads((folder / "job.json").read_bytes())["changed"]
-    except (OSError, ValueError, KeyError):
+        claimed = json.loads(read_regular(folder / "job.json"))["changed"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return RunResult()
     return read_result(folder / "result.json") if claimed == job.changed else RunResult()
 

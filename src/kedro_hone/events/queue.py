@@ -139,10 +139,13 @@ class Queue:
             )
 
     def count_requests(self, rule: str, since: float) -> int:
-        """Return how often jobs of a rule were asked for since some second since 1970."""
+        """Return how often jobs of a rule were asked for since some second since 1970, and not in the future.
+
+        A clock that was wrong once must not count for ever.
+        """
         with self._open() as connection:
-            sql = "SELECT COUNT(*) FROM requests WHERE rule = ? AND at >= ?"
-            return int(connection.execute(sql, (rule, since)).fetchone()[0])
+            sql = "SELECT COUNT(*) FROM requests WHERE rule = ? AND at BETWEEN ? AND ?"
+            return int(connection.execute(sql, (rule, since, self._now())).fetchone()[0])
 
     def _note_request(self, connection: sqlite3.Connection, number: int) -> None:
         sql = "INSERT INTO requests SELECT id, rule, ? FROM jobs WHERE id = ?"

@@ -6,10 +6,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
 from kedro_hone.events.journal import log
 
 _FRESH_SECONDS: Final = 1.0
@@ -27,7 +27,7 @@ class Recipes(Mapping[str, str]):
         folder: The configuration.
 
     Raises:
-        HoneError: What ``read`` raises, the first time.
+        Exception: What ``read`` raises, the first time.
     """
 
     def __init__(self, read: Callable[[], Mapping[str, str]], *, folder: Path) -> None:
@@ -50,16 +50,20 @@ class Recipes(Mapping[str, str]):
         with self._lock:
             if time.monotonic() - self._looked < _FRESH_SECONDS:
                 return self._digests
-            self._looked, stamp = time.monotonic(), self._make_stamp()
-            if stamp != self._stamp:
-                self._stamp = stamp
-                try:
+            self._looked = time.monotonic()
+            try:
+                if (stamp := self._make_stamp()) != self._stamp:
+                    self._stamp = stamp
                     self._digests = self._read()
-                except (HoneError, OSError) as error:
-                    reason = getattr(error, "why", "") or str(error)
-                    log("recipe-invalid", level=logging.WARNING, reason=reason)
+            except Exception as error:  # noqa: BLE001 - whatever somebody wrote there, no delivery may be lost by it
+                reason = getattr(error, "why", "") or f"{type(error).__name__}: {error}"
+                log("recipe-invalid", level=logging.WARNING, reason=reason)
             return self._digests
 
     def _make_stamp(self) -> list[tuple[str, int, int]]:
-        files = [path for path in sorted(self._folder.rglob("*")) if path.is_file()]
-        return [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+        found = []
+        for path in sorted(self._folder.rglob("*")):
+            with suppress(FileNotFoundError):  # such as an editor's, which is gone by now
+                told = path.stat()
+                found.append((str(path), told.st_size, told.st_mtime_ns))
+        return found

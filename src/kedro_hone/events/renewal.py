@@ -101,8 +101,11 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
     left = limit - queue.count_requests(RULE, now - _DAY)
     known = [(one, queue.find_key(one.key)) for one in requests]
     failed = [(one, queue.list_requests(job.id)) for one, job in known if job and job.state is State.FAILED]
-    due = [
-        (times[-1:], one) for one, times in failed if not times or now - times[-1] >= _DAY * 2 ** min(len(times) - 1, 4)
-    ]
+    due = [(times[-1:], one) for one, times in failed if not times or not 0 <= now - times[-1] < _choose_pause(times)]
     again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
     return [*(one for one, job in known if job is None), *again][: max(0, left)]
+
+
+def _choose_pause(times: tuple[float, ...]) -> float:
+    """Return how long a renewal waits that failed each time that it was asked for, in seconds."""
+    return _DAY * 2.0 ** min(len(times) - 1, 4)

@@ -127,6 +127,7 @@ def test_the_nearest_name_is_suggested():
         ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic ***"),
         ("password='hunter22', retries=3", "password='***', retries=3"),
         ('{"api_key": "abcdef"}', '{"api_key": "***"}'),
+        ("password=$(s3cretvalue", "password=***"),
     ],
 )
 def test_secrets_are_hidden(text, shown):

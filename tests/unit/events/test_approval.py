@@ -12,10 +12,10 @@ class Fixed:
     """A registry of one winner, which waits for the alias ``honed``."""
 
     def __init__(self) -> None:
-        self.moved = []
+        self.moved, self.awaited = [], "honed"
 
     def resolve(self, uri):
-        tags = {"hone.source": "models:/digits/1", "hone.awaits": "honed"}
+        tags = {"hone.source": "models:/digits/1", "hone.awaits": self.awaited}
         return VersionInfo(uri=uri, name="digits", version="2", tags=tags)
 
     def move_alias(self, uri, alias):
@@ -57,6 +57,16 @@ def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(
     assert raised.value.slug == "approval-outdated"
     assert not registry.moved
     assert not checked
+
+
+def test_a_tag_that_is_changed_while_the_version_is_checked_moves_nothing(registry, monkeypatch, tmp_path):
+    def change(*_):
+        registry.awaited = "production"
+
+    monkeypatch.setattr(approval, "check_published", change)
+    with pytest.raises(HoneError, match="another alias"):
+        approval.approve_winner("models:/digits/2", project=tmp_path)
+    assert not registry.moved
 
 
 def test_the_key_of_this_machine_must_have_signed_it(registry, checked, monkeypatch, tmp_path):

@@ -32,13 +32,17 @@ def test_a_recipe_that_was_edited_is_another_one_at_once(conf):
     assert recipes.get("by hand", "") == ""
 
 
-def test_what_cannot_be_read_leaves_the_last_recipe(conf, lines):
+BROKEN = HoneError("recipe-invalid", "It is broken.", why="It is.", hint="Mend it.")
+
+
+@pytest.mark.parametrize("error", [BROKEN, FileNotFoundError("gone"), ZeroDivisionError("a resolver of the project's")])
+def test_what_cannot_be_read_leaves_the_last_recipe(conf, lines, error):
     path = conf / "base" / "parameters.yml"
     path.write_text("1")
 
     def digest():
         if path.read_text() == "broken":
-            raise HoneError("recipe-invalid", "It is broken.", why="It is.", hint="Mend it.")
+            raise error
         return {"digits": path.read_text()}
 
     recipes = Recipes(digest, folder=conf)

@@ -109,6 +109,17 @@ def test_models_that_fail_each_time_keep_neither_the_limit_nor_the_others_turn(t
     assert len(ran) <= 5 * 6  # after 1, 2, 4, 8 and 16 days
 
 
+def test_a_sweep_whose_clock_was_a_year_ahead_blocks_no_later_one(tmp_path):
+    clock = [1e9 + 365 * 86400.0]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    first, second = (make_renewal(make("2", name), None, device="cpu", **NOW) for name in ("a", "b"))
+    queue.accept([first])
+    queue.finish(queue.claim("cpu"), State.FAILED)
+    clock[0] = 1e9
+    assert choose_renewals(queue, [first, second], limit=1, now=clock[0]) == [second]
+    assert choose_renewals(queue, [first], limit=1, now=clock[0]) == [first]
+
+
 def test_a_renewal_that_failed_may_run_again_and_one_that_ended_may_not(tmp_path):
     clock = [1000.0]
     queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])

@@ -227,6 +227,23 @@ def test_patience_has_an_end(queue, open_runner):
     assert (job.state, job.reason) == (State.FAILED, "It does not respond. Tried for 0 hours.")
 
 
+def test_a_clock_that_is_set_back_takes_no_job_its_patience(tmp_path):
+    clock = [time.time() + 200_000]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    queue.accept([make_job()])
+    try_later(queue, queue.claim("cpu"), "Not now.", Bounds(**BOUNDS))
+    assert queue.find(1).state is State.QUEUED
+
+
+@pytest.mark.parametrize("text", ["[]", '{"uri": ' + "[" * 100_000, "{}", ""])
+def test_a_publication_that_says_nothing_stops_no_device(queue, open_runner, tmp_path, text):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "publication.json").write_text(text)
+    queue.accept([make_job()])
+    open_runner(*note(4, folder=str(tmp_path / "run")))
+    assert wait_for_end(queue).state is State.FAILED
+
+
 def test_a_job_that_is_asked_for_again_has_all_its_patience_again(tmp_path):
     clock = [time.time() - 200_000]
     queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])

@@ -61,14 +61,27 @@ def find_published(registry: AliasRegistry, name: str, alias: str) -> str | None
     return None if version is None else registry.name_version(name, version)
 
 
-def find_awaited(registry: Registry, uri: str) -> tuple[VersionInfo, str]:
+def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[VersionInfo, str]:
     """Return a winner that waits for approval, and the alias that it waits for.
 
+    Args:
+        registry: Where it is.
+        uri: The winner.
+        approved: The alias that somebody approved; empty for whatever it waits for.
+
     Raises:
-        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases.
+        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases;
+            ``approval-outdated``: it waits for another alias than the one that was approved.
     """
     info, move = registry.resolve(uri), getattr(registry, "move_alias", None)
     alias = info.tags.get(AWAITS, "")
+    if alias and approved and alias != approved:
+        raise HoneError(
+            "approval-outdated",
+            f"{info.uri} waits for another alias than the one that was approved.",
+            why=f"{approved!r} was approved, and its tag {AWAITS} says {alias!r} now: somebody changed it.",
+            hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
+        )
     if not alias or not info.is_optimized or not callable(move):
         raise HoneError(
             "approval-unneeded",
@@ -79,16 +92,16 @@ def find_awaited(registry: Registry, uri: str) -> tuple[VersionInfo, str]:
     return info, alias
 
 
-def approve(registry: Registry, uri: str) -> Publication:
+def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
     """Move the alias that a winner waits for to it, and return where it points now; idempotent.
 
-    Whether the version is what its tags say is the caller's to check.
+    Whether the version is what its tags say is the caller's to check. ``approved`` is as ``find_awaited`` takes it.
 
     Raises:
         HoneError: As ``find_awaited``; ``approval-outdated``: the alias points to a version that was published later;
             and as ``AliasRegistry.move_alias``.
     """
-    info, alias = find_awaited(registry, uri)
+    info, alias = find_awaited(registry, uri, approved=approved)
     if alias not in info.aliases:
         if later := _find_later(registry, info, alias):
             raise HoneError(

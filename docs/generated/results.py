@@ -15,6 +15,8 @@ _STATUS = {"refused": "refused", "failed": "failed", "dropped": "wrong", "not_tr
 def list_results() -> str:
     """Return a section for each model: on what it was measured, and a table with a row for each candidate."""
     models = json.loads(RESULTS.read_text())["models"]
+    if not models:
+        return "Nothing was measured yet on a quiet machine: `python benchmarks/toolchains.py` does, and writes the file."
     return "\n\n".join(_describe_model(model) for model in models.values())
 
 

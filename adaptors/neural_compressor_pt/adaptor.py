@@ -24,7 +24,7 @@ TOOLCHAIN = Toolchain(
     uses=("pytorch",),  # what reads programs safely
     default=False,  # its environment is large
     note="Quantizes PyTorch for `pytorch` and `onnxruntime`, which a recipe selects with it; its environment takes "
-    "about 1.2 GB. Its dynamic quantization is silently wrong and is not offered, nor is what gains nothing on a CPU: "
+    "about 1.3 GB. Its dynamic quantization is silently wrong and is not offered, nor is what gains nothing on a CPU: "
     "the toolchain's `capabilities.yml` says why of each.",
 )
 

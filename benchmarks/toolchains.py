@@ -94,7 +94,7 @@ def main() -> None:
         project = given.folder.resolve() / name
         if not given.collect:
             measure(name, project, toolchains=toolchains, threads=given.threads, build=given.build)
-        if not (project / "data/hone/work/raced.json").exists():
+        if find_race(project) is None:
             print(f"{name}: no run has raced yet", flush=True)
             continue
         cells = collect(project)
@@ -149,7 +149,8 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
         "confirm": {"finalists": 100},  # so that none is dropped from the race
     }
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
-    (project / "data/hone/work/raced.json").unlink(missing_ok=True)  # what a run leaves that fails is no result
+    if (left := find_race(project)) is not None:
+        left.unlink()  # what was there before a run that fails is no result of it
     (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads)))
     command = [sys.executable, "-m", "kedro_hone", "run", "--to-nodes", "race"]
     variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -163,9 +164,23 @@ def choose_settings(adaptor: Adaptor) -> Json:
     return {**options, **({} if adaptor.default else {"enabled": True})}
 
 
+def find_race(project: Path) -> Path | None:
+    """Return what a project's last race left: under the first name where composites of several shapes come after it."""
+    places = [project / "data/hone/work" / name for name in ("raced.json", "race.json")]
+    return next((path for path in places if path.exists()), None)
+
+
+def require_race(project: Path) -> Path:
+    """Return what ``find_race`` does, or end the program."""
+    found = find_race(project)
+    if found is None:
+        raise SystemExit(f"{project.name}: no run has raced yet")
+    return found
+
+
 def collect(project: Path) -> list[Json]:
     """Return a cell for each candidate of a project's last race, the fastest first."""
-    race = json.loads((project / "data/hone/work/raced.json").read_text())
+    race = json.loads(require_race(project).read_text())
     standings = {each["id"]: each for each in race["standings"]}
     cells = [describe(each, standings.get(each["candidate"]["id"])) for each in race["validations"]]
     reference = next((cell for cell in cells if cell["route"] == REFERENCE and cell["speeds"]), None)
@@ -210,7 +225,7 @@ def describe(validation: Json, standing: Json | None) -> Json:
 def write(path: Path, name: str, project: Path, *, cells: list[Json]) -> None:
     """Write one model's cells into the file of results, next to those of the others."""
     known: Json = json.loads(path.read_text()) if path.exists() else {"models": {}}
-    race = json.loads((project / "data/hone/work/raced.json").read_text())
+    race = json.loads(require_race(project).read_text())
     known["models"][name] = {
         "title": MODELS[name]["title"],
         "shapes": MODELS[name]["shapes"],

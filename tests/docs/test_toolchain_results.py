@@ -7,6 +7,10 @@ import math
 import re
 from pathlib import Path
 
+import pytest
+
+from kedro_hone.core.workers.inside.loading import load_file
+
 ROOT = Path(__file__).parents[2]
 MODELS = json.loads((ROOT / "docs" / "reference" / "toolchain-results.json").read_text())["models"]
 CELLS = [(name, cell) for name, model in MODELS.items() for cell in model["cells"]]
@@ -14,6 +18,7 @@ NOTHING = re.compile(r"(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with
 
 
 def test_each_cell_has_a_time_or_says_why_not():
+    assert MODELS
     little = [(name, cell["route"], cell["reason"]) for name, cell in CELLS if "times" not in cell]
     assert [each for each in little if NOTHING.fullmatch(each[2])] == []
 
@@ -35,3 +40,14 @@ def test_it_is_known_on_what_they_were_measured():
         assert model["instructions"]
         assert model["date"]
         assert model["versions"]["onnxruntime"]
+
+
+@pytest.mark.parametrize("name", ["raced.json", "race.json"])
+def test_what_a_race_left_is_found_with_and_without_composites(name, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    toolchains = load_file("benchmark_toolchains", str(ROOT / "benchmarks" / "toolchains.py"), parts=False)
+    assert toolchains.find_race(tmp_path) is None
+    work = tmp_path / "data" / "hone" / "work"
+    work.mkdir(parents=True)
+    (work / name).write_text("{}")
+    assert toolchains.find_race(tmp_path) == work / name

@@ -35,7 +35,7 @@ def age(project, **tags):
 def test_what_is_out_of_date_runs_once_and_keeps_what_is_published(project):
     assert "0 out of date" in sweep(project)
     age(project, toolset="shop=older", machine="another")
-    assert "other now: toolchains: shop and the machine" in sweep(project, "--dry-run")
+    assert "changed: toolchains: shop and the machine" in sweep(project, "--dry-run")
     said = sweep(project)
     assert "1 out of date; 1 to run now" in said
     assert "done KEEP the" not in said
@@ -48,4 +48,4 @@ def test_what_is_out_of_date_runs_once_and_keeps_what_is_published(project):
 def test_models_that_no_rule_names_are_left_alone(project):
     write_rules(project, {"name": "others", "models": "fraud-*"}, secrets={})
     age(project, toolset="shop=older")
-    assert "no rule in listen.yml names its model" in sweep(project)
+    assert "no rule in listen.yml names its source" in sweep(project)

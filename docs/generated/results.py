@@ -16,7 +16,7 @@ def list_results() -> str:
     """Return a section for each model: on what it was measured, and a table with a row for each candidate."""
     models = json.loads(RESULTS.read_text())["models"]
     if not models:
-        return "Nothing was measured yet on a quiet machine: `python benchmarks/toolchains.py` does, and writes the file."
+        return "Nothing was measured yet on a quiet machine; `python benchmarks/toolchains.py` writes the file."
     return "\n\n".join(_describe_model(model) for model in models.values())
 
 

@@ -108,6 +108,7 @@ def test_a_person_sees_a_model_come_and_go(project, tmp_path):
             page.fill("input[name=uri]", "models:/nobody/1")
             page.click("button:has-text('Run')")
             page.wait_for_selector("h1:has-text('Run 2')")
+            service.wait_for("models:/nobody/1", "failed")
             page.wait_for_selector("h1 .failed")
             assert "nobody" in page.inner_text("table")
             browser.close()

@@ -56,6 +56,8 @@ FILES = {
     "tests/integration/test_capabilities.py": f"{LARGE}QUESTIONS = 'alpha', 'beta'\n",
 }
 ALL = ["alpha", "beta", "gamma", "zeta"]
+OF_NO_TOOLCHAIN = frozenset({"tests/e2e/test_action.py"})
+"""Files of ours whose large tests need no toolchain: the Action's installation, which its own workflow runs."""
 
 
 @pytest.fixture
@@ -173,7 +175,7 @@ def test_every_large_file_of_ours_belongs_to_a_toolchain():
     marked = {path for path in ROOT.glob("tests/**/test_*.py") if _has_mark(path)}
     found = {path for paths in tests.values() for path in paths}
 
-    assert {str(path.relative_to(ROOT)) for path in marked} <= found | {*tool.SHARED}
+    assert {str(path.relative_to(ROOT)) for path in marked} <= found | {*tool.SHARED} | OF_NO_TOOLCHAIN
     assert tests.keys() <= BUILTIN_TOOLCHAINS.keys()
     assert {"sklearn", "tvm", "tensorrt"} <= tests.keys()
 

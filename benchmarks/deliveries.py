@@ -40,6 +40,7 @@ from typing import NamedTuple
 
 import aiohttp
 import numpy as np
+from mlflow import MlflowClient
 
 SECRET = "the secret that is signed with"  # noqa: S105 - of this run only
 MODEL = "digits"
@@ -223,6 +224,8 @@ def _sign(body: bytes, one: Delivery) -> dict[str, str]:
 
 def _make_project(folder: Path) -> Path:
     """Write a project whose registry is empty."""
+    (folder / "data").mkdir()
+    MlflowClient(f"sqlite:///{folder / 'data' / 'mlflow.db'}").search_registered_models()  # makes the tables
     conf = folder / "conf"
     for name in ("base", "local"):
         (conf / name).mkdir(parents=True)

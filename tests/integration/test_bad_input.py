@@ -192,7 +192,7 @@ CASES = {
         "recipe-invalid", lambda project: shutil.rmtree(project.root / "conf" / "local"), ("mkdir conf/local",)
     ),
     "registry unknown": Case("registry-unknown", recipe(model={"uri": "model:/matrix/1"}), ("Did you mean models:/",)),
-    "registry missing": Case("registry-unreachable", recipe(model={"uri": "models:/matrix/1"}), ("There is no file",)),
+    "registry missing": Case("registry-missing", recipe(model={"uri": "models:/matrix/1"}), ("There is no file",)),
     "registry unreachable": Case("registry-unreachable", unreachable, ("http://***@127.0.0.1:9",)),
     "model unknown": Case("model-unknown", in_mlflow("models:/matrxi/1"), ("Did you mean 'matrix'?",)),
     "version unknown": Case("version-unknown", in_mlflow("models:/matrix/9"), ("There are the versions 1",)),

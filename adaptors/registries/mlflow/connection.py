@@ -32,6 +32,7 @@ BUSY_SECONDS: Final = 60.0
 """How long SQLite waits for another process that has locked the file, such as one that makes its tables."""
 EMBEDDED: Final = "data/mlflow.db"
 """The project's own store."""
+_DEFAULT: Final = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."
 _PROGRESS: Final = "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR"
 _MOVING: Final = threading.Lock()
 _PROBE: Final = "/api/2.0/mlflow/registered-models/search"
@@ -52,7 +53,7 @@ def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE
     no limit: MLflow's first use of it makes the tables, which takes as long as the machine takes.
 
     Raises:
-        HoneError: ``registry-unreachable``.
+        HoneError: ``registry-unreachable``; ``registry-missing``.
     """
     check_sqlite(tracking_uri, makes=makes)
     registry = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
@@ -159,15 +160,21 @@ def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SE
     has locked the file is waited for, ``busy`` seconds at most.
 
     Raises:
-        HoneError: ``registry-unreachable``: the file or its folder is missing, it is no database, cannot be written,
-            or stays locked.
+        HoneError: ``registry-missing``: there is no file and none is made; ``registry-unreachable``: its folder is
+            missing, it is no database, cannot be written, or stays locked.
     """
     path = find_sqlite_file(tracking_uri)
     if path is None:
         return
     known = path.exists()
+    if not (known or makes):
+        raise HoneError(
+            "registry-missing",
+            "There is no MLflow registry.",
+            why=f"There is no file {path}.",
+            hint=f"Name another registry by MLFLOW_TRACKING_URI; {_DEFAULT}",
+        )
     faults = {
-        f"There is no file {path}.": not (known or makes),
         f"The folder {path.parent} does not exist.": not path.parent.is_dir(),
         f"{path} is a folder.": path.is_dir(),
         f"{path} cannot be written.": not os.access(path if known else path.parent, os.R_OK | os.W_OK),
@@ -231,8 +238,7 @@ def _explain_unreachable(tracking_uri: str, why: str) -> HoneError:
     if file := find_sqlite_file(tracking_uri):
         what = f"in {file} cannot be used"
         check = "Check the file and its folder, and that no other process locks it. MLFLOW_TRACKING_URI names it"
-    default = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."
-    return HoneError("registry-unreachable", f"The MLflow registry {what}.", why=why, hint=f"{check}; {default}")
+    return HoneError("registry-unreachable", f"The MLflow registry {what}.", why=why, hint=f"{check}; {_DEFAULT}")
 
 
 def _quote(error: BaseException) -> str:

@@ -28,6 +28,8 @@ from kedro_hone.recipe.environments import find_environment
 
 WARM_UP = 0.25
 """The part of a burst that is called before it and not counted: caches and clocks have to come back after a stop."""
+LEAST = 3
+"""The calls of a burst that are timed, however long one takes."""
 
 
 @contextmanager
@@ -151,7 +153,9 @@ def _size_bursts(
     calls: dict[str, int] = {}
     session.resume()
     for shape in shapes:
-        times = session.time(shape, calls=5, warmup=3)
+        times = session.time(shape, calls=1, warmup=1)
+        if not isinstance(times, Failed) and max(times) < burst_ms * 1e6:  # else a burst is the fewest calls anyway
+            times = session.time(shape, calls=5, warmup=2)
         if isinstance(times, Failed):
             return times
         calls[shape] = count_calls(times, burst_ms=burst_ms)
@@ -160,11 +164,11 @@ def _size_bursts(
 
 
 def count_calls(times: list[int], *, burst_ms: float) -> int:
-    """Return how many calls, 3 to 5,000, fill a burst of some milliseconds.
+    """Return how many calls, ``LEAST`` to 5,000, fill a burst of some milliseconds.
 
     Of the timed calls, in nanoseconds, the fastest counts, since disturbances only make calls slower.
     """
-    return max(3, min(5000, round(burst_ms * 1e6 / max(min(times), 1))))
+    return max(LEAST, min(5000, round(burst_ms * 1e6 / max(min(times), 1))))
 
 
 def measure_round(entrants: Iterable[Entrant], *, order: random.Random, timings: Timings) -> None:
@@ -188,7 +192,9 @@ def _measure(entrant: Entrant) -> Calls | Failed:
     entrant.session.resume()
     try:
         for shape, calls in entrant.calls.items():
-            times = entrant.session.time(shape, calls=calls, warmup=max(2, round(calls * WARM_UP)))
+            # Of calls that take a third of a burst or longer, one brings caches and clocks back.
+            warmup = 1 if calls == LEAST else max(2, round(calls * WARM_UP))
+            times = entrant.session.time(shape, calls=calls, warmup=warmup)
             if isinstance(times, Failed):
                 return times
             measured[shape] = times

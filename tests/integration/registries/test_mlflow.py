@@ -324,7 +324,7 @@ def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, pr
     monkeypatch.delenv("MLFLOW_TRACKING_URI")
     project = tmp_path / "project"
     registry = MlflowRegistry(project=project)
-    assert catch(lambda: registry.resolve("models:/digits/1")).slug == "registry-unreachable"
+    assert catch(lambda: registry.resolve("models:/digits/1")).slug == "registry-missing"
     assert not project.exists()  # who only reads makes nothing
     registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     assert (project / "data" / "mlflow.db").is_file()
@@ -393,5 +393,5 @@ def test_a_registry_that_never_answers_is_an_error_too(monkeypatch):
 def test_a_store_that_is_none(tmp_path, monkeypatch):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/nowhere/mlflow.db")
     error = catch(lambda: MlflowRegistry().resolve("models:/digits/1"))
-    assert error.slug == "registry-unreachable"
+    assert error.slug == "registry-missing"
     assert "There is no file" in error.why

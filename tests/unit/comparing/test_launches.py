@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kedro_hone.comparing.launches import Entrant, count_calls, enter, measure_round
+from kedro_hone.comparing.launches import LEAST, Entrant, _size_bursts, count_calls, enter, measure_round
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import Timings
 from kedro_hone.core.store.artifacts import Store
@@ -20,8 +20,10 @@ from kedro_hone.recipe.schema import read_recipe
 class Clock:
     """Stands for a worker: what is tested is who is measured when, and who stands still meanwhile."""
 
-    def __init__(self, name, journal, *, fails=False):
-        self.name, self.journal, self.fails, self.stopped = name, journal, fails, True
+    called = 0
+
+    def __init__(self, name, journal, *, fails=False, took=100):
+        self.name, self.journal, self.fails, self.stopped, self.took = name, journal, fails, True, took
 
     def resume(self):
         self.stopped = False
@@ -33,11 +35,12 @@ class Clock:
 
     def time(self, shape, calls, *, warmup=0):
         assert not self.stopped
-        assert warmup >= 2
+        assert warmup >= 1 + (calls > LEAST)
         self.journal.append(("time", self.name, shape))
+        self.called = self.called + calls + warmup
         if self.fails:
             return Failed(by=self.name, failure=FailureClass.CRASH, reason="gone")
-        return [100] * calls
+        return [self.took] * calls
 
 
 def entrants(journal, names, failing=()):
@@ -100,6 +103,14 @@ def test_late_entrants_know_when_they_came_in():
 )
 def test_calls_fill_a_burst_within_bounds(times, burst_ms, expected):
     assert count_calls(times, burst_ms=burst_ms) == expected
+
+
+@pytest.mark.parametrize(("took_ms", "calls", "sized"), [(60, LEAST, 2), (40, LEAST, 9), (1, 50, 9)])
+def test_a_call_that_is_longer_than_a_burst_is_not_made_for_its_size_again(took_ms, calls, sized):
+    clock = Clock("a", [], took=took_ms * 1_000_000)
+    entrant = _size_bursts("a", clock, shapes=["b1"], burst_ms=50, stack=ExitStack())
+
+    assert (entrant.calls, clock.called, clock.stopped) == ({"b1": calls}, sized, True)
 
 
 def test_without_an_environment_there_is_no_worker(tmp_path, monkeypatch):

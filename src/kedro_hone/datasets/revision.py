@@ -48,7 +48,6 @@ class Revision:
         try:
             self.commit = str(self._files.repo.get_rev())
         except RevError as error:
-            self._files.close()
             hint = f"See `git -C {repo} log --oneline --all`; a revision must be committed, and fetched."
             why = str(error)
             if git and (git / ".git" / "shallow").exists():

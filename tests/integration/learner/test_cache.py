@@ -362,7 +362,8 @@ def change(worker, files, adaptor, output, **job):
     output.mkdir()
     given = {"path": str(files), "device": "cpu", "metadata": artifact.metadata, "run_options": artifact.run_options}
     given["inputs"] = [spec.model_dump() for spec in artifact.inputs]
-    options = next(each for each in OPENVINO.ADAPTORS if each.name == adaptor).options().model_dump()
+    defaults = next(each for each in OPENVINO.ADAPTORS if each.name == adaptor).options()
+    options = defaults.resolve(read_host()).model_dump()
     job |= {"adaptor": adaptor, "input": given, "output": str(output), "options": options, "threads": 1}
     notes = worker.transform(job)
     described = worker.describe({"input": {**given, "path": str(output)}})

@@ -50,9 +50,9 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     as an authorization, tokens of the Hugging Face Hub, and the values of this process's variables whose names sound
     like a secret.
     """
-    for name, value in variables.items():
-        if len(value) >= _SHORTEST_SECRET and _names_secret(name):
-            text = text.replace(value, "***")
+    secrets = {value for name, value in variables.items() if len(value) >= _SHORTEST_SECRET and _names_secret(name)}
+    for secret in sorted(secrets, key=len, reverse=True):  # one that begins another must not leave its end to be read
+        text = text.replace(secret, "***")
     return _TOKEN.sub("***", _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text)))
 
 

@@ -165,3 +165,9 @@ def test_values_of_variables_with_secret_names_are_hidden():
         "A_TOKEN": "abc",
     }
     assert hide_secrets("s3cr3t-value, another-one, /usr/local/bin, abc", variables) == "***, ***, /usr/local/bin, abc"
+
+
+def test_a_secret_that_begins_another_does_not_show_the_others_end():
+    variables = {"A_TOKEN": "s3cr3t-value", "B_TOKEN": "s3cr3t-value-and-more"}
+
+    assert hide_secrets("s3cr3t-value-and-more s3cr3t-value", variables) == "*** ***"

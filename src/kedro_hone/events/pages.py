@@ -93,9 +93,12 @@ def _guard(handler: Handler) -> Handler:
                 raise HTTPException(404, "secrets.token is not set in listen.yml, which the page needs")
             if not _is_logged_in(request.cookies.get(_COOKIE, ""), service.secrets.token):
                 return RedirectResponse("/login", status_code=303)
-        if request.method == "POST":
-            _check_origin(request)
-        return await handler(request)
+        try:
+            if request.method == "POST":
+                _check_origin(request)
+            return await handler(request)
+        except HTTPException as error:
+            return _render("error.html.j2", status=error.status_code, said=str(error.detail))
 
     return handle
 

@@ -92,7 +92,9 @@ def test_a_model_is_submitted_once_and_shown(inside, service):
     assert 'http-equiv="refresh"' not in inside.get("/view/1").text
     inside.post("/view/1/again", headers=FORM)
     assert service.queue.find(1).state is State.QUEUED
-    assert inside.post("/submit", data={"uri": "nonsense"}, headers=FORM).status_code == 422
+    refused = inside.post("/submit", data={"uri": "<b>nonsense"}, headers=FORM)
+    assert (refused.status_code, refused.headers["content-type"]) == (422, "text/html; charset=utf-8")
+    assert "the uri names no version" in refused.text
     assert inside.get("/view/9").status_code == 404
 
 

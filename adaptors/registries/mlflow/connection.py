@@ -39,6 +39,7 @@ _PROBE: Final = "/api/2.0/mlflow/registered-models/search"
 _DATABASES: Final = frozenset({"postgresql", "mysql", "mssql"})
 _LOCAL: Final = frozenset({"", "file", "sqlite"})
 _DENIED: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "CUSTOMER_UNAUTHORIZED"})
+_REFUSED: Final = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
 _THEIRS: Final = (MlflowException, RequestException)
 """What MLflow raises; the latter while it moves files."""
 _BUILDING: Final = threading.Lock()
@@ -213,6 +214,13 @@ def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _
                 why=_quote(error),
                 hint="Check MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, and what "
                 "this user may do there: pulling reads, publishing writes.",
+            ) from error
+        if getattr(error, "error_code", None) in _REFUSED:
+            raise HoneError(
+                "registry-refused",
+                f"The MLflow registry at {tracking_uri} refuses what it is asked for.",
+                why=_quote(error),
+                hint="Correct the name that it names; asking again changes nothing.",
             ) from error
         if isinstance(error, RestException):
             raise HoneError(

@@ -53,7 +53,7 @@ class MlflowRegistry:
         """Download the version's files, as the registry holds them, into an empty directory, which may not exist yet.
 
         Raises:
-            HoneError: As for ``resolve``.
+            HoneError: As for ``resolve``; ``model-corrupt``: the files are not where the registry says.
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
@@ -62,8 +62,18 @@ class MlflowRegistry:
             raise FileExistsError(f"{folder} is not empty")
         with self._open() as client, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage:
             location = client.get_model_version_download_uri(info.name, info.version)
-            with connection.hide_progress():
-                downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
+            try:
+                with connection.hide_progress():
+                    downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
+            except MlflowException as error:
+                if error.error_code not in versions.MISSING:
+                    raise
+                raise HoneError(
+                    "model-corrupt",
+                    f"The files of {info.uri} are not where the registry says.",
+                    why=hide_secrets(str(error)),
+                    hint="Make the place reachable from this machine, or log the model again.",
+                ) from error
             # MLflow may put the model's folder itself, or only its content, into the stage.
             for path in sorted(downloaded.iterdir()):
                 shutil.move(path, folder / path.name)

@@ -27,14 +27,21 @@ RECORD: Final = "hone"
 """Begins the tags of a registered model that say where its aliases were moved to."""
 _LATEST: Final = "latest"
 _URI: Final = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
-_MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
+MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
 
 
 class Head(NamedTuple):
-    """How far a registered model is: when it was made, which tells it from another of its name, and its last number."""
+    """How far a registered model is.
+
+    Attributes:
+        made: When it was made, which tells it from another of its name.
+        number: Its last version.
+        again: Whether another model had its name before.
+    """
 
     made: int
     number: int
+    again: bool = False
 
 
 class Reference(NamedTuple):
@@ -105,7 +112,7 @@ def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
             return _make_info(client.get_model_version(name, version))
     except MlflowException as error:
         # MLflow calls an alias that does not exist an invalid parameter.
-        if error.error_code not in _MISSING and not (alias and error.error_code == "INVALID_PARAMETER_VALUE"):
+        if error.error_code not in MISSING and not (alias and error.error_code == "INVALID_PARAMETER_VALUE"):
             raise
     raise _explain_missing(client, reference)
 
@@ -115,7 +122,7 @@ def read_aliases(client: MlflowClient, name: str) -> dict[str, str]:
     try:
         aliases = client.get_registered_model(name).aliases or {}
     except MlflowException as error:
-        if error.error_code not in _MISSING:
+        if error.error_code not in MISSING:
             raise
         return {}
     return {alias: str(version) for alias, version in aliases.items()}
@@ -131,7 +138,7 @@ def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None)
             else None
         )
     except MlflowException as error:
-        if error.error_code not in _MISSING:
+        if error.error_code not in MISSING:
             raise
         return None
 
@@ -160,8 +167,15 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[Versi
         ]
     # What came while the list was read is left to the next call, which would find it again.
     new = [one for one in found if one.name in heads and int(one.version) <= heads[one.name].number]
-    last = {name: Head(head.made, max(head.number, floors[name])) for name, head in heads.items()}
-    infos = (_make_info(one).model_copy(update={"created": one.creation_timestamp / 1000}) for one in _sort(new))
+    again = {
+        name: name in known and (known[name].again or head.made not in {known[name].made, *renamed})
+        for name, head in heads.items()
+    }
+    last = {name: Head(head.made, max(head.number, floors[name]), again[name]) for name, head in heads.items()}
+    infos = (
+        _make_info(one).model_copy(update={"created": one.creation_timestamp / 1000, "again": again[one.name]})
+        for one in _sort(new)
+    )
     return tuple(infos), json.dumps(known | last)
 
 

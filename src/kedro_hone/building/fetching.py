@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -33,6 +36,9 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
+UNASKED: Final = "HONE_UNASKED"
+"""The variable that is set where an event, and no person, started the run: it optimizes no winner again."""
+
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -51,7 +57,7 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
 
     Raises:
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
-            what they should be.
+            what they should be. ``model-optimized``: an event started the run, and the model is a winner.
     """
     model = recipe.model
     author = AuthorClass(place=model.module, kwargs=model.kwargs, project=run.project) if model.module else None
@@ -59,6 +65,13 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
         pulled, files = scratch / "pulled", scratch / "files"
         pulled.mkdir()
         version = registry.pull(uri, pulled)
+        if os.environ.get(UNASKED) and (version.is_optimized or (pulled / EVIDENCE_FOLDER).is_dir()):
+            raise HoneError(
+                "model-optimized",
+                f"{version.uri} is a winner of kedro-hone: no event optimizes it again.",
+                why="It has the evidence of a run with it; its tags may have been lost when it was copied.",
+                hint="Start the run yourself if it is meant: `kedro run`, or the form of the service's page.",
+            )
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)

@@ -20,7 +20,15 @@ from kedro_hone.events.exclusive import RUNS, SERVICE, hold_alone
 from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.renewal import RULE, choose_renewals, explain_due, find_rule_of, list_winners, make_renewal
+from kedro_hone.events.renewal import (
+    RULE,
+    choose_renewals,
+    explain_due,
+    explain_refused,
+    find_rule_of,
+    list_winners,
+    make_renewal,
+)
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.running import Runner
 from kedro_hone.events.service import WORK
@@ -81,6 +89,9 @@ def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]
         rule = find_rule_of(info, rules)
         if rules and rule is None:
             click.echo(clean_text(f"{info.uri}: no rule in listen.yml names its source, {info.tags[SOURCE]}"))
+            return None
+        if why := explain_refused(info, registry, rule, project=root):
+            click.echo(clean_text(f"{info.uri}: its source, {info.tags[SOURCE]}, is not run: {why}"))
             return None
         if rule and rule.dispatch:
             click.echo(clean_text(f"{info.uri}: the workflows of {rule.dispatch.repository} run it, and must renew it"))

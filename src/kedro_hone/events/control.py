@@ -11,17 +11,20 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 from kedro_hone.core.contract.registry import read_registries
+from kedro_hone.events.event import INTERPOLATION
 from kedro_hone.events.groups import is_process
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.job import Request as JobRequest
 from kedro_hone.events.journal import log
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.service import INTERPOLATION, Service, make_approval, make_request
+from kedro_hone.events.service import Service, make_approval, make_request
 from kedro_hone.report.result_file import read_result
 
 LARGEST_BODY: Final = 1 << 17
 """Bytes of a delivery: ten times what any registry sends. As many may be read at once as there are connections."""
 _BODY_SECONDS: Final = 10.0
+_DIGITS: Final = 18
+"""Of a run's number, which SQLite keeps in 64 bits."""
 
 
 async def read_body(request: Request) -> bytes:
@@ -73,11 +76,12 @@ def _is_known(uri: str) -> bool:
 
 async def find_job(request: Request) -> Job:
     """Return the job that the path names; 404 where there is none."""
-    number = request.path_params["number"]
+    number: str = request.path_params["number"]
     service: Service = request.app.state.service
-    job = await asyncio.to_thread(service.queue.find, number) if number < 1 << 62 else None
+    known = number.isascii() and number.isdecimal() and len(number) <= _DIGITS
+    job = await asyncio.to_thread(service.queue.find, int(number)) if known else None
     if job is None:
-        raise HTTPException(404, f"there is no run {number}")
+        raise HTTPException(404, f"there is no run {number[:_DIGITS]}")
     return job
 
 

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -100,7 +101,7 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     if not isinstance(data, dict):
         raise UnreadableError("it has no data")
     name, version = _take(data, "name"), _take(data, "version")
-    if not version.isdecimal() or set(name) & set("/:@"):
+    if not re.fullmatch("[1-9][0-9]*", version) or set(name) & set("/:@"):  # another form of a number is another key
         raise UnreadableError("it names no version of a model")
     tags = data.get("tags")
     if kind is Kind.VERSION_CREATED and isinstance(tags, dict) and SOURCE in tags:

@@ -7,6 +7,8 @@ from typing import Final
 
 from kedro_hone.core.values.base import Value
 
+INTERPOLATION: Final = "${"
+"""What Kedro's configuration would resolve in a recipe: no stranger's name of a model may."""
 HUB: Final = "hf://"
 """Begins the URIs of the Hub, and what rules call its repositories."""
 
@@ -30,6 +32,7 @@ class Event(Value):
         value: The tag's value.
         delivery: What the sender calls this delivery, the same when it is sent again; unique with its sender.
         version: The version's own name as the registry tells it, which tells one content of a path from the next.
+        after: When the version was made, in seconds since 1970, if another one had its URI before; else 0.
     """
 
     kind: Kind
@@ -39,6 +42,7 @@ class Event(Value):
     value: str = ""
     delivery: str
     version: str = ""
+    after: float = 0.0
 
     @property
     def names(self) -> tuple[str, ...]:

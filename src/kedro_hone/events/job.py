@@ -81,6 +81,7 @@ class Request(Value):
         rule: The rule's name, or who asked.
         device: What it measures on.
         key: The same for requests of which one run is enough.
+        after: Seconds since 1970 before which a job with the key is of another content; 0 where none is.
     """
 
     uri: str
@@ -88,6 +89,7 @@ class Request(Value):
     task: Task
     device: str = "cpu"
     key: str
+    after: float = 0.0
 
     @classmethod
     def make(

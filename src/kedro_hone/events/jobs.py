@@ -11,6 +11,7 @@ from typing import Any, Final
 import yaml
 from github import Auth, Github, GithubException, GithubRetry, RateLimitExceededException
 
+from kedro_hone.building.fetching import UNASKED
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
@@ -72,6 +73,8 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
     options = folder / "run.yml"
     options.write_text(yaml.safe_dump({"run": list_options(job.uri, job.task)}))
     sys.stdout.flush()
+    if not job.task.asked:
+        os.environ[UNASKED] = "1"
     os.execv(sys.executable, [sys.executable, "-m", "kedro_hone", "run", "--config", str(options)])  # noqa: S606
 
 

@@ -16,7 +16,9 @@ from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import RunResult, read_result
 
 SKIPPED: Final = 20
-"""The exit code of a job whose version is a winner already."""
+"""The exit code of a job whose version is a winner already, by its tags."""
+OPTIMIZED: Final = "model-optimized"
+"""The error of a run whose model turns out to be one by its files."""
 TRANSIENT: Final = frozenset(
     {
         *("registry-unreachable", "registry-limited", "registry-full", "store-unreachable", "store-full"),
@@ -63,7 +65,7 @@ def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -
     published = result.published or read_publication(result.folder)
     if published or code in VERDICTS:
         _finish(queue, job, State.DONE, code, result.model_copy(update={"published": published}), reason=said)
-    elif code == SKIPPED:
+    elif code == SKIPPED or result.slug == OPTIMIZED:
         _finish(queue, job, State.SKIPPED, code, result, reason=said)
     elif end.cause == "stopped":
         queue.put_back(job, seconds=0, reason="The service was stopped.", spent=False)

@@ -71,11 +71,11 @@ def list_routes(hosts: Sequence[str]) -> list[BaseRoute]:
         Route("/login", _log_in, methods=["POST"]),
         Route("/page.css", _show_style, methods=["GET"]),
         Route("/submit", _guard(_submit), methods=["POST"]),
-        Route("/view/{number:int}", _guard(_show_job), methods=["GET"]),
-        Route("/view/{number:int}/report", _guard(_show_report), methods=["GET"]),
-        Route("/view/{number:int}/cancel", _guard(_cancel), methods=["POST"]),
-        Route("/view/{number:int}/again", _guard(_repeat), methods=["POST"]),
-        Route("/view/{number:int}/approve", _guard(_approve), methods=["POST"]),
+        Route("/view/{number}", _guard(_show_job), methods=["GET"]),
+        Route("/view/{number}/report", _guard(_show_report), methods=["GET"]),
+        Route("/view/{number}/cancel", _guard(_cancel), methods=["POST"]),
+        Route("/view/{number}/again", _guard(_repeat), methods=["POST"]),
+        Route("/view/{number}/approve", _guard(_approve), methods=["POST"]),
     ]
     if not hosts:
         return routes

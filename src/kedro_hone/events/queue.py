@@ -43,14 +43,13 @@ class Queue:
         self._path, self._now = path, now
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as connection:
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(statements.SCHEMA)
+            statements.prepare(connection)
 
     def accept(self, requests: Iterable[Request], *, delivery: str = "") -> int:
         """Put requests into the queue in one transaction, and return how many are new.
 
-        A delivery that was accepted before adds nothing; nor does a request whose key is known, unless its job failed:
-        then a later delivery queues it again.
+        A delivery that was accepted before adds nothing; nor does a request whose key is known, unless its job failed
+        or was skipped: then a later delivery queues it again.
         """
         return self.accept_all([(delivery, tuple(requests))])[0]
 
@@ -194,8 +193,7 @@ class Queue:
     def list_waiting(self) -> frozenset[str]:
         """Return the devices that queued jobs are for."""
         with self._open() as connection:
-            sql = "SELECT DISTINCT device FROM jobs WHERE state = 'queued'"
-            return frozenset(device for (device,) in connection.execute(sql))
+            return frozenset(one for (one,) in connection.execute(statements.WAITING))
 
     def list_left(self) -> tuple[Left, ...]:
         """Return the jobs that are running, or were cancelled after they had started."""
@@ -249,7 +247,9 @@ class Queue:
 
     def _insert(self, connection: sqlite3.Connection, one: Request, *, again: bool = False) -> int:
         values = (one.key, one.uri, one.rule, one.task.model_dump_json(), one.device, self._now(), self._now())
-        row = connection.execute(statements.INSERT_OR_REPEAT if again else statements.INSERT, values).fetchone()
+        known = statements.INSERT_OR_REPEAT if again else statements.INSERT
+        sql, more = (statements.INSERT_OR_RENEW, (one.after,)) if one.after else (known, ())
+        row = connection.execute(sql, (*values, *more)).fetchone()
         if row is None:
             return 0
         self._note_request(connection, row[0])
@@ -258,13 +258,16 @@ class Queue:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
+            gone = not (self._path.exists() and self._path.stat().st_size)
             connection = sqlite3.connect(self._path, timeout=30.0, isolation_level=None)
             try:
                 connection.execute("PRAGMA synchronous = FULL")
+                if gone:  # somebody removed it, and what waited in it; what comes from now on must not be lost
+                    statements.prepare(connection)
                 yield connection
             finally:
                 connection.close()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise HoneError(
                 "queue-broken",
                 "The queue of runs cannot be read or written.",

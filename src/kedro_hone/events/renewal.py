@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Final
+from urllib.parse import urlsplit
 
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.values.base import Json
-from kedro_hone.events.event import name_model
+from kedro_hone.events.event import INTERPOLATION, name_model
 from kedro_hone.events.job import Optimize, Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
@@ -48,6 +49,29 @@ def name_source(uri: str) -> str:
     if scheme == "models":
         return rest.lstrip("/").rpartition("/")[0]
     return rest.lstrip("/").partition("@")[0] if scheme == "hf" else PurePath(uri).name
+
+
+def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, project: Path) -> str:
+    """Return why the source that a winner's tag names is not run; empty where it may be: who sets tags is no rule.
+
+    Args:
+        info: The winner.
+        registry: The URI of the registry that it is in, or a folder.
+        rule: The rule that names its source; None where there are no rules.
+        project: The root of the Kedro project.
+    """
+    source = info.tags[SOURCE]
+    try:
+        scheme, own = urlsplit(source).scheme, urlsplit(registry).scheme
+    except ValueError:
+        return "it is no URI"
+    if INTERPOLATION in source or not source.isprintable():
+        return "it is no plain URI"
+    if not scheme:
+        roots = [project.resolve(), *([] if own else [(project / registry).resolve()])]
+        inside = any((project / source).resolve().is_relative_to(root) for root in roots)
+        return "" if inside else "it is a path outside the project"
+    return "" if rule or scheme == own else "it is in another registry, and no rule in listen.yml names it"
 
 
 def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:

@@ -120,12 +120,16 @@ class Runner:
         return self._project / "data" / "hone" / "jobs" / str(number)
 
     def _serve(self, device: str) -> None:
+        said = ""
         while not self._stopping.is_set():
             try:
                 job = self._queue.claim(device, at_most=self._devices[device], rule=self._rule)
+                said = ""
             except Exception as error:  # noqa: BLE001 - as below; a row that cannot be read is one more
-                log("queue-broken", level=logging.ERROR, reason=getattr(error, "why", "") or str(error))
-                job = None
+                reason, job = getattr(error, "why", "") or str(error), None
+                if reason != said:  # it may be the same for hours
+                    log("queue-broken", level=logging.ERROR, reason=reason)
+                said = reason
             if job is None:
                 with self._work:
                     self._work.wait(_POLL_SECONDS * 2)

@@ -13,7 +13,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kedro_hone.core.contract.tags import APPROVED
-from kedro_hone.events.event import HUB, Event, Kind
+from kedro_hone.events.event import HUB, INTERPOLATION, Event, Kind
 from kedro_hone.events.intake import Intake
 from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.journal import log
@@ -25,8 +25,6 @@ from kedro_hone.events.running import Runner
 from kedro_hone.events.settings import Secrets, Settings
 from kedro_hone.events.sweep import Sweep
 
-INTERPOLATION: Final = "${"
-"""What Kedro's configuration would resolve in a recipe: no stranger's name of a model may."""
 WORK: Final = Path("data", "hone")
 """Below a project: the queue, and the folders of jobs."""
 
@@ -99,7 +97,8 @@ def choose_requests(
     rule = find_rule(settings.rules, event)
     if rule is None or INTERPOLATION in event.uri:
         return ()
-    return (make_request(event.uri, rule, hardware=hardware, recipe=recipes[rule.name], version=event.version),)
+    made = make_request(event.uri, rule, hardware=hardware, recipe=recipes[rule.name], version=event.version)
+    return (made.model_copy(update={"after": event.after}),)
 
 
 def make_request(

@@ -6,6 +6,7 @@ never written of the next.
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
 SCHEMA: Final = """
@@ -39,6 +40,18 @@ COLUMNS: Final = (
     "reason, process"
 )
 
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables where there are none.
+
+    Raises:
+        sqlite3.Error: They cannot be made, or there are others of these names, as of another version.
+    """
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.executescript(SCHEMA)
+    connection.execute(f"SELECT {COLUMNS} FROM jobs LIMIT 0")  # noqa: S608 - the names of columns
+
+
 CLAIM: Final = f"""
 UPDATE jobs SET state = 'running', attempts = attempts + 1, changed = ?, process = '' WHERE id = (
     SELECT id FROM jobs WHERE state = 'queued' AND device = ? AND rule = COALESCE(?, rule)
@@ -53,10 +66,18 @@ INSERT: Final = (
     "ON CONFLICT (key) DO NOTHING RETURNING id"
 )
 INSERT_OR_REPEAT: Final = INSERT.replace(
-    "NOTHING", f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state = 'failed'"
+    "NOTHING",
+    f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state IN ('failed', 'skipped')",
 )
-"""As ``INSERT``; a job that failed is queued again."""
+"""As ``INSERT``; a job that failed is queued again, and one that was skipped: it may be no winner by now."""
+INSERT_OR_RENEW: Final = INSERT.replace(
+    "NOTHING",
+    f"UPDATE SET state = 'queued', created = excluded.created, changed = excluded.changed, {_FRESH} "
+    "WHERE state NOT IN ('queued', 'running') AND created < ?",
+)
+"""As ``INSERT``; a job that came before some second since 1970 is of another content, and queued again."""
 
+WAITING: Final = "SELECT DISTINCT device FROM jobs WHERE state = 'queued'"
 REPEAT: Final = (
     f"UPDATE jobs SET state = 'queued', changed = ?, {_FRESH} "  # noqa: S608 - constants
     "WHERE id = ? AND state NOT IN ('queued', 'running')"

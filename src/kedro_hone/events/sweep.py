@@ -82,7 +82,8 @@ def open_registry(registry: str, *, project: Path) -> Registry:
 
 
 def _list_events(info: VersionInfo) -> list[Event]:
-    named = {"uri": info.uri, "name": info.name, "version": info.version, "delivery": ""}
+    named: dict[str, Any] = {"uri": info.uri, "name": info.name, "version": info.version, "delivery": ""}
+    named["after"] = info.created if info.again else 0.0
     made = [Event(kind=Kind.VERSION_CREATED, **named)]
     made += [Event(kind=Kind.ALIAS_SET, key=alias, **named) for alias in info.aliases]
     return made + [Event(kind=Kind.TAG_SET, key=key, value=value, **named) for key, value in info.tags.items()]

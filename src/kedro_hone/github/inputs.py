@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -17,6 +19,8 @@ from kedro_hone.github.context import Context
 
 REMOTE: Final = "data_remote"
 """The runtime parameter that a catalog reads the name of the DVC remote from."""
+_MOST_VALUES: Final = 100_000
+"""In a recipe: aliases of YAML make billions of a few lines."""
 
 
 class Inputs(BaseModel):
@@ -96,6 +100,7 @@ def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
     Raises:
         HoneError: ``action-input-invalid``.
     """
+    _check_project(workspace, inputs.project)
     parameters = _read_parameters(inputs, workspace)
     options: dict[str, Any] = {"params": parameters} if parameters else {}
     if inputs.publish == "never":
@@ -106,8 +111,9 @@ def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
 def _read_parameters(inputs: Inputs, workspace: Path) -> dict[str, Any]:
     parts: list[Any] = [_read_recipe(workspace / inputs.recipe)] if inputs.recipe else []
     lines = [line.strip() for line in inputs.params.splitlines() if line.strip()]
-    if wrong := [line for line in lines if not re.fullmatch(r"[\w.\-\[\]]+=.*", line)]:
-        raise _explain(f"The input 'params' has the line {wrong[0]!r}.", why="It is not of the form name=value.")
+    if wrong := [line for line in lines if "${" in line or not re.fullmatch(r"[\w.\-\[\]]+=.*", line)]:
+        why = "It is not of the form name=value, or has a ${…}, which is not replaced here."
+        raise _explain(f"The input 'params' has the line {wrong[0]!r}.", why=why)
     if inputs.model:
         parts.append({"hone": {"model": {"uri": inputs.model}}})
     if inputs.data_remote:
@@ -121,14 +127,32 @@ def _read_parameters(inputs: Inputs, workspace: Path) -> dict[str, Any]:
     return found
 
 
+def _check_project(workspace: Path, name: str) -> None:
+    project = (workspace / name).resolve()
+    if not project.is_dir() or not project.is_relative_to(workspace.resolve()):
+        why = "It is no folder below the workspace, which is where actions/checkout puts the repository."
+        raise _explain(f"The input 'project' cannot be {name!r}.", why=why)
+
+
 def _read_recipe(path: Path) -> dict[str, Any]:
     try:
         recipe = yaml.safe_load(path.read_text())
-    except (OSError, ValueError, yaml.YAMLError) as error:
+    except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise _explain(f"The recipe {path} cannot be read.", why=str(error)) from error
+    if sum(1 for _ in islice(_list_values(recipe), _MOST_VALUES)) == _MOST_VALUES:
+        raise _explain(f"The recipe {path} is not one.", why=f"It has over {_MOST_VALUES} values.")
     if not isinstance(recipe, dict) or set(recipe) != {"hone"} or not isinstance(recipe["hone"], dict):
         raise _explain(f"The recipe {path} is not one.", why="A recipe's only key is 'hone', with settings below it.")
     return recipe
+
+
+def _list_values(tree: object) -> Iterator[object]:
+    """Yield what is in nested dicts and lists, as often as it is there."""
+    left = [tree]
+    while left:
+        one = left.pop()
+        yield one
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
 
 
 def _check_remote(project: Path) -> None:

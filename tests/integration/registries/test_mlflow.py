@@ -315,9 +315,19 @@ def test_numbers_that_begin_again_are_new_and_a_new_name_is_not(client):
     assert found == []
     new = [register(client, "digits"), register(client, "letters")]
     assert new == ["models:/digits/1", "models:/letters/2"]
-    found, cursor = list_uris(registry, cursor)
-    assert found == new
+    infos, cursor = registry.versions_since(cursor)
+    assert [(info.uri, info.again) for info in infos] == [(new[0], True), (new[1], False)]
     assert list_uris(registry, cursor)[0] == []
+    register(client, "digits")
+    assert [info.again for info in registry.versions_since(cursor)[0]] == [True]  # also of later numbers
+
+
+def test_files_that_are_gone_and_names_that_cannot_be_are_no_outage(client, tmp_path):
+    client.create_registered_model("gone")
+    client.create_model_version("gone", source=f"{tmp_path.as_uri()}/nowhere")
+    registry = MlflowRegistry()
+    assert catch(lambda: registry.pull("models:/gone/1", tmp_path / "pulled")).slug == "model-corrupt"
+    assert catch(lambda: registry.list_aliases("a:b")).slug == "registry-refused"
 
 
 def test_the_embedded_store_needs_nothing(tmp_path, monkeypatch, make_winner, prove):

@@ -141,9 +141,15 @@ def test_without_a_secret_there_is_no_webhook(open_service):
     assert client.get("/").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/webhooks", "/webhooks/mlflow/x", "/.env", "/runs/x", "/view/x"])
+@pytest.mark.parametrize("path", ["/webhooks", "/webhooks/mlflow/x", "/.env", "/runs/x/y", "/view/x/y"])
 def test_a_wrong_path_is_not_found(client, path):
     assert client.post(path, content=b"{}").status_code == 404
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "\u0663", "9" * 18, "1" * 5000])
+def test_a_wrong_number_is_not_found(client, number):
+    assert client.get(f"/runs/{number}").status_code == 401
+    assert client.get(f"/runs/{number}", headers=TOKEN).status_code == 404
 
 
 def test_somebody_asks_for_a_run(client, service):

@@ -220,7 +220,26 @@ def test_a_job_that_failed_is_queued_again_by_a_later_event_and_by_no_sweep(queu
     assert (again.id, again.attempts, again.reason, again.exit_code) == (1, 1, "", None)
 
 
-@pytest.mark.parametrize("state", [State.CANCELLED, State.DONE, State.SKIPPED])
+def test_a_version_that_was_a_winner_may_be_none_by_now(queue):
+    queue.accept([make()], delivery="a")
+    queue.finish(queue.claim("cpu"), State.SKIPPED)
+    assert queue.accept_swept("models:/", "end", [make()]) == 0
+    assert queue.accept([make()], delivery="b") == 1
+
+
+def test_a_job_that_is_older_than_its_version_is_of_another_one(queue, clock):
+    queue.accept([make()], delivery="a")
+    queue.finish(queue.claim("cpu"), State.DONE)
+    again = make().model_copy(update={"after": 2000.0})
+    clock[0] = 2001.0
+    assert queue.accept_swept("models:/", "one", [again]) == 1
+    assert queue.accept_swept("models:/", "two", [again]) == 0
+    queue.finish(queue.claim("cpu"), State.DONE)
+    assert queue.accept_swept("models:/", "three", [again]) == 0
+    assert queue.find(1).created == 2001.0
+
+
+@pytest.mark.parametrize("state", [State.CANCELLED, State.DONE])
 def test_a_job_that_ended_otherwise_is_not(queue, state):
     queue.accept([make()], delivery="a")
     queue.finish(queue.claim("cpu"), state)
@@ -261,3 +280,22 @@ def test_the_first_start_for_a_registry_is_remembered(tmp_path):
     now = iter((1.0, 2.0, 3.0))
     queue = Queue(tmp_path / "queue.db", now=lambda: next(now))
     assert [queue.note_start(registry) for registry in ("models:/", "models:/", "hf://")] == [1.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize("left", [(), ("-wal", "-shm")])
+def test_a_file_that_somebody_removed_is_made_again(queue, tmp_path, left):
+    queue.accept([make()])
+    for path in (tmp_path / "deep").glob("queue.db*"):
+        if not path.name.endswith(left or "never"):
+            path.unlink()
+    assert queue.count_states()[State.QUEUED] == 0
+    assert queue.accept([make("models:/digits/2")], delivery="b") == 1
+    assert queue.claim("cpu").uri == "models:/digits/2"
+
+
+def test_a_file_of_another_version_is_refused_at_the_start(queue, tmp_path):
+    with sqlite3.connect(tmp_path / "deep" / "queue.db") as connection:
+        connection.execute("ALTER TABLE jobs RENAME COLUMN reason TO why")
+    with pytest.raises(HoneError, match="no such column: reason") as caught:
+        Queue(tmp_path / "deep" / "queue.db")
+    assert caught.value.slug == "queue-broken"

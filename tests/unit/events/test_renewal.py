@@ -5,7 +5,15 @@ import pytest
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.renewal import choose_renewals, explain_due, find_rule_of, list_winners, make_renewal
+from kedro_hone.events.renewal import (
+    choose_renewals,
+    explain_due,
+    explain_refused,
+    find_rule_of,
+    list_winners,
+    make_renewal,
+)
+from kedro_hone.events.rules import Rule
 from kedro_hone.events.settings import read_settings
 
 NOW = {"machine": "here", "toolset": "onnxruntime=1 openvino=2"}
@@ -53,6 +61,27 @@ def test_the_rule_of_a_winner_is_that_of_its_source(source, rule):
         make("2", "published-elsewhere", **{"hone.source": source}), read_settings({"rules": names}).rules
     )
     assert (found and found.name) == rule
+
+
+@pytest.mark.parametrize(
+    ("source", "registry", "ruled", "why"),
+    [
+        ("models:/digits/7", "models:/", False, ""),
+        ("hf://org/digits@0123", "models:/", True, ""),
+        ("hf://org/digits@0123", "models:/", False, "no rule"),
+        ("models/digits", "models:/", True, ""),
+        ("incoming/digits", "incoming", False, ""),
+        ("/etc", "models:/", True, "outside the project"),
+        ("../fraud", "incoming", True, "outside the project"),
+        ("models:/${oc.env:HOME}/1", "models:/", True, "no plain URI"),
+        ("models:/a\nb/1", "models:/", True, "no plain URI"),
+        ("hf://[", "models:/", True, "no URI"),
+    ],
+)
+def test_a_tag_alone_makes_nothing_run_that_is_not_meant(source, registry, ruled, why, tmp_path):
+    rule = Rule(name="all", models="*") if ruled else None
+    refused = explain_refused(make("2", **{"hone.source": source}), registry, rule, project=tmp_path)
+    assert (why in refused, bool(refused)) == (True, bool(why))
 
 
 @pytest.mark.parametrize(

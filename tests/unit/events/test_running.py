@@ -82,6 +82,8 @@ def wait_for_end(queue, number=1):
         (10, {"verdict": "FAIL"}, (State.DONE, "")),
         (11, {"verdict": "INCONCLUSIVE"}, (State.DONE, "")),
         (SKIPPED, {"message": "It is a winner."}, (State.SKIPPED, "It is a winner.")),
+        (3, {"slug": "model-optimized", "message": "It is one."}, (State.SKIPPED, "It is one.")),
+        (3, {"slug": "registry-missing", "message": "There is none."}, (State.FAILED, "There is none.")),
         (3, {"slug": "model-unknown", "message": "There is none."}, (State.FAILED, "There is none.")),
         (4, {}, (State.FAILED, "It ended with the exit code 4.")),
         # Whatever went wrong afterwards: it is published, and nobody publishes it twice.

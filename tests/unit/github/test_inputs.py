@@ -46,12 +46,20 @@ def test_params_name_adaptors_which_have_dots(tmp_path):
     [
         ({"recipe": "no.yml"}, "cannot be read"),
         ({"recipe": "list.yml"}, "is not one"),
+        ({"recipe": "deep.yml"}, "cannot be read"),
+        ({"recipe": "bomb.yml"}, "over 100000 values"),
         ({"params": "hone.budget"}, "name=value"),
+        ({"params": "hone.a=${oc.env:HOME}"}, "is not replaced here"),
+        ({"project": "../other"}, "below the workspace"),
+        ({"project": "none"}, "below the workspace"),
         ({"data_remote": "s3"}, "No catalog reads it"),
     ],
 )
 def test_an_input_that_cannot_be_followed_is_refused(given, said, tmp_path):
     (tmp_path / "list.yml").write_text("[1]")
+    (tmp_path / "deep.yml").write_text("hone: " + "[" * 3000)
+    lines = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
+    (tmp_path / "bomb.yml").write_text("\n  ".join(["hone:", "a0: &a0 [1]", *lines]))
 
     with pytest.raises(HoneError, match=said) as raised:
         write_options(Inputs(**given), tmp_path, tmp_path / "run.yml")

@@ -40,6 +40,7 @@ class VersionInfo(Value):
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
         pulled: The run that pulled it; empty where it was only looked up.
         created: Seconds since 1970 by the registry's clock, as ``versions_since`` tells it; 0 where it does not.
+        again: Whether another model had its name, and perhaps its number, before, as ``versions_since`` tells it.
     """
 
     uri: str
@@ -50,6 +51,7 @@ class VersionInfo(Value):
     pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
     pulled: str = ""
     created: float = 0.0
+    again: bool = False
 
     @property
     def identity(self) -> str:

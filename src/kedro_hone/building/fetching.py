@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
-from kedro_hone.core.contract.registry import Registry, VersionInfo
+from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import SLUGS, HoneError
@@ -35,9 +34,6 @@ from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
-
-UNASKED: Final = "HONE_UNASKED"
-"""The variable that is set where an event, and no person, started the run: it optimizes no winner again."""
 
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 

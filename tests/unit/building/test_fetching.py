@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.building.fetching import UNASKED, fetch
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.building.fetching import fetch
+from kedro_hone.core.contract.registry import UNASKED, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder

@@ -32,6 +32,10 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 """The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
 
 
+UNASKED: Final = "HONE_UNASKED"
+"""The variable that is set where an event, and no person, started a run: it optimizes no winner again."""
+
+
 class VersionInfo(Value):
     """What a registry knows of a version (or revision) without downloading it.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from kedro_hone.events.renewal import (
     find_rule_of,
     list_winners,
     make_renewal,
+    queue_renewals,
 )
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.running import Runner
@@ -60,13 +62,12 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     rules = settings.place(env).rules if settings else ()
     queue = Queue(root / WORK / "queue.db")
     requests = [one for registry in registries for one in _list_due(registry, root, rules)]
-    chosen = choose_renewals(queue, requests, limit=limit, now=time.time())
+    lock, now = root / WORK / "renewals.lock", time.time()
+    choose = choose_renewals if dry_run else partial(queue_renewals, lock=lock)
+    chosen = choose(queue, requests, limit=limit, now=now)
     click.echo(f"{len(requests)} out of date; {len(chosen)} to run now, at most {limit} in 24 hours, and each once")
     if dry_run:
         return
-    for one in chosen:
-        if not queue.accept([one]) and (job := queue.find_key(one.key)):  # it failed before
-            queue.start_again(job.id)
     # Those, too, that an earlier sweep queued and was interrupted at.
     jobs = [job for one in requests if (job := queue.find_key(one.key)) and job.state in _PENDING]
     if jobs:

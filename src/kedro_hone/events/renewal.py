@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
+from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import INTERPOLATION, name_model
 from kedro_hone.events.job import Optimize, Request, State
@@ -128,6 +129,24 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
     due = [(times[-1:], one) for one, times in failed if not times or not 0 <= now - times[-1] < _choose_pause(times)]
     again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
     return [*(one for one, job in known if job is None), *again][: max(0, left)]
+
+
+def queue_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float, lock: Path) -> list[Request]:
+    """Queue what ``choose_renewals`` returns, and return it; two sweeps at once keep the limit of a day together.
+
+    Args:
+        queue: The queue.
+        requests: In the order of their turn.
+        limit: How many renewals there may be in 24 hours.
+        now: Seconds since 1970.
+        lock: The file that is held meanwhile.
+    """
+    with hold_lock(lock, purpose="choosing renewals"):
+        chosen = choose_renewals(queue, requests, limit=limit, now=now)
+        for one in chosen:
+            if not queue.accept([one]) and (job := queue.find_key(one.key)):  # it failed before
+                queue.start_again(job.id)
+    return chosen
 
 
 def _choose_pause(times: tuple[float, ...]) -> float:

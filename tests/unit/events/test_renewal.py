@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kedro_hone.core.contract.registry import VersionInfo
@@ -12,6 +15,7 @@ from kedro_hone.events.renewal import (
     find_rule_of,
     list_winners,
     make_renewal,
+    queue_renewals,
 )
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.settings import read_settings
@@ -161,3 +165,15 @@ def test_a_renewal_that_failed_may_run_again_and_one_that_ended_may_not(tmp_path
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == []
         clock[0] += 90_000
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == chosen
+
+
+def test_sweeps_at_the_same_time_keep_the_limit_together(tmp_path):
+    def sweep(name):
+        queue = Queue(tmp_path / "queue.db")
+        wanted = [make_renewal(make("2", name), None, device="cpu", **NOW)]
+        return queue_renewals(queue, wanted, limit=2, now=time.time(), lock=tmp_path / "lock")
+
+    with ThreadPoolExecutor(8) as pool:
+        chosen = [*pool.map(sweep, "abcdefgh")]
+    assert sum(map(len, chosen)) == 2
+    assert Queue(tmp_path / "queue.db").count_states()[State.QUEUED] == 2

@@ -12,6 +12,7 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import HUB, Event, Kind, name_model
 from kedro_hone.events.job import HandOver, Optimize, Task
 
+_WILD = frozenset("*?[")
 _NAMED = "|".join(kind for kind in Kind if kind is not Kind.VERSION_CREATED)
 EventName = Annotated[str, StringConstraints(pattern=rf"^({Kind.VERSION_CREATED}|({_NAMED})(:.+)?)$")]
 
@@ -59,7 +60,7 @@ class Rule(Section):
         return self.covers(name_model(event.name, uri=event.uri))
 
     def covers(self, models: str) -> bool:
-        """Return whether the rule names a model, or all that another rule's pattern does."""
+        """Return whether the rule names a model."""
         return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
@@ -108,8 +109,17 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
         f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
         for number, later in enumerate(rules)
         for earlier in rules[:number]
-        if earlier.covers(later.models) and _covers(earlier.events, later.events)
+        if _takes_all(earlier.models, later.models) and _covers(earlier.events, later.events)
     ]
+
+
+def _takes_all(earlier: str, later: str) -> bool:
+    """Return whether a pattern takes every name that another one does, as far as that is plain."""
+    if earlier.startswith(HUB) != later.startswith(HUB):
+        return False
+    begin = earlier.removesuffix("*")
+    plain = _WILD.isdisjoint(later) and fnmatchcase(later, earlier)
+    return earlier == later or plain or (begin != earlier and _WILD.isdisjoint(begin) and later.startswith(begin))
 
 
 def _covers(earlier: Iterable[str], later: Iterable[str]) -> bool:

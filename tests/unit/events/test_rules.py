@@ -58,6 +58,23 @@ def test_the_first_that_takes_it_counts():
     assert list_hidden(rules.rules) == []
 
 
+@pytest.mark.parametrize(
+    ("earlier", "later", "hidden"),
+    [
+        ("fraud-*", "fraud-[ab]", True),
+        ("fraud-[ab]", "fraud-a", True),
+        ("fraud-[ab]", "fraud-[ab]", True),
+        ("fraud-?", "fraud-*", False),
+        ("fraud-[*]", "fraud-*", False),
+        ("*-card", "fraud-*", False),
+        ("*", "hf://*", False),
+    ],
+)
+def test_a_pattern_takes_all_of_another(earlier, later, hidden):
+    rules = read_settings({"rules": [rule(models=earlier), rule(name="late", models=later)]}).rules
+    assert bool(list_hidden(rules)) is hidden
+
+
 def test_a_rule_that_never_counts_is_told():
     rules = read_settings({"rules": [rule(), rule(name="late", models="fraud-c*", events=["version_created"])]})
     (said,) = list_hidden(rules.rules)

@@ -50,8 +50,10 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     as an authorization, tokens of the Hugging Face Hub, and the values of this process's variables whose names sound
     like a secret.
     """
-    secrets = {value for name, value in variables.items() if len(value) >= _SHORTEST_SECRET and _names_secret(name)}
-    for secret in sorted(secrets, key=len, reverse=True):  # one that begins another must not leave its end to be read
+    # By the names first: each value of os.environ that is read is decoded, and each line of a log comes here.
+    secrets = {variables[name] for name in variables if _names_secret(name)}
+    # The longest first: one that begins another must not leave its end to be read.
+    for secret in sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, "***")
     return _TOKEN.sub("***", _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text)))
 

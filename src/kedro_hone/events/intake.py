@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from concurrent.futures import Future
 from typing import Final, NamedTuple
 
@@ -12,6 +13,9 @@ from kedro_hone.events.queue import Queue
 
 _BATCH: Final = 500
 """Deliveries in one transaction at most, so that none of them waits long."""
+
+_GATHERED: Final = 0.01
+"""Seconds in which more may come for the same commit, which costs as much for one as for many."""
 
 
 class _Waiting(NamedTuple):
@@ -57,6 +61,7 @@ class Intake:
     def _work(self) -> None:
         while (first := self._waiting.get()) is not None:
             batch, ends = [first], False
+            time.sleep(_GATHERED)
             while len(batch) < _BATCH and not self._waiting.empty():
                 one = self._waiting.get()
                 if one is None:

@@ -14,7 +14,7 @@ _NAME: Final = "kedro_hone.events"
 
 def log(event: str, *, level: int = logging.INFO, **details: Any) -> None:
     """Write what happened: ``event`` is one of a few words, and the details are its fields."""
-    open_logger(_NAME).log(level, event, extra={"details": details})
+    logging.getLogger(_NAME).log(level, event, extra={"details": details})
 
 
 class JsonFormatter(logging.Formatter):
@@ -39,6 +39,7 @@ def write_to(stream: TextIO) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     for name, level in ((_NAME, logging.INFO), ("uvicorn", logging.WARNING), ("kedro_hone", logging.WARNING)):
-        logger = open_logger(name)
+        # What comes below our own name is cleaned by the formatter, once.
+        logger = logging.getLogger(name) if name == _NAME else open_logger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

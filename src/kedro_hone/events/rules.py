@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.events.event import HUB, Event, Kind, name_model
@@ -14,7 +15,16 @@ from kedro_hone.events.job import HandOver, Optimize, Task
 
 _WILD = frozenset("*?[")
 _NAMED = "|".join(kind for kind in Kind if kind is not Kind.VERSION_CREATED)
-EventName = Annotated[str, StringConstraints(pattern=rf"^({Kind.VERSION_CREATED}|({_NAMED})(:.+)?)$")]
+
+
+def _check_event(name: str) -> str:
+    if re.fullmatch(f"{Kind.VERSION_CREATED}|({_NAMED})(:.+)?", name) is None:
+        known = f"{Kind.VERSION_CREATED}, {Kind.ALIAS_SET}:ALIAS or {Kind.TAG_SET}:TAG"
+        raise ValueError(f"must be {known}, and not {name!r}")
+    return name
+
+
+EventName = Annotated[str, AfterValidator(_check_event)]
 
 
 class Section(BaseModel):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, StringConstraints, ValidationError
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.events.job import NO_DEVICE
 from kedro_hone.events.rules import Rule, Section
@@ -85,9 +86,7 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     try:
         settings = Settings.model_validate(dict(given))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(map(str, first["loc"])) or "listen.yml"
-        raise _explain(f"{place}: {first['msg']}") from error
+        raise _explain(_explain_problem(error.errors(include_url=False)[0])) from error
     if settings.login == "proxy" and (not settings.hosts or "*" in settings.hosts):
         raise _explain("login: proxy needs hosts, the names under which people reach the page")
     if NO_DEVICE in settings.devices:
@@ -108,6 +107,16 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
         if rule.dispatch and settings.secrets.github is None:
             raise _explain(f"the rule {rule.name!r} hands over to GitHub, and secrets.github names no variable")
     return settings
+
+
+def _explain_problem(problem: Mapping[str, Any]) -> str:
+    place = problem["loc"]
+    where = ".".join(map(str, place)) or "listen.yml"
+    if problem["type"] != "extra_forbidden":
+        return explain_value(where, problem)
+    sections: dict[str, type[Section]] = {"rules": Rule, "secrets": SecretsSection, "sweep": SweepSection}
+    section = sections.get(str(place[0]), Settings) if len(place) > 1 else Settings
+    return explain_unknown(where, str(place[-1]), section.model_fields)
 
 
 class Secrets(Section):
@@ -144,6 +153,6 @@ def _explain(why: str) -> HoneError:
     return HoneError(
         "rules-invalid",
         "The rules in listen.yml cannot be used.",
-        why=f"{why}.",
+        why=why if why.endswith("?") else f"{why}.",
         hint="Mend conf/base/listen.yml, or that of the environment.",
     )

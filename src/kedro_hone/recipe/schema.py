@@ -10,7 +10,7 @@ import math
 import os
 import reprlib
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     BeforeValidator,
@@ -24,6 +24,7 @@ from pydantic import (
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
@@ -214,18 +215,6 @@ class Recipe(Section):
         return digest_json(self.model_dump(mode="json"))
 
 
-_LIST, _KEYS, _WHOLE = "a list", "keys with values", "a whole number"
-_NUMBER, _SWITCH = "a number", "true or false"
-_KINDS: Final = {  # what pydantic says of its types, in the words of YAML
-    **dict.fromkeys(("tuple_type", "list_type", "frozen_set_type", "set_type"), _LIST),
-    **dict.fromkeys(("dict_type", "model_type"), _KEYS),
-    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _WHOLE),
-    **dict.fromkeys(("float_type", "float_parsing"), _NUMBER),
-    **dict.fromkeys(("bool_type", "bool_parsing"), _SWITCH),
-    "string_type": "text",
-}
-
-
 def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     """Check a recipe: the value of ``hone`` in the parameters.
 
@@ -249,10 +238,10 @@ def _explain(problem: Mapping[str, Any]) -> str:
     if where == "hone" and problem["type"] == "model_type":
         given = f"the value of `hone` in the parameters is {problem['input']!r}, and not keys with values"
         return f"{given}; write at least `hone: {{model: {{uri: models:/NAME/1}}}}` into conf/base/parameters.yml"
-    if problem["type"] == "value_error":
-        return f"{where}: {problem['ctx']['error']}"
     if problem["type"] != "extra_forbidden":
-        return _explain_value(where, problem)
+        if problem["loc"][:1] == ("toolchains",) and not isinstance(problem["input"], tuple):
+            return f"hone.toolchains: must be default, all or a list of names, and not {reprlib.repr(problem['input'])}"
+        return explain_value(where, problem)
     *parents, key = problem["loc"]
     if parents[:1] == ["adaptors"] and (name := _find_adaptor(*problem["loc"][1:])):
         return (
@@ -266,18 +255,7 @@ def _explain(problem: Mapping[str, Any]) -> str:
         "environments": EnvironmentSection,
     }
     section = sections.get(parents[0], Recipe.model_fields[parents[0]].annotation) if parents else Recipe
-    near = difflib.get_close_matches(str(key), getattr(section, "model_fields", ()), n=1, cutoff=0.5)
-    return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")
-
-
-def _explain_value(where: str, problem: Mapping[str, Any]) -> str:
-    given = reprlib.repr(problem["input"])
-    if problem["loc"][:1] == ("toolchains",) and not isinstance(problem["input"], tuple):
-        return f"hone.toolchains: must be default, all or a list of names, and not {given}"
-    if problem["type"] == "missing":
-        return f"{where}: is missing"
-    kind = _KINDS.get(problem["type"])
-    return f"{where}: must be {kind}, and not {given}" if kind else f"{where}: {problem['msg']}"
+    return explain_unknown(where, str(key), getattr(section, "model_fields", ()))
 
 
 def _find_adaptor(toolchain: str, *rest: str) -> str | None:

@@ -119,6 +119,26 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
 
 
 @pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"rules": [{"name": "fraud"}]}, "rules.0.models: is missing."),
+        ({"rules": []}, "rules: needs at least 1, and has 0."),
+        ({"rules": [rule()], "swep": None}, "swep: unknown key, did you mean 'sweep'?"),
+        ({"rules": [rule(modles="x")]}, "rules.0.modles: unknown key, did you mean 'models'?"),
+        ({"rules": [rule()], "sweep": {"every": "soon"}}, "sweep.every: must be a number, and not 'soon'."),
+        (
+            {"rules": [rule(events=["version_deleted"])]},
+            "rules.0.events.0: must be version_created, alias_set:ALIAS or tag_set:TAG, and not 'version_deleted'.",
+        ),
+    ],
+)
+def test_the_error_says_what_is_wrong_in_the_words_of_yaml(settings, why):
+    with pytest.raises(HoneError) as raised:
+        read_settings(settings)
+    assert raised.value.why == why
+
+
+@pytest.mark.parametrize(
     ("hub", "others", "unreachable"), [(True, True, []), (True, False, ["fraud"]), (False, True, ["hub"])]
 )
 def test_rules_of_which_nothing_can_tell(hub, others, unreachable):

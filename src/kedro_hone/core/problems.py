@@ -1,0 +1,43 @@
+"""What pydantic finds wrong in a configuration, in the words of YAML."""
+
+from __future__ import annotations
+
+import difflib
+import reprlib
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+_LIST, _KEYS, _WHOLE = "a list", "keys with values", "a whole number"
+_NUMBER, _SWITCH = "a number", "true or false"
+_KINDS: Final = {
+    **dict.fromkeys(("tuple_type", "list_type", "frozen_set_type", "set_type"), _LIST),
+    **dict.fromkeys(("dict_type", "model_type"), _KEYS),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _WHOLE),
+    **dict.fromkeys(("float_type", "float_parsing"), _NUMBER),
+    **dict.fromkeys(("bool_type", "bool_parsing"), _SWITCH),
+    "string_type": "text",
+}
+
+
+def explain_value(where: str, problem: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value.
+
+    Args:
+        where: The key, with those above it.
+        problem: One of the ``errors()`` of a ``ValidationError``, and no unknown key.
+    """
+    if problem["type"] == "value_error":
+        return f"{where}: {problem['ctx']['error']}"
+    if problem["type"] == "missing":
+        return f"{where}: is missing"
+    if problem["type"] == "too_short":
+        return f"{where}: needs at least {problem['ctx']['min_length']}, and has {problem['ctx']['actual_length']}"
+    if kind := _KINDS.get(problem["type"]):
+        return f"{where}: must be {kind}, and not {reprlib.repr(problem['input'])}"
+    return f"{where}: {problem['msg']}"
+
+
+def explain_unknown(where: str, key: str, known: Iterable[str]) -> str:
+    """Return that a key is unknown, and the nearest one that is known."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")

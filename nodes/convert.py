@@ -20,14 +20,16 @@ def convert_to_backend(
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
     Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
-    the backends before this one. Where none takes it, returned is why; with every step that was tried.
+    the backends before this one. Where none takes it, returned is why: what became of the other backend that it would
+    be converted from; with every step that was tried.
     """
     source = setting.source
     if source.format == backend:
         return source
-    reason = f"no adaptor converts {source.format} to {backend}, directly or by another backend"
-    outcome: Outcome = Refused(by=backend, slug="no-converter", reason=reason)
-    steps: dict[str, StepFacts] = {}
+    taken = {form for name in converters for form in read_catalogue().find_adaptor(name).accepts}
+    missing = (other for name, other in others.items() if name in taken and not isinstance(other, Artifact))
+    outcome: Outcome = next(missing, None) or _refuse(source.format, backend)
+    steps: dict[str, StepFacts] = {step.key: step for step in outcome.steps}
     parents = [parent for parent in (source, *others.values()) if isinstance(parent, Artifact)]
     for parent, (name, options) in product(parents, converters.items()):
         adaptor = read_catalogue().find_adaptor(name)
@@ -37,3 +39,12 @@ def convert_to_backend(
         if isinstance(outcome, Artifact):
             break
     return outcome.model_copy(update={"steps": tuple(steps.values())})
+
+
+def _refuse(given: str, backend: str) -> Refused:
+    """Return that nothing converts a format to a backend's, and which adaptors do so in routes of their own."""
+    adaptors = read_catalogue().adaptors.values()
+    own = sorted(one.name for one in adaptors if one.alternative and one.produces == backend and given in one.accepts)
+    reason = f"no adaptor that is on converts {given} to {backend}, directly or by another backend"
+    more = f"; routes of {' and '.join(own)} do so themselves, where the recipe has them" if own else ""
+    return Refused(by=backend, slug="no-converter", reason=reason + more)

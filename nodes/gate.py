@@ -118,7 +118,7 @@ def say_untried(result: RaceResult) -> str:
     slugs = [*(one.slug for one in result.validations), *(one.slug for one in result.standings)]
     untried = slugs.count(BUDGET)
     count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
-    return f"{count} not tried: the report says why" if untried else ""
+    return f"{count} not tried within the budget: the report lists them, and hone.budget gives more" if untried else ""
 
 
 @dataclass

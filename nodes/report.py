@@ -261,6 +261,7 @@ def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
         route=race.validated[name].candidate.route,
         runtime=artifact.runtime or "",
         path=path,
+        interface=str(artifact.metadata.get("interface", "")),
         **artifact.model_dump(include={"format", "digest"}),
     )
 

@@ -38,6 +38,7 @@ class WinnerRecord(Value):
     digest: str = Field(description="`sha256:…` of its artifact.")
     runtime: str = Field("", description="The toolchain that opens it.")
     path: str = Field("", description="Where it is on the run's machine, relative to the project's folder.")
+    interface: str = Field("", description="Whose calls `kedro_hone.load` gives it, such as `transformers`.")
 
 
 class LatencyRecord(Value):

@@ -134,6 +134,14 @@ def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
     return "finalist" if any(finalist.id == candidate.id for finalist in evidence.finalists) else ""
 
 
+_CALLS: Final = {
+    "transformers": "outputs = model(**inputs)  # what the source takes, such as the tensors of its tokenizer",
+    "sklearn": "labels = model.predict(rows)  # as the source does, and predict_proba where it has that",
+    "keras": "outputs = model.predict(inputs)  # as the source does",
+}
+"""How a winner is called, by the interface that it has."""
+
+
 def write_usage(evidence: Evidence, publication: Publication | None = None) -> str:
     """Return a few lines of Python that load the winner, by its URI or else its path, and call it; if there is one.
 
@@ -143,7 +151,7 @@ def write_usage(evidence: Evidence, publication: Publication | None = None) -> s
         return ""
     place = (publication and publication.uri) or evidence.winner.path or evidence.winner.digest
     named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
-    call = "outputs = model(*inputs)  # the inputs of the source, in its order"
+    call = _CALLS.get(evidence.winner.interface, "outputs = model(*inputs)  # the inputs of the source, in its order")
     trust = ', trust=["native"]' if read_catalogue().is_code(evidence.winner.format) else ""
     if publication and publication.signer:
         by_key = publication.signer.startswith("sha256:")

@@ -43,6 +43,22 @@ def test_how_a_native_winner_is_called_says_that_it_has_to_be_trusted(form):
 
 
 @pytest.mark.parametrize(
+    ("interface", "call"),
+    [
+        ("pytorch", "outputs = model(*inputs)"),
+        ("transformers", "outputs = model(**inputs)"),
+        ("sklearn", "labels = model.predict(rows)"),
+        ("keras", "outputs = model.predict(inputs)"),
+        ("", "outputs = model(*inputs)"),  # evidence of an earlier version
+    ],
+)
+def test_the_winner_is_called_as_its_interface_is(interface, call):
+    evidence = make_evidence()
+    winner = evidence.winner.model_copy(update={"interface": interface})
+    assert call in capture(evidence.model_copy(update={"winner": winner}), width=160)
+
+
+@pytest.mark.parametrize(
     ("signer", "policy"),
     [("sha256:1e98", 'Policy(keys=["publisher.pem"])'), ("sigstore", 'Policy(identity="…", issuer="…")')],
 )

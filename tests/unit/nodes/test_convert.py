@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.nodes.convert import convert_to_backend
+
+
+@pytest.fixture
+def convert():
+    def convert_(form, backend, *names, **others):
+        source = Artifact(format=form, digest="sha256:0", inputs=(), outputs=())
+        converters = dict.fromkeys(names)
+        setting = SimpleNamespace(source=source)
+        return convert_to_backend(setting=setting, reference=None, backend=backend, converters=converters, **others)
+
+    return convert_
+
+
+def test_a_source_of_the_backend_is_taken_as_it_is(convert):
+    assert convert("onnx", "onnx", "pytorch.onnx").format == "onnx"
+
+
+def test_what_the_backend_is_converted_from_says_why_it_is_missing(convert):
+    ended = Failed(by="pytorch.export", failure=FailureClass.TIME_OUT, reason="it was ended after 63 s")
+    assert convert("transformers", "onnx", "pytorch.onnx", pytorch=ended).reason == "it was ended after 63 s"
+    assert convert("transformers", "onnx", "sklearn.onnx", pytorch=ended).slug == "no-converter"
+
+
+def test_who_converts_in_routes_of_its_own_is_named(convert):
+    refused = convert("transformers", "onnx")
+    assert isinstance(refused, Refused)
+    assert "converts transformers to onnx, directly or by another backend; routes of" in refused.reason
+    assert "pytorch.onnx-traced do so themselves, where the recipe has them" in refused.reason
+    assert convert("keras", "pytorch").reason.endswith("by another backend")

@@ -205,6 +205,8 @@ def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, option
         "config": json.loads(model.config.to_json_string(use_diff=False)),
         "optional": OPTIONAL if optional is None else optional,
     }
+    if kind.startswith("Bert"):
+        about["limits"] = {"length": model.config.max_position_embeddings}
     if model.can_generate():
         about["generation"] = json.loads(model.generation_config.to_json_string())
     artifact = Artifact(

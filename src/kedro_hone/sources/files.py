@@ -55,7 +55,7 @@ def make_corrupt(path: Path, why: str) -> HoneError:
     """Return ``model-corrupt``, to be raised, for a file or folder; ``why`` is a clause without a full stop."""
     return HoneError(
         "model-corrupt",
-        f"The model in {path.name} cannot be read.",
+        "The model that was pulled cannot be read." if path.is_dir() else f"The model in {path.name} cannot be read.",
         why=why[:1].upper() + why[1:] + ".",
         hint="Download or log the model again.",
     )

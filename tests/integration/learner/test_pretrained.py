@@ -337,6 +337,11 @@ def test_a_sequence_to_sequence_model_generates_what_the_source_generates(seal_o
         ({"attention_mask": MASK.to("meta")}, ValueError, "attention_mask is on meta"),
         ({"attention_mask": MASK[:, :3]}, ValueError, r"attention_mask has the shape \(3, 3\)"),
         ({"input_ids": None}, TypeError, "input_ids was not given"),
+        (
+            dict.fromkeys(("input_ids", "attention_mask"), IDS.repeat(1, 10)),
+            ValueError,
+            "length is 70, and the model takes 64 at most",
+        ),
     ],
 )
 def test_what_a_compiled_model_cannot_do_is_refused_with_a_reason(make_pair, kwargs, error, message):

@@ -57,8 +57,8 @@ def detect(pulled: Pulled) -> Flavor | None:
             "pickle-not-trusted",
             f"The model is a pickle ({path.name}).",
             why="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
-            hint=f'Log the model again with mlflow.{name}.log_model(…, serialization_format="skops"), or add '
-            "trust: [pickle] to the recipe.",
+            hint=f'Log the model again with mlflow.{name}.log_model(…, serialization_format="skops"), '
+            "with `pip install skops` where you log it, or add trust: [pickle] to the recipe.",
         )
     reference = {
         "class": str(entry.get("model_class") or _BOOSTERS.get(name, "")),

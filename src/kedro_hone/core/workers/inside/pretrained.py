@@ -54,7 +54,7 @@ def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any
     torch = import_torch()
     about = artifact.metadata["transformers"]
     bind, lower = make_binding(artifact), _make_lowering(artifact, torch)
-    check_shapes = make_shape_check(artifact.inputs)
+    check_shapes = make_shape_check(artifact.inputs, about.get("limits") or {})
     make_output, make_tuple = _make_outputs(artifact, torch)
     by_default = (about.get("config") or {}).get("return_dict") is not False
 

@@ -7,7 +7,8 @@ ours.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,11 +112,13 @@ def bind(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
     return values
 
 
-def make_shape_check(specs: Sequence[TensorSpec]) -> Callable[[Arrays], None]:
+def make_shape_check(
+    specs: Sequence[TensorSpec], limits: Mapping[str, int] = MappingProxyType({})
+) -> Callable[[Arrays], None]:
     """Return a function that compares the shapes of all inputs with the model's; it takes under a microsecond.
 
-    Shapes that were found right are remembered. The function raises ``TypeError`` where an input is missing, and
-    ``ValueError`` as ``match_shapes``.
+    Shapes that were found right are remembered; ``limits`` are the largest sizes of dimensions. The function raises
+    ``TypeError`` where an input is missing, and ``ValueError`` as ``match_shapes``, or for a size beyond its limit.
     """
     names = [spec.name for spec in specs]
     known: set[tuple[tuple[int, ...], ...]] = set()
@@ -126,7 +129,10 @@ def make_shape_check(specs: Sequence[TensorSpec]) -> Callable[[Arrays], None]:
         except KeyError as missing:
             raise TypeError(f"{missing.args[0]} was not given") from None
         if shapes not in known:
-            match_shapes(specs, shapes)
+            sizes = match_shapes(specs, shapes)
+            for dim, limit in limits.items():
+                if sizes.get(dim, 0) > limit:
+                    raise ValueError(f"{dim} is {sizes[dim]}, and the model takes {limit} at most")
             if len(known) < _MOST_SHAPES:
                 known.add(shapes)
 

@@ -23,6 +23,17 @@ def test_what_there_is_no_time_for_is_tried_by_the_next_run(project):
     assert list_untried(project) == {}
 
 
+def test_of_what_is_built_one_at_least_is_compared_however_short_the_budget_is(project):
+    project.run("--pipelines", "assess")
+    shutil.rmtree(project.work / "store" / "values")  # where validations are remembered
+
+    project.set(budget=0.001)
+    assert "PASS" in project.run("--pipelines", "assess").output
+    raced = [one for one in project.evidence["candidates"] if one["status"] == "measured" and one["route"]]
+    assert len(raced) == 1
+    assert set(list_untried(project))
+
+
 def test_who_was_far_behind_on_similar_models_is_not_tried_again(project):
     for _ in range(2):
         project.run("--pipelines", "assess")

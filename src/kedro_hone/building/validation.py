@@ -70,7 +70,7 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
         _note_valid(found.status, route, setting)
         return found.model_copy(update={**judge.keywords, "quality": quality})
     late = start_budget(setting).find_reason(Phase.VALIDATE, None)
-    if late is not None and outcome.format != COMPOSITE:  # which is made of what was worth all the search
+    if late is not None and not _is_worth_it(outcome, setting):
         logger.info("not tried %s: %s", candidate, late)
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=late)
     started = time.monotonic()
@@ -85,6 +85,15 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation
+
+
+def _is_worth_it(outcome: Artifact, setting: Setting) -> bool:
+    """Return whether an artifact is validated although the budget is spent.
+
+    A composite is made of what was worth all the search; and without a single valid candidate there is no verdict, and
+    what was built of the budget was for nothing.
+    """
+    return outcome.format == COMPOSITE or not (setting.run.is_stopped() or setting.run.read_notes(VALID))
 
 
 def _note_valid(status: Status, route: Sequence[str], setting: Setting) -> None:

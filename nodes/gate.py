@@ -63,7 +63,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
-    reasons += filter(None, (say_choice(result.choice), say_untried(result)))
+    reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     best = results.best
     outcome = found[winner].candidate.outcome if winner else None
@@ -113,12 +113,17 @@ def say_choice(choice: Choice | None) -> str:
     )
 
 
-def say_untried(result: RaceResult) -> str:
-    """Return how many candidates were not tried for the budget, or an empty string."""
-    slugs = [*(one.slug for one in result.validations), *(one.slug for one in result.standings)]
-    untried = slugs.count(BUDGET)
+def say_untried(result: RaceResult, *, stopped: bool) -> str:
+    """Return how many candidates were not tried, or an empty string.
+
+    A larger budget tries more of those that were not built or validated, unless a person stopped the search. The race
+    has a limit of its own.
+    """
+    built = [one.slug for one in result.validations].count(BUDGET)
+    untried = built + [one.slug for one in result.standings].count(BUDGET)
     count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
-    return f"{count} not tried within the budget: the report lists them, and hone.budget gives more" if untried else ""
+    more = ", and a larger hone.budget tries more" if built and not stopped else ""
+    return f"{count} not tried: the report says why{more}" if untried else ""
 
 
 @dataclass

@@ -12,7 +12,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.events.job import NO_DEVICE
-from kedro_hone.events.rules import Rule, Section
+from kedro_hone.events.rules import Dispatch, Rule, Section
 
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _OWN_RULES: Final = frozenset({"approval", "by hand", "renewal"})
@@ -114,8 +114,13 @@ def _explain_problem(problem: Mapping[str, Any]) -> str:
     where = ".".join(map(str, place)) or "listen.yml"
     if problem["type"] != "extra_forbidden":
         return explain_value(where, problem)
-    sections: dict[str, type[Section]] = {"rules": Rule, "secrets": SecretsSection, "sweep": SweepSection}
-    section = sections.get(str(place[0]), Settings) if len(place) > 1 else Settings
+    sections: dict[str | int, type[Section]] = {
+        "rules": Rule,
+        "dispatch": Dispatch,
+        "secrets": SecretsSection,
+        "sweep": SweepSection,
+    }
+    section = next((sections[part] for part in reversed(place[:-1]) if part in sections), Settings)
     return explain_unknown(where, str(place[-1]), section.model_fields)
 
 

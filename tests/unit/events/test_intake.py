@@ -39,6 +39,23 @@ def test_what_waits_is_written_together(queue, monkeypatch):
     assert sizes == [1, 500, 201]
 
 
+def test_what_comes_soon_after_is_written_with_it(queue, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.intake._GATHERED", 1.0)
+    sizes, real = [], queue.accept_all
+
+    def accept_all(deliveries):
+        deliveries = list(deliveries)
+        sizes.append(len(deliveries))
+        return real(deliveries)
+
+    monkeypatch.setattr(queue, "accept_all", accept_all)
+    intake = Intake(queue)
+    futures = [intake.accept((make(f"models:/m/{n}"),), delivery=f"b{n}") for n in range(3)]
+    assert [future.result(60) for future in futures] == [1, 1, 1]
+    intake.close()
+    assert sizes == [3]
+
+
 def test_a_sender_that_has_gone_keeps_nobody_waiting(queue, monkeypatch):
     begun, go, real = threading.Event(), threading.Event(), queue.accept_all
 

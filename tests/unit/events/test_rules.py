@@ -125,6 +125,11 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
         ({"rules": []}, "rules: needs at least 1, and has 0."),
         ({"rules": [rule()], "swep": None}, "swep: unknown key, did you mean 'sweep'?"),
         ({"rules": [rule(modles="x")]}, "rules.0.modles: unknown key, did you mean 'models'?"),
+        ({"rules": [rule(dispatch={"repositry": "a/b"})]}, "rules.0.dispatch.repository: is missing."),
+        (
+            {"rules": [rule(dispatch={"repository": "a/b", "event": "x"})]},
+            "rules.0.dispatch.event: unknown key, did you mean 'event_type'?",
+        ),
         ({"rules": [rule()], "sweep": {"every": "soon"}}, "sweep.every: must be a number, and not 'soon'."),
         (
             {"rules": [rule(events=["version_deleted"])]},

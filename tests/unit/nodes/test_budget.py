@@ -21,10 +21,16 @@ def race(*slugs, validated=()):
 
 
 def test_what_was_not_tried_is_counted():
-    assert say_untried(race(BUDGET)).startswith("1 candidate was not tried")
-    assert say_untried(race(BUDGET, validated=[BUDGET] * 2)).startswith("3 candidates were not tried")
+    assert say_untried(race(BUDGET), stopped=False) == "1 candidate was not tried: the report says why"
+    assert say_untried(race(BUDGET, validated=[BUDGET] * 2), stopped=True).startswith("3 candidates were not tried")
+
+
+@pytest.mark.parametrize(("stopped", "hint"), [(False, True), (True, False)])
+def test_a_larger_budget_is_named_where_it_helps(stopped, hint):
+    said = say_untried(race(validated=[BUDGET]), stopped=stopped)
+    assert said.endswith(", and a larger hone.budget tries more") is hint
 
 
 @pytest.mark.parametrize("slugs", [(), ("",), ("format",)])
 def test_nothing_is_said_of_what_was_left_out_for_another_reason(slugs):
-    assert say_untried(race(*slugs, validated=slugs)) == ""
+    assert say_untried(race(*slugs, validated=slugs), stopped=False) == ""

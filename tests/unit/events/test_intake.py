@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 from deliveries import make_job as make
@@ -50,7 +51,10 @@ def test_what_comes_soon_after_is_written_with_it(queue, monkeypatch):
 
     monkeypatch.setattr(queue, "accept_all", accept_all)
     intake = Intake(queue)
-    futures = [intake.accept((make(f"models:/m/{n}"),), delivery=f"b{n}") for n in range(3)]
+    futures = []
+    for number in range(3):
+        futures.append(intake.accept((make(f"models:/m/{number}"),), delivery=f"b{number}"))
+        time.sleep(0.05)  # long enough for the thread to write what it does not wait with
     assert [future.result(60) for future in futures] == [1, 1, 1]
     intake.close()
     assert sizes == [3]

@@ -103,10 +103,9 @@ async def _take(request: Request, *, source: str, secret: str, read: Callable[[b
         requests = service.choose(event)
         wanted |= bool(requests)
         if requests:
-            added = await asyncio.wrap_future(service.intake.accept(requests, delivery=event.delivery))
-            if added:
-                log("delivery-accepted", source=source, uri=event.uri, kind=str(event.kind), key=event.key)
-            new += added
+            note = {"source": source, "uri": event.uri, "kind": str(event.kind), "key": event.key}
+            accepted = service.intake.accept(requests, delivery=event.delivery, note=note)
+            new += await asyncio.wrap_future(accepted)
     service.counts.add(source, "accepted" if new else "known" if wanted else "unwanted")
     if new:
         service.runner.wake()

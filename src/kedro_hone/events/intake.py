@@ -5,10 +5,15 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Mapping
 from concurrent.futures import Future
+from contextlib import closing
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from kedro_hone.events.anchor import Anchor
 from kedro_hone.events.job import Request
+from kedro_hone.events.journal import log_each
 from kedro_hone.events.queue import Queue
 
 _BATCH: Final = 500
@@ -22,6 +27,7 @@ class _Waiting(NamedTuple):
     delivery: str
     requests: tuple[Request, ...]
     future: Future[int]
+    note: Mapping[str, str]
 
 
 class Intake:
@@ -47,10 +53,16 @@ class Intake:
         """The thread that writes."""
         return (self._thread,)
 
-    def accept(self, requests: tuple[Request, ...], *, delivery: str = "") -> Future[int]:
-        """Return how many of the requests are new, once they are written; or why they could not be."""
+    def accept(
+        self, requests: tuple[Request, ...], *, delivery: str = "", note: Mapping[str, str] = MappingProxyType({})
+    ) -> Future[int]:
+        """Return how many of the requests are new, once they are written; or why they could not be.
+
+        With a note, the log says that a delivery was accepted that has new ones: what is written together is logged
+        together, since a line alone costs as much as the rest of a delivery's handling.
+        """
         future: Future[int] = Future()
-        self._waiting.put(_Waiting(delivery, requests, future))
+        self._waiting.put(_Waiting(delivery, requests, future, note))
         return future
 
     def close(self) -> None:
@@ -59,18 +71,20 @@ class Intake:
         self._thread.join()
 
     def _work(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            batch, ends = [first], False
-            time.sleep(_GATHERED)
-            while len(batch) < _BATCH and not self._waiting.empty():
-                one = self._waiting.get()
-                if one is None:
-                    ends = True
-                    break
-                batch.append(one)
-            self._write(batch)
-            if ends:
-                return
+        with closing(Anchor(self._jobs.path)) as anchor:
+            while (first := self._waiting.get()) is not None:
+                batch, ends = [first], False
+                time.sleep(_GATHERED)
+                while len(batch) < _BATCH and not self._waiting.empty():
+                    one = self._waiting.get()
+                    if one is None:
+                        ends = True
+                        break
+                    batch.append(one)
+                anchor.renew()
+                self._write(batch)
+                if ends:
+                    return
 
     def _write(self, batch: list[_Waiting]) -> None:
         # A sender that has gone cancels its future, on which nothing may be set; what it sent is written all the same.
@@ -86,3 +100,5 @@ class Intake:
         for one, count in zip(batch, counts, strict=True):
             if not one.future.cancelled():
                 one.future.set_result(count)
+        if notes := [one.note for one, count in zip(batch, counts, strict=True) if count and one.note]:
+            log_each("delivery-accepted", notes)

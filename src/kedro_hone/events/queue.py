@@ -32,7 +32,7 @@ class Queue:
     """The queue in one file; each call opens it, so that threads and processes may share it.
 
     Args:
-        path: The file; its folder is made.
+        path: The file, which is an attribute too; its folder is made.
         now: The clock, in seconds since 1970.
 
     Raises:
@@ -40,7 +40,7 @@ class Queue:
     """
 
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._path, self._now = path, now
+        self.path, self._now = path, now
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._open() as connection:
             statements.prepare(connection)
@@ -258,8 +258,8 @@ class Queue:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            gone = not (self._path.exists() and self._path.stat().st_size)
-            connection = sqlite3.connect(self._path, timeout=30.0, isolation_level=None)
+            gone = not (self.path.exists() and self.path.stat().st_size)
+            connection = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
             try:
                 connection.execute("PRAGMA synchronous = FULL")
                 if gone:  # somebody removed it, and what waited in it; what comes from now on must not be lost
@@ -271,7 +271,7 @@ class Queue:
             raise HoneError(
                 "queue-broken",
                 "The queue of runs cannot be read or written.",
-                why=f"{self._path.name}: {error}.",
+                why=f"{self.path.name}: {error}.",
                 hint="Make space on its disk, or let its user write there. Where it is corrupt, read the page: what "
                 "waits in it can be listed by sqlite3's .recover.",
             ) from error

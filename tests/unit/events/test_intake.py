@@ -108,3 +108,21 @@ def test_what_cannot_be_written_is_an_error_of_each(queue, monkeypatch):
     futures = [intake.accept((make(),)) for _ in range(3)]
     intake.close()
     assert [future.exception() for future in futures] == [error] * 3
+
+
+def test_what_is_new_is_logged_together_once_it_is_written(queue, monkeypatch):
+    logged, states = [], []
+
+    def log_each(event, rows):
+        states.append(len(queue.list_jobs()))
+        logged.append((event, [row["uri"] for row in rows]))
+
+    monkeypatch.setattr("kedro_hone.events.intake._GATHERED", 1.0)
+    monkeypatch.setattr("kedro_hone.events.intake.log_each", log_each)
+    intake = Intake(queue)
+    for number, delivery in enumerate(("a", "b", "a")):
+        intake.accept((make(f"models:/m/{number}"),), delivery=delivery, note={"uri": f"models:/m/{number}"})
+    intake.accept((make("models:/m/9"),))  # by hand: it has no note
+    intake.close()
+    assert logged == [("delivery-accepted", ["models:/m/0", "models:/m/1"])]
+    assert states == [3]

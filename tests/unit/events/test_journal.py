@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from kedro_hone.events.journal import log, write_to
+from kedro_hone.events.journal import log, log_each, write_to
 
 
 @pytest.fixture
@@ -33,3 +33,12 @@ def test_each_line_is_an_object_without_secrets(stream, monkeypatch):
     assert (second["event"], second["level"]) == ("broken", "error")
     assert "ValueError" in second["trace"]
     assert "nobody sees" not in text
+
+
+def test_what_happened_several_times_has_a_line_for_each(stream, monkeypatch):
+    monkeypatch.setenv("HONE_LISTEN_TOKEN", "a token that nobody sees")
+    log_each("delivery-accepted", [{"uri": "models:/m/1"}, {"uri": "a token that nobody sees\n", "key": 3}])
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert first["event"] == second["event"] == "delivery-accepted"
+    assert first["uri"] == "models:/m/1"
+    assert (second["uri"], second["key"]) == ("***\n", 3)

@@ -101,7 +101,7 @@ def test_rules_that_name_nothing_are_told_once(open_sweep, caplog):
     sweep._rules = read_settings({"rules": [{"name": "all", "models": "digits"}]}).rules
     for _ in range(2):
         sweep.sweep("models:/")
-    assert [(record.getMessage(), record.details["rules"]) for record in caplog.records] == [
+    assert [(record.getMessage(), record.rows[0]["rules"]) for record in caplog.records] == [
         ("rules-match-nothing", ["all"])
     ]
 
@@ -255,7 +255,7 @@ def test_what_is_left_out_is_told_once(queue, open_sweep, caplog):
     sweep.sweep("models:/")
     sweep.sweep("models:/")
     sweep.sweep("models:/")
-    told = [record.details for record in caplog.records if record.getMessage() == "version-skipped"]
+    told = [record.rows[0] for record in caplog.records if record.getMessage() == "version-skipped"]
     assert [(one["uri"], one["reason"]) for one in told] == [("hf://org/bad", "gated"), ("hf://org/bad", "gone")]
     assert queue.read_cursor("models:/") == "c"
     assert sweep.failing == {}

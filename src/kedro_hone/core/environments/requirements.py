@@ -43,7 +43,19 @@ def list_versions(python: Path) -> dict[str, str]:
     """
     packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     found = metadata.distributions(path=[str(packages)])
-    return sort_versions((one.metadata["Name"], one.version) for one in found if one.metadata["Name"])
+    return sort_versions(filter(None, map(_read_version, found)))
+
+
+def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
+    """Return a distribution's name and version; None for a folder that an interrupted removal has left of one.
+
+    There importlib_metadata raises, which does what importlib.metadata does once any library has imported it.
+    """
+    try:
+        name, version = distribution.metadata["Name"], distribution.metadata["Version"]
+    except (FileNotFoundError, KeyError):
+        return None
+    return (name, version) if name and version else None
 
 
 def sort_versions(found: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -89,11 +101,12 @@ def find_closure(lines: Iterable[str]) -> dict[str, str]:
     while pending:
         requirement = pending.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
-        distribution = next(iter(metadata.distributions(name=requirement.name, path=folders)), None)
-        if (name, extras) in seen or distribution is None:
+        installed = metadata.distributions(name=requirement.name, path=folders)
+        found = next(((one, version) for one in installed if (version := _read_version(one))), None)
+        if (name, extras) in seen or found is None:
             continue
         seen.add((name, extras))
-        versions[name] = distribution.version
+        distribution, (_, versions[name]) = found
         needs = map(_parse, distribution.requires or ())
         wanted = {"", *extras}
         pending += [one for one in needs if not one.marker or any(one.marker.evaluate({"extra": x}) for x in wanted)]

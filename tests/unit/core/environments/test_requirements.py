@@ -1,12 +1,19 @@
 from __future__ import annotations
 
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kedro_hone.core.environments import requirements
-from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, read_lines, read_pins
+from kedro_hone.core.environments.requirements import (
+    explain_unsatisfied,
+    find_closure,
+    list_versions,
+    read_lines,
+    read_pins,
+)
 
 
 @pytest.fixture
@@ -39,6 +46,32 @@ def test_lines_have_no_comments_blanks_or_continuations(tmp_path):
 def test_versions_are_found_in_any_spelling(site):
     site("Some-Thing", "1.2")
     assert find_closure(["some_thing", "other", "-r more.txt"]) == {"some-thing": "1.2"}
+
+
+@pytest.mark.usefixtures("only")
+@pytest.mark.parametrize("content", [None, "", "Metadata-Version: 2.1\nName: thing\n"])
+def test_what_an_interrupted_removal_has_left_is_not_installed(site, tmp_path, content):
+    import importlib_metadata  # noqa: F401 - from then on its finder is the interpreter's
+
+    site("thing", "2.0")
+    left = tmp_path / "thing-1.0.dist-info"
+    left.mkdir()
+    if content is not None:
+        (left / "METADATA").write_text(content)
+    assert find_closure(["thing"]) == {"thing": "2.0"}
+    (tmp_path / "thing-2.0.dist-info" / "METADATA").unlink()
+    assert find_closure(["thing"]) == {}
+
+
+def test_an_environment_that_is_being_removed_has_only_what_is_whole(tmp_path):
+    import importlib_metadata  # noqa: F401 - see above
+
+    python = tmp_path / "bin" / "python"
+    packages = tmp_path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
+    for name in ("left", "whole"):
+        (packages / f"{name}-1.0.dist-info").mkdir(parents=True)
+    (packages / "whole-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: whole\nVersion: 1.0\n")
+    assert list_versions(python) == {"whole": "1.0"}
 
 
 def test_only_what_isolated_workers_see_counts(site, tmp_path, monkeypatch):

@@ -17,9 +17,8 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
     The job has the ``toolchain``: its worker's file. ``fault`` is None where that can be imported. ``markers`` are for
     the markers of requirements, as ``packaging`` names them, as far as they differ between interpreters of a machine.
     """
-    found = ((one.metadata["Name"], one.version) for one in metadata.distributions())
     return {
-        "versions": {name: version for name, version in found if name},
+        "versions": dict(filter(None, map(_read_version, metadata.distributions()))),
         "places": [path for path in sys.path if os.path.isdir(path)],  # noqa: PTH112 - as elsewhere in a worker
         "prefix": sys.prefix,
         "markers": {
@@ -30,6 +29,15 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
         },
         "fault": _find_fault(job["toolchain"]),
     }
+
+
+def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
+    """Return a distribution's name and version; None for a folder that an interrupted removal has left of one."""
+    try:
+        name, version = distribution.metadata["Name"], distribution.metadata["Version"]
+    except (FileNotFoundError, KeyError):
+        return None
+    return (name, version) if name and version else None
 
 
 def _find_fault(worker: str) -> str | None:

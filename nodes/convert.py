@@ -28,8 +28,9 @@ def convert_to_backend(
         return source
     taken = {form for name in converters for form in read_catalogue().find_adaptor(name).accepts}
     missing = (other for name, other in others.items() if name in taken and not isinstance(other, Artifact))
-    outcome: Outcome = next(missing, None) or _refuse(source.format, backend)
-    steps: dict[str, StepFacts] = {step.key: step for step in outcome.steps}
+    lost = next(missing, None)
+    outcome: Outcome = lost or _refuse(source.format, backend)
+    steps: dict[str, StepFacts] = {}
     parents = [parent for parent in (source, *others.values()) if isinstance(parent, Artifact)]
     for parent, (name, options) in product(parents, converters.items()):
         adaptor = read_catalogue().find_adaptor(name)
@@ -38,6 +39,8 @@ def convert_to_backend(
             steps |= {step.key: step for step in outcome.steps}
         if isinstance(outcome, Artifact):
             break
+    if lost and not isinstance(outcome, Artifact):
+        steps = {step.key: step for step in lost.steps} | steps
     return outcome.model_copy(update={"steps": tuple(steps.values())})
 
 

@@ -19,12 +19,13 @@ _KINDS: Final = {
 }
 
 
-def explain_value(where: str, problem: Mapping[str, Any]) -> str:
+def explain_value(where: str, problem: Mapping[str, Any], *, secret: bool = False) -> str:
     """Return what is wrong with a value.
 
     Args:
         where: The key, with those above it.
         problem: One of the ``errors()`` of a ``ValidationError``, and no unknown key.
+        secret: Whether the value may be a secret, and is not quoted.
     """
     if problem["type"] == "value_error":
         return f"{where}: {problem['ctx']['error']}"
@@ -33,7 +34,7 @@ def explain_value(where: str, problem: Mapping[str, Any]) -> str:
     if problem["type"] == "too_short":
         return f"{where}: needs at least {problem['ctx']['min_length']}, and has {problem['ctx']['actual_length']}"
     if kind := _KINDS.get(problem["type"]):
-        return f"{where}: must be {kind}, and not {reprlib.repr(problem['input'])}"
+        return f"{where}: must be {kind}" + ("" if secret else f", and not {reprlib.repr(problem['input'])}")
     return f"{where}: {problem['msg']}"
 
 

@@ -51,7 +51,7 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     like a secret.
     """
     # By the names first: each value of os.environ that is read is decoded, and each line of a log comes here.
-    secrets = {variables[name] for name in variables if _names_secret(name)}
+    secrets = {variables[name].strip() for name in variables if _names_secret(name)}
     # The longest first: one that begins another must not leave its end to be read.
     for secret in sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, "***")

@@ -20,7 +20,8 @@ class Anchor:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._held: tuple[sqlite3.Connection, tuple[int, int]] | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._file: tuple[int, int] | None = None  # the device and the inode of what it is connected to
 
     def renew(self) -> None:
         """Keep the file open that is at the path now; do nothing where it cannot be, which its next user finds out.
@@ -29,17 +30,16 @@ class Anchor:
         """
         with suppress(OSError, sqlite3.Error):
             found = self._path.stat()
-            place = (found.st_dev, found.st_ino)
-            if self._held and self._held[1] == place:
+            if self._file == (found.st_dev, found.st_ino):
                 return
             self.close()
-            connection = sqlite3.connect(self._path)
-            self._held = connection, place
-            connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # until it is read it is not open
+            self._connection = sqlite3.connect(self._path, timeout=0.0)  # who needs it waits for a lock, and not this
+            self._connection.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()  # SQLite opens the log only now
+            self._file = (found.st_dev, found.st_ino)
 
     def close(self) -> None:
         """Let go of the file."""
-        held, self._held = self._held, None
-        if held:
+        connection, self._connection, self._file = self._connection, None, None
+        if connection:
             with suppress(sqlite3.Error):
-                held[0].close()
+                connection.close()

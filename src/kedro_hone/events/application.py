@@ -9,7 +9,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -34,6 +34,9 @@ from kedro_hone.events.journal import log
 from kedro_hone.events.metrics import format_metrics
 from kedro_hone.events.pages import list_routes
 from kedro_hone.events.service import Service
+
+_READY_SECONDS: Final = 5.0
+"""How long writing nothing may take."""
 
 
 def make_application(service: Service) -> Starlette:
@@ -172,11 +175,21 @@ async def _ready(request: Request) -> Response:
     """Whether deliveries can be accepted; 503 where not. Registries that fail are told; they may come back."""
     service: Service = request.app.state.service
     await asyncio.to_thread(service.queue.count_states)
-    if service.intake.failing:  # it is tried again, since no delivery may come while this is not ready
-        await asyncio.wrap_future(service.intake.accept((), delivery=f"ready:{secrets.token_hex(8)}"))
-    if dead := service.list_dead():
+    if dead := service.list_dead() or await _find_stuck(service):
         return JSONResponse({"status": "failed", "threads": dead}, status_code=503)
     return JSONResponse({"status": "ok", "failing_registries": len(service.sweep.failing) if service.sweep else 0})
+
+
+async def _find_stuck(service: Service) -> list[str]:
+    """Return the intake's thread where it writes nothing in time, as where its log is a pipe that nobody reads."""
+    # Where writing failed it is tried again, since no delivery may come while this is not ready.
+    delivery = f"ready:{secrets.token_hex(8)}" if service.intake.failing else ""
+    try:
+        async with asyncio.timeout(_READY_SECONDS):
+            await asyncio.wrap_future(service.intake.accept((), delivery=delivery))
+    except TimeoutError:
+        return [thread.name for thread in service.intake.threads]
+    return []
 
 
 async def _count(request: Request) -> Response:

@@ -23,6 +23,10 @@ _GATHERED: Final = 0.01
 """Seconds in which more may come for the same commit, which costs as much for one as for many."""
 
 
+_IDLE: Final = 1.0
+"""Seconds without a delivery after which the queue's file is made whole, so that it can be copied."""
+
+
 class _Waiting(NamedTuple):
     delivery: str
     requests: tuple[Request, ...]
@@ -58,8 +62,9 @@ class Intake:
     ) -> Future[int]:
         """Return how many of the requests are new, once they are written; or why they could not be.
 
-        With a note, the log says that a delivery was accepted that has new ones: what is written together is logged
-        together, since a line alone costs as much as the rest of a delivery's handling.
+        With a note, a delivery that has new ones is logged, once it is acknowledged: a service that is killed in
+        between has written it and not logged it. What is written together is logged together, since a line of its own
+        costs as much as the rest of a delivery's handling.
         """
         future: Future[int] = Future()
         self._waiting.put(_Waiting(delivery, requests, future, note))
@@ -72,7 +77,7 @@ class Intake:
 
     def _work(self) -> None:
         with closing(Anchor(self._jobs.path)) as anchor:
-            while (first := self._waiting.get()) is not None:
+            while (first := self._wait(anchor)) is not None:
                 batch, ends = [first], False
                 time.sleep(_GATHERED)
                 while len(batch) < _BATCH and not self._waiting.empty():
@@ -85,6 +90,14 @@ class Intake:
                 self._write(batch)
                 if ends:
                     return
+
+    def _wait(self, anchor: Anchor) -> _Waiting | None:
+        """Return what comes next, however long that takes."""
+        try:
+            return self._waiting.get(timeout=_IDLE)
+        except queue.Empty:
+            anchor.close()
+            return self._waiting.get()
 
     def _write(self, batch: list[_Waiting]) -> None:
         # A sender that has gone cancels its future, on which nothing may be set; what it sent is written all the same.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from kedro_hone.core.text import clean_text, open_logger
+from kedro_hone.core.text import clean_text
 
 _NAME: Final = "kedro_hone.events"
 
@@ -34,15 +34,33 @@ class JsonFormatter(logging.Formatter):
         common = {"time": time, "level": record.levelname.lower(), "event": record.getMessage()}
         trace = {"trace": self.formatException(record.exc_info)} if record.exc_info else {}
         given: Sequence[Mapping[str, Any]] = getattr(record, "rows", ({},))
-        rows = [{**common, **details, **trace} for details in given]
-        texts = "\n".join(value for row in rows for value in row.values() if isinstance(value, str))
+        rows: Any = [{**common, **details, **common, **trace} for details in given]
         # Each delivery is logged: nearly always there is nothing to clean, which one search of all texts tells.
+        texts = "\n".join(_list_texts(rows))
         if clean_text(texts) != texts:
-            rows = [
-                {name: clean_text(each) if isinstance(each, str) else each for name, each in row.items()}
-                for row in rows
-            ]
+            rows = _clean(rows)
         return "\n".join(map(self._encode, rows))
+
+
+def _list_texts(value: Any) -> Iterator[str]:
+    """Yield every text of a JSON value but names."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in value.values():
+            yield from _list_texts(each)
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _list_texts(each)
+
+
+def _clean(value: Any) -> Any:
+    """Return a JSON value with each of its texts cleaned."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, Mapping):
+        return {name: _clean(each) for name, each in value.items()}
+    return [*map(_clean, value)] if isinstance(value, list | tuple) else value
 
 
 def write_to(stream: TextIO) -> None:
@@ -50,7 +68,6 @@ def write_to(stream: TextIO) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
     for name, level in ((_NAME, logging.INFO), ("uvicorn", logging.WARNING), ("kedro_hone", logging.WARNING)):
-        # What comes below our own name is cleaned by the formatter, once.
-        logger = logging.getLogger(name) if name == _NAME else open_logger(name)
+        logger = logging.getLogger(name)  # the formatter cleans what it logs
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)

@@ -32,7 +32,7 @@ class Queue:
     """The queue in one file; each call opens it, so that threads and processes may share it.
 
     Args:
-        path: The file, which is an attribute too; its folder is made.
+        path: The file, an attribute too; its folder is made.
         now: The clock, in seconds since 1970.
 
     Raises:
@@ -258,11 +258,12 @@ class Queue:
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         try:
-            gone = not (self.path.exists() and self.path.stat().st_size)
             connection = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
             try:
                 connection.execute("PRAGMA synchronous = FULL")
-                if gone:  # somebody removed it, and what waited in it; what comes from now on must not be lost
+                if not statements.are_made(
+                    connection
+                ):  # somebody removed it, and what waited in it; what comes from now on must not be lost
                     statements.prepare(connection)
                 yield connection
             finally:

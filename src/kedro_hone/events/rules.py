@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import reprlib
 from collections.abc import Collection, Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -20,7 +21,7 @@ _NAMED = "|".join(kind for kind in Kind if kind is not Kind.VERSION_CREATED)
 def _check_event(name: str) -> str:
     if re.fullmatch(f"{Kind.VERSION_CREATED}|({_NAMED})(:.+)?", name) is None:
         known = f"{Kind.VERSION_CREATED}, {Kind.ALIAS_SET}:ALIAS or {Kind.TAG_SET}:TAG"
-        raise ValueError(f"must be {known}, and not {name!r}")
+        raise ValueError(f"must be {known}, and not {reprlib.repr(name)}")
     return name
 
 

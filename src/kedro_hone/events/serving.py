@@ -74,7 +74,7 @@ def serve_http(service: Service, listener: socket.socket) -> None:
         proxy_headers=False,
         lifespan="off",
     )
-    config.load()
+    config.load()  # what it imports is there before the memory is frozen, below
     server = uvicorn.Server(config)
 
     def stop(_: int, __: FrameType | None) -> None:

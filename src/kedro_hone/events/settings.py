@@ -113,7 +113,7 @@ def _explain_problem(problem: Mapping[str, Any]) -> str:
     place = problem["loc"]
     where = ".".join(map(str, place)) or "listen.yml"
     if problem["type"] != "extra_forbidden":
-        return explain_value(where, problem)
+        return explain_value(where, problem, secret=place[:1] == ("secrets",))  # somebody may have put it there
     sections: dict[str | int, type[Section]] = {
         "rules": Rule,
         "dispatch": Dispatch,

@@ -48,8 +48,13 @@ def prepare(connection: sqlite3.Connection) -> None:
         sqlite3.Error: They cannot be made, or there are others of these names, as of another version.
     """
     connection.execute("PRAGMA journal_mode = WAL")
-    connection.executescript(SCHEMA)
+    connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
     connection.execute(f"SELECT {COLUMNS} FROM jobs LIMIT 0")  # noqa: S608 - the names of columns
+
+
+def are_made(connection: sqlite3.Connection) -> bool:
+    """Return whether there are all tables, which are made together; raises as ``prepare``."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'requests_of'").fetchone() is not None
 
 
 CLAIM: Final = f"""

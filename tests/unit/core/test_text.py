@@ -165,8 +165,10 @@ def test_values_of_variables_with_secret_names_are_hidden():
         "NVIDIA_NGC_PASS": "another-one",
         "PATH": "/usr/local/bin",
         "A_TOKEN": "abc",
+        "B_TOKEN": " read-from-a-file\n",
     }
-    assert hide_secrets("s3cr3t-value, another-one, /usr/local/bin, abc", variables) == "***, ***, /usr/local/bin, abc"
+    text = "s3cr3t-value, another-one, /usr/local/bin, abc, read-from-a-file"
+    assert hide_secrets(text, variables) == "***, ***, /usr/local/bin, abc, ***"
 
 
 def test_a_secret_that_begins_another_does_not_show_the_others_end():

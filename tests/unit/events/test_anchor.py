@@ -33,7 +33,7 @@ def test_the_log_stays_between_commits_until_the_file_is_let_go(queue, log):
     assert len(queue.list_jobs()) == 4
 
 
-def test_a_file_that_was_replaced_keeps_its_log_when_the_old_one_is_let_go(queue, log, tmp_path):
+def test_a_file_that_was_replaced_keeps_its_log_when_the_old_one_is_let_go(queue, log):
     with closing(Anchor(queue.path)) as anchor:
         anchor.renew()
         queue.accept([make()])
@@ -50,11 +50,18 @@ def test_a_file_that_was_replaced_keeps_its_log_when_the_old_one_is_let_go(queue
     assert [job.uri for job in queue.list_jobs()] == ["models:/m/3", "models:/m/2"]
 
 
-@pytest.mark.parametrize("content", [None, b"no database, but longer than its header" * 9])
-def test_a_file_that_cannot_be_opened_is_left_to_its_user(tmp_path, content):
-    path = tmp_path / "queue.db"
-    if content:
-        path.write_bytes(content)
-    with closing(Anchor(path)) as anchor:
+def test_where_there_is_no_file_none_is_made(tmp_path):
+    with closing(Anchor(tmp_path / "queue.db")) as anchor:
         anchor.renew()
-    assert path.exists() == bool(content), "nothing is made"
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_what_cannot_be_read_now_is_tried_again(queue, log):
+    whole = queue.path.read_bytes()
+    with closing(Anchor(queue.path)) as anchor:
+        queue.path.write_bytes(b"no database, but longer than its header" * 99)
+        anchor.renew()
+        queue.path.write_bytes(whole)  # the same file
+        anchor.renew()
+        queue.accept([make()])
+        assert log.exists()

@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import ANY
 
 import pytest
 from deliveries import CREATED, PUSHED, SECRETS, SHA, sign
@@ -264,6 +266,29 @@ def test_a_service_one_of_whose_threads_has_ended_is_not_ready(client, service):
     service.intake.close()
     response = client.get("/ready")
     assert (response.status_code, response.json()["threads"]) == (503, ["hone-intake"])
+
+
+def test_a_service_that_writes_nothing_since_nobody_reads_its_log_is_not_ready(client, service, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.application._READY_SECONDS", 0.2)
+    stuck, go = threading.Event(), threading.Event()
+
+    def log_each(event, rows):
+        assert (event, [dict(row) for row in rows]) == (
+            "delivery-accepted",
+            [{"source": "mlflow", "uri": "models:/digits/1", "kind": "version_created", "key": ANY}],
+        )
+        stuck.set()
+        go.wait(60)
+
+    with monkeypatch.context() as pipe:
+        pipe.setattr("kedro_hone.events.intake.log_each", log_each)
+        assert deliver(client, make_body()).json() == {"jobs": 1}
+        assert stuck.wait(60)
+        response = client.get("/ready")
+        assert (response.status_code, response.json()["threads"]) == (503, ["hone-intake"])
+        go.set()
+    monkeypatch.setattr("kedro_hone.events.application._READY_SECONDS", 60.0)
+    assert client.get("/ready").status_code == 200
 
 
 def test_a_run_that_is_still_ending_is_not_queued_again(client, service):

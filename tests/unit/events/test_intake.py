@@ -40,6 +40,25 @@ def test_what_waits_is_written_together(queue, monkeypatch):
     assert sizes == [1, 500, 201]
 
 
+def test_the_queues_file_is_whole_when_nothing_comes_any_more(queue, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.intake._IDLE", 0.5)
+    written = queue.path.with_name("queue.db-wal")
+    intake = Intake(queue)
+    for number in range(3):
+        assert intake.accept((make(f"models:/m/{number}"),)).result(60) == 1
+        assert written.exists(), (
+            "the file is kept open: to make it whole after each commit takes longer than the commit"
+        )
+    deadline = time.monotonic() + 60
+    while written.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert intake.accept((make("models:/m/9"),)).result(60) == 1
+    assert written.exists()
+    intake.close()
+    assert not written.exists()
+
+
 def test_what_comes_soon_after_is_written_with_it(queue, monkeypatch):
     monkeypatch.setattr("kedro_hone.events.intake._GATHERED", 1.0)
     sizes, real = [], queue.accept_all

@@ -35,6 +35,13 @@ def test_each_line_is_an_object_without_secrets(stream, monkeypatch):
     assert "nobody sees" not in text
 
 
+def test_what_lists_hold_is_cleaned_too_and_no_detail_takes_the_place_of_the_events_name(stream, monkeypatch):
+    monkeypatch.setenv("HONE_LISTEN_TOKEN", "a token that nobody sees")
+    log_each("started", [{"rules": ["fine", "a token that nobody sees"], "by": {"name": "\x1b[2J"}, "event": "forged"}])
+    line = json.loads(stream.getvalue())
+    assert (line["rules"], line["by"], line["event"]) == (["fine", "***"], {"name": "\ufffd[2J"}, "started")
+
+
 def test_what_happened_several_times_has_a_line_for_each(stream, monkeypatch):
     monkeypatch.setenv("HONE_LISTEN_TOKEN", "a token that nobody sees")
     log_each("delivery-accepted", [{"uri": "models:/m/1"}, {"uri": "a token that nobody sees\n", "key": 3}])

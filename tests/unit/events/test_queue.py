@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from contextlib import closing
 
 import pytest
 from deliveries import make_job as make
@@ -291,6 +292,15 @@ def test_a_file_that_somebody_removed_is_made_again(queue, tmp_path, left):
     assert queue.count_states()[State.QUEUED] == 0
     assert queue.accept([make("models:/digits/2")], delivery="b") == 1
     assert queue.claim("cpu").uri == "models:/digits/2"
+
+
+def test_a_file_that_could_only_be_begun_is_made_whole_later(queue, tmp_path):
+    path = tmp_path / "deep" / "queue.db"
+    path.unlink()
+    with closing(sqlite3.connect(path)) as connection:  # as where the disk was full for the tables
+        connection.execute("PRAGMA journal_mode = WAL")
+    assert path.stat().st_size
+    assert queue.accept([make()]) == 1
 
 
 def test_a_file_of_another_version_is_refused_at_the_start(queue, tmp_path):

@@ -13,6 +13,9 @@ def make_event(name="fraud-card", kind=Kind.VERSION_CREATED, key="", uri="models
     return Event(kind=kind, uri=uri, name=name, key=key, delivery="d")
 
 
+EVENTS = "version_created, alias_set:ALIAS or tag_set:TAG"
+
+
 def rule(**changes):
     return {"name": "fraud", "models": "fraud-*", "events": ["version_created", "alias_set:candidate"], **changes}
 
@@ -124,6 +127,8 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
         ({"rules": [{"name": "fraud"}]}, "rules.0.models: is missing."),
         ({"rules": []}, "rules: needs at least 1, and has 0."),
         ({"rules": [rule()], "swep": None}, "swep: unknown key, did you mean 'sweep'?"),
+        ({"rules": [rule()], "sweep": {"evry": 60}}, "sweep.evry: unknown key, did you mean 'every'?"),
+        ({"rules": [rule()], "secrets": {"mlfow": "A_TOKEN"}}, "secrets.mlfow: unknown key, did you mean 'mlflow'?"),
         ({"rules": [rule(modles="x")]}, "rules.0.modles: unknown key, did you mean 'models'?"),
         ({"rules": [rule(dispatch={"repositry": "a/b"})]}, "rules.0.dispatch.repository: is missing."),
         (
@@ -131,9 +136,15 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
             "rules.0.dispatch.event: unknown key, did you mean 'event_type'?",
         ),
         ({"rules": [rule()], "sweep": {"every": "soon"}}, "sweep.every: must be a number, and not 'soon'."),
+        ({"rules": [rule()], "secrets": "what is secret"}, "secrets: must be keys with values."),
+        ({"rules": [rule()], "secrets": {"token": 12345678}}, "secrets.token: must be text."),
+        (
+            {"rules": [rule(events=["x" * 99])]},
+            f"rules.0.events.0: must be {EVENTS}, and not 'xxxxxxxxxxxx...xxxxxxxxxxxxx'.",
+        ),
         (
             {"rules": [rule(events=["version_deleted"])]},
-            "rules.0.events.0: must be version_created, alias_set:ALIAS or tag_set:TAG, and not 'version_deleted'.",
+            f"rules.0.events.0: must be {EVENTS}, and not 'version_deleted'.",
         ),
     ],
 )

@@ -41,7 +41,10 @@ def test_what_waits_is_written_together(queue, monkeypatch):
 
 
 def test_the_queues_file_is_whole_when_nothing_comes_any_more(queue, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.intake._IDLE", 0.5)
+    def wait_at_most(seconds):
+        monkeypatch.setattr("kedro_hone.events.intake._IDLE", seconds)
+
+    wait_at_most(600)
     written = queue.path.with_name("queue.db-wal")
     intake = Intake(queue)
     for number in range(3):
@@ -49,10 +52,13 @@ def test_the_queues_file_is_whole_when_nothing_comes_any_more(queue, monkeypatch
         assert written.exists(), (
             "the file is kept open: to make it whole after each commit takes longer than the commit"
         )
+    wait_at_most(0.05)  # after what comes next
+    intake.accept((make("models:/m/8"),))
     deadline = time.monotonic() + 60
     while written.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    wait_at_most(600)
     assert intake.accept((make("models:/m/9"),)).result(60) == 1
     assert written.exists()
     intake.close()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +31,12 @@ def site(tmp_path):
 
 
 @pytest.fixture
+def backport():
+    """A library has imported importlib_metadata, whose finder is the interpreter's from then on."""
+    importlib.import_module("importlib_metadata")
+
+
+@pytest.fixture
 def only(tmp_path, monkeypatch):
     """No other distribution is installed."""
     monkeypatch.setattr(requirements.site, "getsitepackages", lambda: [str(tmp_path)])
@@ -48,11 +55,9 @@ def test_versions_are_found_in_any_spelling(site):
     assert find_closure(["some_thing", "other", "-r more.txt"]) == {"some-thing": "1.2"}
 
 
-@pytest.mark.usefixtures("only")
+@pytest.mark.usefixtures("only", "backport")
 @pytest.mark.parametrize("content", [None, "", "Metadata-Version: 2.1\nName: thing\n"])
 def test_what_an_interrupted_removal_has_left_is_not_installed(site, tmp_path, content):
-    import importlib_metadata  # noqa: F401 - from then on its finder is the interpreter's
-
     site("thing", "2.0")
     left = tmp_path / "thing-1.0.dist-info"
     left.mkdir()
@@ -63,9 +68,8 @@ def test_what_an_interrupted_removal_has_left_is_not_installed(site, tmp_path, c
     assert find_closure(["thing"]) == {}
 
 
+@pytest.mark.usefixtures("backport")
 def test_an_environment_that_is_being_removed_has_only_what_is_whole(tmp_path):
-    import importlib_metadata  # noqa: F401 - see above
-
     python = tmp_path / "bin" / "python"
     packages = tmp_path / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     for name in ("left", "whole"):

@@ -32,7 +32,10 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
-    """Return a distribution's name and version; None for a folder that an interrupted removal has left of one."""
+    """Return a distribution's name and version; None for a folder that an interrupted removal has left of one.
+
+    The environments' ``requirements.py`` does the same, of which nothing is importable here.
+    """
     try:
         name, version = distribution.metadata["Name"], distribution.metadata["Version"]
     except (FileNotFoundError, KeyError):

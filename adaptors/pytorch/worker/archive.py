@@ -27,8 +27,13 @@ NAMES_FILE = "kedro_hone.json"
 """The extra file in which we keep the names of a program's inputs and outputs."""
 
 _PROGRAM = "models/model.json"
+FOLDER = "model"
+"""The one folder of the archive that ``copy_checked`` writes."""
+WEIGHTS = "data/weights"
+LIST = f"{WEIGHTS}/model_weights_config.json"
+"""What lists the tensors in ``WEIGHTS``."""
 _PAYLOADS = {
-    "data/weights/model_weights_config.json": r"weight_\d+",
+    LIST: r"weight_\d+",
     "data/constants/model_constants_config.json": r"tensor_\d+",
 }
 """What lists the tensors of a folder, and the names that they have there."""
@@ -161,7 +166,7 @@ def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], docu
         for name, info in entries.items():
             if not name.startswith(_EXTRA):
                 content = json.dumps(documents[name]) if name in documents else archive.read(info)
-                new.writestr(f"model/{name}", b"" if name == _SAMPLES else content)
+                new.writestr(f"{FOLDER}/{name}", b"" if name == _SAMPLES else content)
     copy.seek(0)
     return copy
 

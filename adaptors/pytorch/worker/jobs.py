@@ -14,7 +14,7 @@ from hone_loading import load_file
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from . import archive, description, inputs, models, pretrained
+from . import archive, description, inputs, models, pretrained, state
 from .models import Flat, Job, Notes, Spec
 
 _UNLIMITED = 1 << 30
@@ -87,10 +87,10 @@ def open_module(job: Job) -> Flat:
     if "pickle" in reference:
         module = _unpickle(folder, reference["pickle"])
     else:
-        source, state = (_inside(folder, reference[name]) for name in ("file", "state"))
+        source, weights = (_inside(folder, reference[name]) for name in ("file", "state"))
         code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
         module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
-        module.load_state_dict(models.read_program(state, job["trust"]).state_dict)
+        module.load_state_dict(state.read_state(weights, job["trust"]))
     parameters = [*inspect.signature(module.forward).parameters]
     positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
     return Flat(module.eval(), () if positional else names)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -117,16 +118,25 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
     Raises:
         PermissionError: Loading the file could run code from it.
     """
-    try:
-        source = path if "pickle" in trust else archive.copy_checked(path)
-    except archive.Threat as threat:
-        reason = f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it"
-        raise PermissionError(reason) from threat
+    source = path if "pickle" in trust else check_archive(path)
     if archive.is_quantized(path):
         importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
     # Makes every torch.load in it refuse pickled code, if asked for it too.
     with set_variables(**({} if "pickle" in trust else {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"})):
         return torch.export.load(source)
+
+
+def check_archive(path: Path) -> io.BytesIO:
+    """Return an archive of a program with what was checked and nothing else.
+
+    Raises:
+        PermissionError: Loading the file could run code from it.
+    """
+    try:
+        return archive.copy_checked(path)
+    except archive.Threat as threat:
+        reason = f"loading {path.name} could run code from it: {threat}; 'trust: [pickle]' would allow it"
+        raise PermissionError(reason) from threat
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, specs: Notes) -> None:

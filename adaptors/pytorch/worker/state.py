@@ -1,0 +1,90 @@
+"""The state of a module, read from an archive of an exported program without ``torch.export``.
+
+Its import takes a second or two, which each start of a model that is built from its author's class would pay for
+weights alone. The layout of an archive is that of ``torch/export/pt2_archive/_package.py`` (torch 2.13): the bytes of a
+tensor's whole storage, and what shape it has in a list.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from . import archive, models
+
+_DTYPES = {
+    1: torch.uint8,
+    2: torch.int8,
+    3: torch.int16,
+    4: torch.int32,
+    5: torch.int64,
+    6: torch.float16,
+    7: torch.float32,
+    8: torch.float64,
+    12: torch.bool,
+    13: torch.bfloat16,
+}
+"""Torch's types by the numbers of ``torch._export.serde.schema.ScalarType``; what has another one is left to torch."""
+_VERSION = b"0"
+"""The one that torch 2.13 writes."""
+_STRIDED = 7
+"""The number of dense tensors in ``torch._export.serde.schema.Layout``."""
+
+
+def read_state(path: Path, trust: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return the state of an archived program by name; names that share their storage still do.
+
+    What is not as torch writes it for dense tensors is left to torch, which says what is wrong.
+
+    Raises:
+        PermissionError: Loading the file could run code from it, and ``pickle`` is not trusted.
+        RuntimeError: A tensor is larger than its storage.
+        Exception: What ``torch.export.load`` raises.
+    """
+    plain = None if "pickle" in trust else _read_plain(models.check_archive(path))
+    return models.read_program(path, trust).state_dict if plain is None else plain
+
+
+def _read_plain(stream: io.BytesIO) -> dict[str, torch.Tensor] | None:
+    """Return the tensors of a checked archive; None where one is of a kind, or not as, torch alone reads it."""
+    try:
+        with zipfile.ZipFile(stream) as entries:
+            told = [entries.read(f"{archive.FOLDER}/{name}") for name in ("byteorder", "archive_version")]
+            if told != [b"little", _VERSION]:
+                return None
+            listed = json.loads(entries.read(f"{archive.FOLDER}/{archive.LIST}"))["config"]
+            if not all(_is_plain(payload["tensor_meta"]) for payload in listed.values()):
+                return None
+            storages: dict[str, torch.Tensor] = {}
+            for payload in listed.values():
+                place, dtype = payload["path_name"], _DTYPES[payload["tensor_meta"]["dtype"]]
+                if place not in storages:
+                    content = entries.read(f"{archive.FOLDER}/{archive.WEIGHTS}/{place}")
+                    storages[place] = _make_storage(content, dtype)
+                elif storages[place].dtype is not dtype:
+                    return None
+        return {name: _view(storages[payload["path_name"]], payload["tensor_meta"]) for name, payload in listed.items()}
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _view(storage: torch.Tensor, described: Any) -> torch.Tensor:
+    sizes, strides = ([each["as_int"] for each in described[name]] for name in ("sizes", "strides"))
+    return torch.as_strided(storage, sizes, strides, described["storage_offset"]["as_int"])
+
+
+def _is_plain(described: Any) -> bool:
+    integers = (*described["sizes"], *described["strides"], described["storage_offset"])
+    dense = described["dtype"] in _DTYPES and described["layout"] == _STRIDED and described["device"]["type"] == "cpu"
+    return dense and all(each.keys() == {"as_int"} for each in integers)
+
+
+def _make_storage(content: bytes, dtype: torch.dtype) -> torch.Tensor:
+    """Return the bytes of a storage as a flat tensor; torch writes none for one without elements."""
+    return torch.frombuffer(bytearray(content), dtype=dtype) if content else torch.empty(0, dtype=dtype)

@@ -108,18 +108,19 @@ def enter(
 ) -> dict[str, Entrant]:
     """Launch artifacts, call each at every shape once, stop them, and return those that wait to be measured.
 
-    Two are loaded at a time, since loading is mostly one thread of Python. How many calls fill a burst is found out
-    afterwards, while all others are stopped. Who fails is noted in the timings, and its worker is ended; closing the
-    stack ends all. The interface is explained at ``launch``.
+    Two are launched and loaded at a time, since loading is mostly one thread of Python; nothing depends on who is
+    first. How many calls fill a burst is found out afterwards, while all others are stopped. Who fails is noted in the
+    timings, and its worker is ended; closing the stack ends all. The interface is explained at ``launch``.
     """
     stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
-    launched = [
-        stacks[name].enter_context(launch(artifact, name=name, setting=setting, interface=interface))
-        for name, artifact in artifacts.items()
-    ]
     feeds = setting.batches
+
+    def start(name: str) -> WorkerSession | Failed:
+        launched = launch(artifacts[name], name=name, setting=setting, interface=interface)
+        return _load(stacks[name].enter_context(launched), feeds)
+
     with ThreadPoolExecutor(max_workers=2) as pool:
-        loaded = list(pool.map(partial(_load, feeds=feeds), launched))
+        loaded = list(pool.map(start, artifacts))
     entrants: dict[str, Entrant] = {}
     size = partial(_size_bursts, shapes=feeds, burst_ms=burst_ms)
     for (name, own), session in zip(stacks.items(), loaded, strict=True):

@@ -13,6 +13,7 @@ from typing import Final
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
@@ -88,3 +89,8 @@ def start_budget(setting: Setting) -> Budget:
     if not isinstance(asked, str):
         return Budget(asked, clock)
     return Budget(NAMED[asked] * max(1.0, setting.store.measure(setting.source) / SMALL), clock)
+
+
+def list_valid(run: RunFolder) -> list[list[str]]:
+    """Return the routes of the candidates that were found valid so far."""
+    return [note["route"] for note in run.read_notes(VALID)]

@@ -11,19 +11,27 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from kedro_hone.core.contract.adaptor import Options
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.costs import Cost, Share, guess_seconds, guess_share, read_costs, write_cost
-from kedro_hone.core.values.artifact import Artifact, StepFacts
+from kedro_hone.core.store.costs import Cost, Share, guess_seconds, guess_share, keep_similar, read_costs, write_cost
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage, StepFacts
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.measurement import RACED, Standing, Validation
+from kedro_hone.recipe.gates import GatesSection
 from kedro_hone.recipe.schema import Recipe
 
 SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
 """Rows that were measured by us; how is in docs/concepts/search.md."""
-LEAST_CHANCE: Final = 0.01
+LEAST_GAIN: Final = 0.02
+"""The least expected improvement of a candidate that is tried, as a share of the speed-up of the fastest valid one:
+what a race can hardly tell from noise. Where the chance to win is a hundredth, it is far less."""
 LEAST_ROWS: Final = 2
 """From fewer rows nothing is left out."""
+_CANDIDATE: Final = "raced"
+"""The outcome in the rows of candidates; those of steps have others."""
+_JUDGED_EARLY: Final = frozenset({"speedup", "drop", "drops", "require_improvement", "beat_published", "confidence"})
+"""Keys of ``gates`` that validation and race look at, or that reject nobody."""
 
 
 class Memory:
@@ -64,8 +72,8 @@ class Memory:
 
         With options of which nothing is remembered it takes what it takes by default.
         """
-        own = guess_seconds(*self._look_up(adaptor, form, describe_options(options)))
-        return guess_seconds(*self._look_up(adaptor, form)) if own is None else own
+        own = guess_seconds(*self._look_up_step(adaptor, form, describe_options(options)))
+        return guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
 
     def guess_route(
         self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
@@ -78,37 +86,53 @@ class Memory:
         share = guess_share(*found)
         return guess_seconds(*found), None if share is None else share.share
 
+    def guess_validation(
+        self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
+    ) -> float | None:
+        """Return the seconds that a validation takes for certain enough to leave it out: by similar models alone."""
+        rows, like = self._look_up_route(tuple(route), changes)
+        similar = keep_similar(rows, like)
+        return guess_seconds(similar, like) if len(similar) >= LEAST_ROWS else None
+
     def find_share(self, route: Iterable[str]) -> Share | None:
         """Return which share of the best speed-up a candidate is expected to have; None where nothing tells."""
         return guess_share(*self._look_up_route(tuple(route)))
 
     def find_hopeless(
-        self, routes: Collection[Sequence[str]], rivals: Iterable[Sequence[str]], *, recipe: Recipe
+        self, routes: Iterable[Sequence[str]], rivals: Collection[Sequence[str]], *, recipe: Recipe
     ) -> str | None:
-        """Return why none of some routes can be the fastest, from what is remembered; None where one may be.
+        """Return why none of some routes is worth its time, from what is remembered; None where one may be.
 
-        ``rivals`` are the routes of candidates that were found valid: who is alone is not hopeless, nor is a route with
-        an adaptor that the recipe names.
+        It is not where it is expected to gain less than ``LEAST_GAIN`` over the best of ``rivals``, the routes of
+        candidates that were found valid. Those may miss a gate later: where one is asked for that no validation looks
+        at, such as a size, nothing is hopeless, and what only converts is compared with what only converts. Nor is a
+        route with an adaptor that the recipe names.
         """
         named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
-        if any(named.intersection(route) for route in routes):
+        if _asks_more(recipe.gates):
             return None
-        found = ((name_route(rival), self.find_share(rival)) for rival in rivals)
-        shares = {name: share for name, share in found if share and share.rows >= LEAST_ROWS}
-        if not shares:
+        behind: list[tuple[float, str]] = []
+        for route in routes:
+            mine, first = self.find_share(route), self._find_first(rivals, exact=only_converts(route))
+            if named.intersection(route) or first is None or mine is None or mine.rows < LEAST_ROWS:
+                return None
+            name, best = first
+            if mine.find_gain(best) >= LEAST_GAIN * best.mean:
+                return None
+            behind.append((mine.share / best.share, name))
+        if not behind:
             return None
-        first = max(shares, key=lambda name: shares[name].share)
-        guesses = [self.find_share(one) for one in routes]
-        known = [one for one in guesses if one and one.rows >= LEAST_ROWS]
-        if not known or len(known) < len(guesses):
-            return None
-        if any(one.find_chance(shares[first]) >= LEAST_CHANCE for one in known):
-            return None
-        best = max(one.share for one in known) / shares[first].share
+        ratio, name = max(behind)
         return (
-            f"on similar models it was {best:.2f} times as fast as {first.replace('>', ' ▸ ')}, and its chance to be "
-            f"faster is below {LEAST_CHANCE:.0%}; `budget: thorough` tries it"
+            f"on similar models it was {ratio:.2f} times as fast as {name.replace('>', ' ▸ ')}, and it is expected to "
+            f"gain less than {LEAST_GAIN:.0%} over that; `budget: thorough` tries it"
         )
+
+    def _find_first(self, rivals: Iterable[Sequence[str]], *, exact: bool) -> tuple[str, Share] | None:
+        """Return the name and the share of the rival that is expected to be the fastest, of those that only convert."""
+        shares = ((name_route(one), self.find_share(one)) for one in rivals if not exact or only_converts(one))
+        known = [(name, share) for name, share in shares if share and share.rows >= LEAST_ROWS]
+        return max(known, key=lambda one: one[1].share, default=None)
 
     def keep_step(self, facts: StepFacts, form: Format, options: Options | None = None) -> None:
         """Keep what a step took on an input of a format, with options or the defaults."""
@@ -128,14 +152,20 @@ class Memory:
         for name, mine in speeds.items():
             candidate = validations[name].candidate
             changed = self._describe_route(candidate.route, candidate.options)
-            known = {"seconds": validations[name].seconds, "outcome": "raced", "options": changed}
+            known = {"seconds": validations[name].seconds, "outcome": _CANDIDATE, "options": changed}
             share = max(speed / best[shape] for shape, speed in mine.items())
             self._keep(name_route(candidate.route), self.source.format, share=min(1.0, share), **known)
 
     def _look_up_route(
         self, route: tuple[str, ...], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
     ) -> tuple[list[Cost], Cost]:
-        return self._look_up(name_route(route), self.source.format, self._describe_route(route, changes))
+        rows, like = self._look_up(name_route(route), self.source.format, self._describe_route(route, changes))
+        return [row for row in rows if row.outcome == _CANDIDATE], like
+
+    def _look_up_step(self, adaptor: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
+        """Return the rows of an adaptor's steps; a route of this adaptor alone has its name, too."""
+        rows, like = self._look_up(adaptor, form, options)
+        return [row for row in rows if row.outcome != _CANDIDATE], like
 
     def _describe_route(self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]]) -> str:
         """Return the options of a route's adaptors that the recipe or a trial sets."""
@@ -151,6 +181,20 @@ class Memory:
 
     def _describe(self, what: str, form: Format, **facts: Any) -> Cost:
         return self._like.model_copy(update={"what": what, "format": form, **facts})
+
+
+def only_converts(route: Iterable[str]) -> bool:
+    """Return whether no adaptor of a route changes what is computed, but for rounding in fp32."""
+    known = read_catalogue().adaptors
+    adaptors = [known[name] for name in route if name in known]
+    return all(each.stage is not Stage.COMPRESS and each.precisions == {Precision.FP32} for each in adaptors)
+
+
+def _asks_more(gates: GatesSection) -> bool:
+    """Return whether a gate is asked for that a candidate may miss after the search, though it was found valid."""
+    fields = type(gates).model_fields.items()
+    asked = ((getattr(gates, name), field) for name, field in fields if name not in _JUDGED_EARLY)
+    return any(value != field.get_default(call_default_factory=True, validated_data={}) for value, field in asked)
 
 
 def name_route(route: Iterable[str]) -> str:

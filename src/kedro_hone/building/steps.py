@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kedro_hone.building.budget import VALID, Budget, Phase, start_budget
+from kedro_hone.building.budget import Budget, Phase, list_valid, start_budget
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
 from kedro_hone.building.mismatch import find_mismatch, find_written
@@ -183,8 +183,7 @@ class _Step:
 
     def _find_hopeless(self, memory: Memory) -> str | None:
         """Return why it is not worth its time."""
-        rivals = [note["route"] for note in self.setting.run.read_notes(VALID)]
-        return memory.find_hopeless(self.routes, rivals, recipe=self.setting.recipe)
+        return memory.find_hopeless(self.routes, list_valid(self.setting.run), recipe=self.setting.recipe)
 
     def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._say("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)

@@ -19,15 +19,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, start_budget
+from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, list_valid, start_budget
+from kedro_hone.building.memory import Memory, only_converts
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, find_rows_mask
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage, TensorSpec
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
@@ -69,10 +71,10 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
         _note_valid(found.status, route, setting)
         return found.model_copy(update={**judge.keywords, "quality": quality})
-    late = start_budget(setting).find_reason(Phase.VALIDATE, None)
-    if late is not None and not _is_worth_it(outcome, setting):
-        logger.info("not tried %s: %s", candidate, late)
-        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=late)
+    reason = _find_reason_not_to(named, setting)
+    if reason is not None and not _is_worth_it(outcome, setting):
+        logger.info("not tried %s: %s", candidate, reason)
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
     started = time.monotonic()
     checked = _check(outcome, reference, setting, exact=exact, judge=judge)
     if checked.slug == FailureClass.KILLED and setting.run.is_stopped():
@@ -87,13 +89,30 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     return validation
 
 
+def _find_reason_not_to(named: Candidate, setting: Setting) -> str | None:
+    """Return why a candidate is not validated: there is no time, or it gains too little on what is valid by now.
+
+    The latter was asked when it was built, and others may have been found valid since then. Trials of other options are
+    never left out so: what is remembered of a route is of its default options. A search that never ends leaves out
+    nothing, but what comes after its interruption.
+    """
+    budget = start_budget(setting)
+    if not budget.ends:
+        return budget.find_reason(Phase.VALIDATE, None)
+    memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
+    late = budget.find_reason(Phase.VALIDATE, memory.guess_validation(named.route, named.options))
+    if late or named.options:
+        return late
+    return memory.find_hopeless([named.route], list_valid(setting.run), recipe=setting.recipe)
+
+
 def _is_worth_it(outcome: Artifact, setting: Setting) -> bool:
-    """Return whether an artifact is validated although the budget is spent.
+    """Return whether an artifact is validated although there is a reason not to.
 
     A composite is made of what was worth all the search; and without a single valid candidate there is no verdict, and
     what was built of the budget was for nothing.
     """
-    return outcome.format == COMPOSITE or not (setting.run.is_stopped() or setting.run.read_notes(VALID))
+    return outcome.format == COMPOSITE or not (setting.run.is_stopped() or list_valid(setting.run))
 
 
 def _note_valid(status: Status, route: Sequence[str], setting: Setting) -> None:
@@ -241,10 +260,7 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
 
 def _only_converts(route: Sequence[str], source: Artifact) -> bool:
     """Return whether a route takes a model of Transformers to a runtime without changing what it computes."""
-    known = read_catalogue().adaptors
-    adaptors = [known[name] for name in route if name in known]
-    same = all(each.stage is not Stage.COMPRESS and each.precisions == {Precision.FP32} for each in adaptors)
-    return same and "transformers" in source.metadata
+    return only_converts(route) and "transformers" in source.metadata
 
 
 def _find_inexact(errors: Mapping[str, float]) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +24,7 @@ from kedro.runner import AbstractRunner
 from kedro.runner.task import Task
 from pluggy import PluginManager
 
-from kedro_hone.building.budget import VALID
+from kedro_hone.building.budget import list_valid
 from kedro_hone.building.memory import Memory
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.machine.hardware import read_host
@@ -36,6 +37,11 @@ ALONE: Final = "needs.bench"
 """The tag of nodes that measure: nothing else may run next to them."""
 _BASE, _TIMES = 1 << 30, 6
 """What a step may hold at once, in bytes: a toolchain's libraries, and the source model in several forms."""
+_TIMES_AS_PROMISING: Final = 3.0
+"""How many times as promising what is being built must be, for a place to be left free until it is built. Chosen by the
+demo: a compilation of a minute waits for the export that ONNX Runtime needs, and what takes 15 seconds does not."""
+_TIMES_AS_LONG, _LOOK_SECONDS = 2.0, 1.0
+"""For how many times its expected seconds it is waited for, and how often that is looked at, in seconds."""
 _SHARE, _SECONDS = Share(0.7, 0.5, 0), 5.0
 """What is expected of a candidate, and of a step, of which nothing is remembered."""
 
@@ -68,18 +74,23 @@ class SearchRunner(AbstractRunner):
         waits, todo, done = pipeline.node_dependencies, {*pipeline.nodes}, set[Node]()
         run = partial(Task, catalog=catalog, is_async=False, hook_manager=hook_manager, run_id=run_id)
         running: dict[Future[Node], Node] = {}
+        began: dict[Node, float] = {}
         pool = self._get_executor(self._most)
         try:
             while todo or running:
                 ready = [node for node in todo if waits[node] <= done]
-                chosen = self._choose(ready, [*running.values()], turns.look())
+                passed = {node: time.monotonic() - began[node] for node in running.values()}
+                chosen = self._choose(ready, passed, turns.look())
                 todo -= {*chosen}
                 if len(chosen) == 1 and not running and len(ready) == 1:
                     ended = {*chosen}
                     run(self._place(chosen[0], turns)).execute()  # in this thread, where Ctrl-C is raised
                 else:
+                    began |= dict.fromkeys(chosen, time.monotonic())
                     running |= {pool.submit(run(self._place(node, turns))): node for node in chosen}
-                    futures, _ = wait(running, return_when=FIRST_COMPLETED)
+                    waits_for_place = len(chosen) < len(ready) and len(running) < self._most
+                    timeout = _LOOK_SECONDS if waits_for_place else None
+                    futures, _ = wait(running, timeout=timeout, return_when=FIRST_COMPLETED)
                     ended = {running.pop(future) for future in futures}
                     for future in futures:
                         future.result()
@@ -96,14 +107,19 @@ class SearchRunner(AbstractRunner):
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _choose(self, ready: list[Node], running: list[Node], turns: Turns) -> list[Node]:
-        """Return which of the nodes that are ready start now, next to those that run."""
+    def _choose(self, ready: list[Node], running: Mapping[Node, float], turns: Turns) -> list[Node]:
+        """Return which of the nodes that are ready start now, next to those that run, for some seconds each.
+
+        A place stays free where what is being built is far more promising than what could have it.
+        """
         if any(ALONE in node.tags for node in running):
             return []
         ordered = sorted(ready, key=lambda node: (-turns.weigh(node), node.name))
         together = [node for node in ordered if ALONE not in node.tags]
         if not together and not running:
             return ordered[:1]
+        worthy = turns.find_coming(running) / _TIMES_AS_PROMISING
+        together = [node for node in together if turns.weigh(node) >= worthy]
         return together[: max(0, self._count_places(together, turns) - len(running))]
 
     # What another runner does otherwise.
@@ -134,11 +150,13 @@ class Turns:
     catalog: CatalogProtocol[Any, Any]
     host: Host
     _memory: Memory | None = None
-    _best: float | None = None
+    _best: Share | None = None
+    _judged: bool = False
 
     def look(self) -> Turns:
         """Forget what was remembered before, since steps have ended in the meantime."""
         self._memory = self._best = None
+        self._judged = False
         return self
 
     @property
@@ -150,12 +168,12 @@ class Turns:
         return self._memory
 
     @property
-    def best(self) -> float:
-        """The largest share of the best speed-up that is expected of those candidates that were found valid; or 0."""
-        if self._best is None:
-            notes = self.catalog.load("run").read_notes(VALID) if "run" in self.catalog else ()
-            shares = (self.memory.find_share(note["route"]) for note in notes)
-            self._best = max((one.share for one in shares if one), default=0.0)
+    def best(self) -> Share | None:
+        """The largest share of the best speed-up that is expected of those candidates that were found valid."""
+        if not self._judged:
+            routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else ()
+            shares = filter(None, map(self.memory.find_share, routes))
+            self._best, self._judged = max(shares, key=lambda one: one.share, default=None), True
         return self._best
 
     def count_places(self, nodes: Sequence[Node]) -> int:
@@ -176,6 +194,19 @@ class Turns:
             return float("inf")
         ends = [one for one in self.steps.values() if one.ends and step.leads_to(one)]
         return max(self._weigh_route(step, end, built="validate" in node.tags) for end in ends)
+
+    def find_coming(self, running: Mapping[Node, float]) -> float:
+        """Return the largest expected gain per second among the candidates that are being built; 0 where none is.
+
+        A build that has run for far longer than it was expected to is no longer waited for: it may hang.
+        """
+        built = {node: self.steps[node.namespace] for node in running if node.namespace in self.steps}
+        waited_for = [
+            node
+            for node, step in built.items()
+            if "validate" not in node.tags and running[node] < _TIMES_AS_LONG * self._guess_step(step) + _LOOK_SECONDS
+        ]
+        return max(map(self.weigh, waited_for), default=0.0)
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
         seconds, _ = self.memory.guess_route(end.route)

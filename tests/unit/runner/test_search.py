@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
+from typing import NamedTuple
 
 import pytest
 from kedro.framework.hooks.manager import _NullPluginManager
@@ -52,6 +53,14 @@ def turns():
     return Turns(STEPS, DataCatalog(), None, Memory())
 
 
+class Placed(NamedTuple):
+    """A node that can be the key of a dictionary."""
+
+    name: str
+    namespace: str | None
+    tags: tuple[str, ...] = ()
+
+
 def place(name, namespace, **attributes):
     return SimpleNamespace(name=name, namespace=namespace, **{"tags": set(), **attributes})
 
@@ -68,7 +77,7 @@ def test_once_something_is_valid_what_can_exceed_it_comes_first():
     valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
     turns = Turns(steps, DataCatalog({"run": MemoryDataset(valid, copy_mode="assign")}), None, Memory())
     gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "hopeful")}
-    assert turns.best == 0.6
+    assert turns.best.share == 0.6
     assert gains["hopeful"] > gains["cheap"]  # of 1 and of 5 seconds
     nothing = Turns(steps, DataCatalog(), None, Memory())
     assert nothing.weigh(place("compile", "source.hopeful")) < nothing.weigh(place("compile", "source.cheap"))
@@ -77,6 +86,33 @@ def test_once_something_is_valid_what_can_exceed_it_comes_first():
 def test_what_is_built_is_validated_first(turns):
     validated = turns.weigh(place("validate", "source.dear", tags={"validate"}))
     assert validated > turns.weigh(place("compile", "source.cheap"))
+
+
+@pytest.mark.parametrize(
+    ("ready", "running", "chosen"),
+    [
+        ("dear", ("cheap", 0.0), []),  # 0.02 a second, where 0.26 is coming
+        ("dear", ("cheap", 2.9), []),
+        ("dear", ("cheap", 3.1), ["dear"]),  # it was expected to take a second, and may hang
+        ("unknown", ("cheap", 0.0), ["unknown"]),  # 0.13, which is more than a third of it
+        ("dear", ("unknown", 0.0), []),
+        ("cheap", ("dear", 0.0), ["cheap"]),
+        ("dear", ("dear", 0.0), ["dear"]),
+        ("dear", None, ["dear"]),
+    ],
+)
+def test_a_place_stays_free_for_what_is_far_more_promising(turns, monkeypatch, ready, running, chosen):
+    monkeypatch.setattr(turns, "count_places", lambda _: 2)
+    built = {Placed("compile", f"source.{running[0]}"): running[1]} if running else {}
+    free = SearchRunner(max_workers=2)._choose([Placed(ready, f"source.{ready}")], built, turns)
+    assert [one.name for one in free] == chosen
+
+
+@pytest.mark.parametrize("running", [("pull", None, ()), ("validate", "source.cheap", ("validate",))])
+def test_no_place_stays_free_for_what_builds_nothing(turns, monkeypatch, running):
+    monkeypatch.setattr(turns, "count_places", lambda _: 2)
+    ready = [Placed("compile", "source.dear")]
+    assert SearchRunner(max_workers=2)._choose(ready, {Placed(*running): 0.0}, turns) == ready
 
 
 def test_nodes_of_no_route_come_before_all(turns):

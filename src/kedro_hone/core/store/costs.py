@@ -21,6 +21,8 @@ from kedro_hone.core.values.base import Value
 NEIGHBOURS: Final = 5
 LEAST_DEVIATION: Final = 0.2
 """Of the logarithm of a share: from model to model candidates change places within about a fifth."""
+_LEAST_SHARE: Final = 1e-6
+"""No candidate that was measured is as slow; a row that says less is no reason to fail."""
 _FILE: Final = "costs.jsonl"
 _MOST_ROWS: Final = 5000
 """The newest rows that are read."""
@@ -67,25 +69,25 @@ class Share(NamedTuple):
     deviation: float
     rows: int
 
-    def find_chance(self, other: Share) -> float:
-        """Return the chance that it is more than another share, where logarithms of shares are normally distributed.
+    def find_gain(self, best: Share | None) -> float:
+        """Return by how much it is expected to exceed the best share so far; all of it where there is none.
 
-        Neither is exact: what decides is their difference, whose variance is the sum of both.
+        Neither is exact. This is the expected improvement (D. R. Jones, M. Schonlau and W. J. Welch, "Efficient global
+        optimization of expensive black-box functions", J. Global Optimization 13, 1998, section 4.1) over a best that
+        is a guess itself, the mean of max(X - Y, 0) of two logarithmic normal variables (W. Margrabe, "The value of an
+        option to exchange one asset for another", J. Finance 33, 1978).
         """
-        deviation = math.hypot(self.deviation, other.deviation)
-        return 1 - statistics.NormalDist(math.log(self.share / other.share), deviation).cdf(0.0)
+        if best is None:
+            return self.mean
+        deviation = math.hypot(self.deviation, best.deviation)
+        above = math.log(self.mean / best.mean) / deviation + deviation / 2
+        standard = statistics.NormalDist()
+        return self.mean * standard.cdf(above) - best.mean * standard.cdf(above - deviation)
 
-    def find_gain(self, best: float) -> float:
-        """Return by how much it is expected to exceed the best share so far; all of it where that is 0.
-
-        This is the expected improvement of a logarithmic normal variable: D. R. Jones, M. Schonlau and W. J. Welch,
-        "Efficient global optimization of expensive black-box functions", J. Global Optimization 13, 1998, section 4.1.
-        """
-        mean = self.share * math.exp(self.deviation**2 / 2)
-        if best <= 0:
-            return mean
-        standard, above = statistics.NormalDist(), math.log(self.share / best) / self.deviation
-        return mean * standard.cdf(above + self.deviation) - best * standard.cdf(above)
+    @property
+    def mean(self) -> float:
+        """The mean of a logarithmic normal variable, whose median is the share."""
+        return self.share * math.exp(self.deviation**2 / 2)
 
 
 def write_cost(root: Path, cost: Cost) -> None:
@@ -112,8 +114,13 @@ def _parse(line: str) -> Cost | None:
 
 
 def guess_seconds(rows: Iterable[Cost], like: Cost) -> float | None:
-    """Return the seconds that a step or a candidate is expected to take, from rows of it; None where there is none."""
-    near = [row.seconds for row in find_nearest(rows, like)]
+    """Return the seconds that a step or a candidate is expected to take, from rows of it; None where there is none.
+
+    Where two similar models tell, others do not count: another kind of processor took 8 s for what takes 60 s here.
+    """
+    known = [*rows]
+    similar = keep_similar(known, like)
+    near = [row.seconds for row in find_nearest(similar if len(similar) > 1 else known, like)]
     return statistics.median(near) if near else None
 
 
@@ -123,8 +130,8 @@ def guess_share(rows: Iterable[Cost], like: Cost) -> Share | None:
     It is the geometric mean over the nearest rows of similar models, with their deviation, or ``LEAST_DEVIATION`` where
     that is less.
     """
-    similar = [row for row in rows if row.share is not None and _measure_distance(row, like) < _FAR]
-    near = [math.log(row.share) for row in find_nearest(similar, like) if row.share]
+    similar = keep_similar((row for row in rows if row.share is not None), like)
+    near = [math.log(max(row.share, _LEAST_SHARE)) for row in find_nearest(similar, like) if row.share]
     if not near:
         return None
     return Share(math.exp(statistics.fmean(near)), max(LEAST_DEVIATION, _deviate(near)), len(near))
@@ -137,6 +144,11 @@ def _deviate(values: list[float]) -> float:
 def find_nearest(rows: Iterable[Cost], like: Cost) -> list[Cost]:
     """Return the rows that are nearest: in size, with such inputs, on such a processor."""
     return sorted(rows, key=lambda row: _measure_distance(row, like))[:NEIGHBOURS]
+
+
+def keep_similar(rows: Iterable[Cost], like: Cost) -> list[Cost]:
+    """Return the rows of similar models, which are nearer than one of three times the size."""
+    return [row for row in rows if _measure_distance(row, like) < _FAR]
 
 
 def _measure_distance(row: Cost, like: Cost) -> float:

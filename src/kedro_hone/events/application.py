@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from kedro_hone.core.contract.tags import APPROVED
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import clean_text
 from kedro_hone.events import control
@@ -28,7 +29,7 @@ from kedro_hone.events.deliveries import (
     read_hub,
     read_mlflow,
 )
-from kedro_hone.events.event import Event
+from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Job
 from kedro_hone.events.journal import log
 from kedro_hone.events.metrics import format_metrics
@@ -95,11 +96,11 @@ async def _take(request: Request, *, source: str, secret: str, read: Callable[[b
         events = read(body)
     except ForgedError as error:
         service.counts.add(source, "forged")
-        log("delivery-refused", level=logging.WARNING, source=source, reason=str(error), peer=_find_peer(request))
+        service.intake.refuse("delivery-refused", source=source, reason=str(error), peer=_find_peer(request))
         raise HTTPException(401, str(error)) from error
     except UnreadableError as error:
         service.counts.add(source, "unreadable")
-        log("delivery-refused", level=logging.WARNING, source=source, reason=str(error), peer=_find_peer(request))
+        service.intake.refuse("delivery-refused", source=source, reason=str(error), peer=_find_peer(request))
         raise HTTPException(400, str(error)) from error
     new, wanted = 0, False
     for event in events:
@@ -109,6 +110,9 @@ async def _take(request: Request, *, source: str, secret: str, read: Callable[[b
             note = {"source": source, "uri": event.uri, "kind": str(event.kind), "key": event.key}
             accepted = service.intake.accept(requests, delivery=event.delivery, note=note)
             new += await asyncio.wrap_future(accepted)
+        elif event.kind is Kind.TAG_SET and event.key == APPROVED:  # a person waits for it
+            reason = f"its value is {event.value[:20]!r}, and 'true' approves"
+            service.intake.refuse("approval-refused", source=source, uri=event.uri, reason=reason)
     service.counts.add(source, "accepted" if new else "known" if wanted else "unwanted")
     if new:
         service.runner.wake()
@@ -195,9 +199,10 @@ async def _find_stuck(service: Service) -> list[str]:
 async def _count(request: Request) -> Response:
     service: Service = request.app.state.service
     states = await asyncio.to_thread(service.queue.count_states)
+    verdicts = await asyncio.to_thread(service.queue.count_verdicts)
     failing = len(service.sweep.failing) if service.sweep else 0
     oldest = await asyncio.to_thread(service.queue.find_longest_wait)
-    text = format_metrics(states, service.counts.read(), failing=failing, longest_wait=oldest)
+    text = format_metrics(states, service.counts.read(), verdicts=verdicts, failing=failing, longest_wait=oldest)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 

@@ -96,7 +96,7 @@ async def cancel(request: Request) -> None:
 async def repeat(request: Request) -> None:
     """Queue the job that the path names once more; 409 where it has not ended."""
     job, service = await find_job(request), request.app.state.service
-    if is_process(job.process):
+    if job.state is not State.RUNNING and is_process(job.process):
         raise HTTPException(409, f"run {job.id} is still ending")
     if not await asyncio.to_thread(service.queue.start_again, job.id):
         raise HTTPException(409, f"run {job.id} has not ended: {job.state}")

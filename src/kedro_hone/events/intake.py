@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import queue
 import threading
 import time
@@ -32,6 +33,8 @@ class _Waiting(NamedTuple):
     requests: tuple[Request, ...]
     future: Future[int]
     note: Mapping[str, str]
+    refused: str = ""
+    """The event of a delivery that is only logged."""
 
 
 class Intake:
@@ -69,6 +72,10 @@ class Intake:
         future: Future[int] = Future()
         self._waiting.put(_Waiting(delivery, requests, future, note))
         return future
+
+    def refuse(self, event: str, **note: str) -> None:
+        """Log a delivery that leads to nothing, in the thread that may wait for whoever reads the log."""
+        self._waiting.put(_Waiting("", (), Future(), note, refused=event))
 
     def close(self) -> None:
         """Write what waits, and end."""
@@ -115,3 +122,6 @@ class Intake:
                 one.future.set_result(count)
         if notes := [one.note for one, count in zip(batch, counts, strict=True) if count and one.note]:
             log_each("delivery-accepted", notes)
+        for event in dict.fromkeys(one.refused for one in batch if one.refused):
+            rows = [one.note for one in batch if one.refused == event]
+            log_each(event, rows, level=logging.WARNING)

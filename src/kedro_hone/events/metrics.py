@@ -20,24 +20,33 @@ class _Families(Collector):
 
 
 def format_metrics(
-    states: Mapping[State, int], deliveries: Mapping[tuple[str, str], int], *, failing: int, longest_wait: float
+    states: Mapping[State, int],
+    deliveries: Mapping[tuple[str, str], int],
+    *,
+    verdicts: Mapping[str, int],
+    failing: int,
+    longest_wait: float,
 ) -> str:
     """Return the text.
 
     Args:
         states: How many jobs there are in each state.
         deliveries: How many there were since the start, by their sender and what became of them.
+        verdicts: How many jobs there are with each verdict.
         failing: How many registries could not be swept the last time.
         longest_wait: Seconds since the oldest job was queued that waits; 0 where none does.
     """
     jobs = GaugeMetricFamily("hone_jobs", "Jobs in each state.", labels=["state"])
     for state, count in states.items():
         jobs.add_metric([state], count)
+    judged = GaugeMetricFamily("hone_verdicts", "Jobs with each verdict.", labels=["verdict"])
+    for verdict, count in sorted(verdicts.items()):
+        judged.add_metric([verdict], count)
     came = CounterMetricFamily("hone_deliveries", "Deliveries since the start.", labels=["source", "outcome"])
     for (source, outcome), count in sorted(deliveries.items()):
         came.add_metric([source, outcome], count)
     sweeps = GaugeMetricFamily("hone_failing_registries", "Registries that the last sweep could not ask.", failing)
     waits = GaugeMetricFamily("hone_longest_wait_seconds", "Since the oldest job came that waits.", longest_wait)
     registry = CollectorRegistry()
-    registry.register(_Families(jobs, came, sweeps, waits))
+    registry.register(_Families(jobs, judged, came, sweeps, waits))
     return generate_latest(registry).decode()

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.events.job import Job, State
-from kedro_hone.events.journal import log
+from kedro_hone.events.journal import log, log_each
 from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import RunResult, read_result
 
@@ -61,7 +61,7 @@ class Bounds(NamedTuple):
 
 def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -> None:
     """Write into the queue what became of a job: what was published counts, however its process ended."""
-    code, said = end.code, result.message
+    code, said = end.code, _add_approval(result.message, result)
     published = result.published or read_publication(result.folder)
     if published or code in VERDICTS:
         _finish(queue, job, State.DONE, code, result.model_copy(update={"published": published}), reason=said)
@@ -83,7 +83,8 @@ def settle(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
     """Write into the queue what became of a job that was running when the service died, and whose process is ended."""
     if published := result.published or read_publication(result.folder):
         result = result.model_copy(update={"published": published})
-        _finish(queue, job, State.DONE, ExitCode.SUCCESS, result, reason="The service died when it was published.")
+        reason = _add_approval("The service died when it was published.", result)
+        _finish(queue, job, State.DONE, ExitCode.SUCCESS, result, reason=reason)
     elif job.attempts >= bounds.attempts:
         try_again(queue, job, "The service died while it ran.", bounds)
     elif queue.put_back(job, seconds=0, reason="The service died while it ran."):
@@ -134,6 +135,13 @@ def read_own_result(folder: Path, job: Job) -> RunResult:
     return read_result(folder / "result.json") if claimed == job.changed else RunResult()
 
 
+def _add_approval(said: str, result: RunResult) -> str:
+    """Return a reason that says, too, what an approval does to the winner: true before it and afterwards."""
+    if not result.awaits:
+        return said
+    return f"{said} It was published without the alias {result.awaits}, which an approval moves.".lstrip()
+
+
 def _put_back(queue: Queue, job: Job, reason: str) -> None:
     seconds = choose_pause(job.attempts)
     if queue.put_back(job, seconds=seconds, reason=reason):
@@ -141,6 +149,7 @@ def _put_back(queue: Queue, job: Job, reason: str) -> None:
 
 
 def _finish(queue: Queue, job: Job, state: State, code: int | None, result: RunResult, *, reason: str) -> None:
-    given = {"verdict": result.verdict, "published": result.published}
-    if queue.finish(job, state, exit_code=code, reason=reason, **given):
-        log("job-ended", job=job.id, uri=job.uri, state=state, code=code, verdict=result.verdict, reason=reason)
+    verdict, published = result.verdict, result.published
+    if queue.finish(job, state, exit_code=code, verdict=verdict, published=published, reason=reason):
+        ended = {"state": state, "code": code, "verdict": verdict, "published": published, "reason": reason}
+        log_each("job-ended", ({"job": job.id, "uri": job.uri, **ended},))

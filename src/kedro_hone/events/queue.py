@@ -6,8 +6,6 @@ it wrote outlives the process and the machine's power.
 
 from __future__ import annotations
 
-import json
-import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +16,7 @@ from typing import Final
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events import statements
 from kedro_hone.events.job import Job, Left, Request, State
-from kedro_hone.events.journal import log
-from kedro_hone.events.statements import COLUMNS
+from kedro_hone.events.statements import COLUMNS, read_job
 
 _KEPT_SECONDS: Final = 30 * 86400.0
 """How long deliveries and requests are remembered: no sender retries for so long."""
@@ -48,8 +45,8 @@ class Queue:
     def accept(self, requests: Iterable[Request], *, delivery: str = "") -> int:
         """Put requests into the queue in one transaction, and return how many are new.
 
-        A delivery that was accepted before adds nothing; nor does a request whose key is known, unless its job failed
-        or was skipped: then a later delivery queues it again.
+        A delivery that was accepted before adds nothing; nor does a request whose key is known, unless its job failed,
+        was skipped or could not be decided: then a later delivery queues it again.
         """
         return self.accept_all([(delivery, tuple(requests))])[0]
 
@@ -74,7 +71,7 @@ class Queue:
             if connection.execute(running, (device,)).fetchone()[0] >= at_most:
                 return None
             while row := connection.execute(statements.CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone():
-                if job := _read_job(row):
+                if job := read_job(row):
                     return job
                 # It would come first again each time, and nothing behind it would ever be started.
                 connection.execute(statements.FAIL_UNREADABLE, (now, row[0]))
@@ -188,7 +185,7 @@ class Queue:
         given = () if judged else (state,)
         with self._open() as connection:
             sql = f"SELECT {COLUMNS} FROM jobs WHERE {wanted} ORDER BY state = 'running' DESC, id DESC LIMIT ?"  # noqa: S608
-            return tuple(filter(None, map(_read_job, connection.execute(sql, (*given, limit)))))
+            return tuple(filter(None, map(read_job, connection.execute(sql, (*given, limit)))))
 
     def list_waiting(self) -> frozenset[str]:
         """Return the devices that queued jobs are for."""
@@ -200,7 +197,7 @@ class Queue:
         with self._open() as connection:
             where = "state = 'running' OR (state = 'cancelled' AND process != '')"
             rows = connection.execute(f"SELECT {COLUMNS} FROM jobs WHERE {where}").fetchall()  # noqa: S608 - constants
-            return tuple(Left(row[0], row[-1], _read_job(row)) for row in rows)
+            return tuple(Left(row[0], row[-1], read_job(row)) for row in rows)
 
     def fail_unreadable(self, number: int) -> None:
         """Let a job fail whose row cannot be read: nothing could be said of it later."""
@@ -212,6 +209,11 @@ class Queue:
         with self._open() as connection:
             found = dict(connection.execute("SELECT state, COUNT(*) FROM jobs GROUP BY state"))
             return {state: found.get(state, 0) for state in State}
+
+    def count_verdicts(self) -> dict[str, int]:
+        """Return how many jobs there are with each verdict."""
+        with self._open() as connection:
+            return dict(connection.execute(statements.VERDICTS).fetchall())
 
     def find_longest_wait(self) -> float:
         """Return the seconds since the oldest job came that is queued; 0 where none is."""
@@ -243,7 +245,7 @@ class Queue:
         with self._open() as connection:
             sql = f"SELECT {COLUMNS} FROM jobs WHERE {column} = ?"  # noqa: S608 - names of columns
             row = connection.execute(sql, (value,)).fetchone()
-            return _read_job(row) if row else None
+            return read_job(row) if row else None
 
     def _insert(self, connection: sqlite3.Connection, one: Request, *, again: bool = False) -> int:
         values = (one.key, one.uri, one.rule, one.task.model_dump_json(), one.device, self._now(), self._now())
@@ -261,9 +263,8 @@ class Queue:
             connection = sqlite3.connect(self.path, timeout=30.0, isolation_level=None)
             try:
                 connection.execute("PRAGMA synchronous = FULL")
-                if not statements.are_made(
-                    connection
-                ):  # somebody removed it, and what waited in it; what comes from now on must not be lost
+                # Somebody may have removed it, and what waited in it; what comes from now on must not be lost.
+                if not statements.are_made(connection):
                     statements.prepare(connection)
                 yield connection
             finally:
@@ -288,13 +289,3 @@ class Queue:
                     connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-
-
-def _read_job(row: tuple[object, ...]) -> Job | None:
-    """Return the job of a row; None, which is logged, where it is not as this version writes it."""
-    named = dict(zip(COLUMNS.split(", "), row, strict=True))
-    try:
-        return Job.model_validate({**named, "task": json.loads(str(named["task"]))})
-    except ValueError as error:  # of pydantic, too
-        log("job-unreadable", level=logging.ERROR, job=named["id"], reason=str(error))
-        return None

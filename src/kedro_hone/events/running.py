@@ -151,6 +151,9 @@ class Runner:
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}
         with (folder / "log").open("ab") as text:
+            if text.tell():  # of an attempt before, or of the time before that somebody asked for it
+                text.write(f"\n--- started again, attempt {job.attempts} ---\n".encode())
+                text.flush()
             process = subprocess.Popen(
                 self._command(folder),
                 cwd=self._project,

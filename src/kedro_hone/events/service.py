@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -195,6 +196,21 @@ def _list_unreachable(service: Service) -> list[str]:
     return list_unreachable(service.settings.rules, hub=hub, others=others)
 
 
+def name_mlflow(variables: Mapping[str, str]) -> str:
+    """Return the registry of MLflow that versions are pulled from, without anything in its URI that may be a secret."""
+    name = next((one for one in ("MLFLOW_REGISTRY_URI", "MLFLOW_TRACKING_URI") if variables.get(one)), "")
+    if not name:
+        return "data/mlflow.db, since MLFLOW_TRACKING_URI is not set"
+    try:
+        place = urlsplit(variables[name])
+        if place.scheme in {"http", "https"} and place.hostname:
+            return f"{place.scheme}://{place.hostname}" + (f":{place.port}" if place.port else "")
+        shown = variables[name] if place.scheme in {"sqlite", "file"} and not place.query else place.scheme
+    except ValueError:  # no URL
+        shown = ""
+    return shown or f"the value of {name}"
+
+
 @contextmanager
 def serve(service: Service) -> Iterator[None]:
     """Run jobs and sweep for a while; at the end, what runs is ended and queued again."""
@@ -212,5 +228,6 @@ def serve(service: Service) -> Iterator[None]:
         if service.sweep is not None:
             parts.callback(service.sweep.stop)
             service.sweep.start()
-        log("started", project=str(service.project), rules=[rule.name for rule in service.settings.rules])
+        rules = [rule.name for rule in service.settings.rules]
+        log("started", project=str(service.project), rules=rules, mlflow=name_mlflow(os.environ))
         yield

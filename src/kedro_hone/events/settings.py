@@ -86,7 +86,10 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     try:
         settings = Settings.model_validate(dict(given))
     except ValidationError as error:
-        raise _explain(_explain_problem(error.errors(include_url=False)[0])) from error
+        problems = error.errors(include_url=False)
+        # One that is unknown first: it may be the misspelt name of one that is missing.
+        first = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
+        raise _explain(_explain_problem(first)) from error
     if settings.login == "proxy" and (not settings.hosts or "*" in settings.hosts):
         raise _explain("login: proxy needs hosts, the names under which people reach the page")
     if NO_DEVICE in settings.devices:

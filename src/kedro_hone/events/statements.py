@@ -1,4 +1,4 @@
-"""The tables of the queue, and the statements that are longer than a line.
+"""The tables of the queue, the statements that are longer than a line, and what a row says.
 
 ``changed`` is when a job's state changed last. No two claims of a job have the same, so that what became of one is
 never written of the next.
@@ -6,8 +6,13 @@ never written of the next.
 
 from __future__ import annotations
 
+import json
+import logging
 import sqlite3
 from typing import Final
+
+from kedro_hone.events.job import Job
+from kedro_hone.events.journal import log
 
 SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS deliveries (id TEXT PRIMARY KEY, at REAL NOT NULL) WITHOUT ROWID;
@@ -72,9 +77,13 @@ INSERT: Final = (
 )
 INSERT_OR_REPEAT: Final = INSERT.replace(
     "NOTHING",
-    f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} WHERE state IN ('failed', 'skipped')",
+    f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} "  # noqa: S608 - constants
+    "WHERE state IN ('failed', 'skipped') OR (state = 'done' AND verdict = 'INCONCLUSIVE' AND excluded.changed > "
+    "changed + 3600 * (SELECT COUNT(*) FROM requests WHERE job = jobs.id))",
 )
-"""As ``INSERT``; a job that failed is queued again, and one that was skipped: it may be no winner by now."""
+"""As ``INSERT``; a job that failed is queued again, one that was skipped, since it may be no winner by now, and one
+that could not decide, as on a machine that was busy: an hour after it ended, two after the second time, and so on."""
+VERDICTS: Final = "SELECT verdict, COUNT(*) FROM jobs WHERE verdict != '' GROUP BY verdict"
 INSERT_OR_RENEW: Final = INSERT.replace(
     "NOTHING",
     f"UPDATE SET state = 'queued', created = excluded.created, changed = excluded.changed, {_FRESH} "
@@ -102,3 +111,13 @@ FAIL_UNREADABLE: Final = (
     "UPDATE jobs SET state = 'failed', reason = 'Its row in the queue could not be read: perhaps a newer version wrote "
     "it.', changed = ? WHERE id = ? AND state IN ('queued', 'running')"
 )
+
+
+def read_job(row: tuple[object, ...]) -> Job | None:
+    """Return the job of a row; None, which is logged, where it is not as this version writes it."""
+    named = dict(zip(COLUMNS.split(", "), row, strict=True))
+    try:
+        return Job.model_validate({**named, "task": json.loads(str(named["task"]))})
+    except ValueError as error:  # of pydantic, too
+        log("job-unreadable", level=logging.ERROR, job=named["id"], reason=str(error))
+        return None

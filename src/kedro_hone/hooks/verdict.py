@@ -41,5 +41,6 @@ class VerdictHooks:
             return
         evidence, run = catalog.load("evidence"), catalog.load("run")
         self.exit_code = _EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
-        note_result(verdict=evidence.verdict.value)
+        why = "" if evidence.verdict is Verdict.PASS else "; ".join(evidence.reasons)
+        note_result(verdict=evidence.verdict.value, message=f"{why}." if why else "")
         print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)

@@ -23,7 +23,7 @@ class RunResult(Value):
         published: The URI of the new version; empty where there is none.
         awaits: The alias that a person's approval moves to it; empty where none is waited for.
         slug: The name of the error that ended the run; empty where none did.
-        message: What happened, in one sentence, and why.
+        message: What happened, in one sentence, and why; of a verdict that is not ``PASS``, its reasons.
     """
 
     folder: str = ""

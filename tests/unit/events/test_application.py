@@ -48,6 +48,23 @@ def test_a_version_that_a_rule_takes_becomes_a_job(client, service):
     )
 
 
+def test_a_forged_delivery_is_logged(client, lines):
+    assert deliver(client, make_body(), secret="another secret").status_code == 401  # noqa: S106 - of this test only
+    for _ in range(2):
+        client.get("/ready")
+    assert lines() == ["delivery-refused"]
+
+
+def test_an_approval_that_says_something_else_than_true_is_logged(client, lines):
+    tag = {"entity": "model_version_tag", "action": "set"}
+    data = {"name": "digits", "version": "1", "key": "hone.approved", "value": "yes"}
+    assert deliver(client, make_body(**tag, data=data)).json() == {"jobs": 0}
+    assert deliver(client, make_body(**tag, data={**data, "key": "stage"}), delivery="d-2").json() == {"jobs": 0}
+    for _ in range(2):  # what is written before the second one is logged by then
+        client.get("/ready")
+    assert lines() == ["approval-refused"]
+
+
 def test_the_same_delivery_and_the_same_version_are_one_job(client, service):
     assert deliver(client, make_body()).json() == {"jobs": 1}
     assert deliver(client, make_body()).json() == {"jobs": 0}
@@ -222,11 +239,14 @@ def test_a_winner_that_waits_is_approved(client, service):
 
 def test_monitors_see_counts_and_no_names(client, service):
     deliver(client, make_body())
+    deliver(client, make_body(version="2"), delivery="d-2")
+    service.queue.finish(service.queue.claim("cpu"), State.DONE, verdict="PASS")
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ok", "failing_registries": 0}
     text = client.get("/metrics").text
     assert 'hone_jobs{state="queued"} 1.0' in text
-    assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 1.0' in text
+    assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 2.0' in text
+    assert 'hone_verdicts{verdict="PASS"} 1.0' in text
     assert "hone_longest_wait_seconds 0." in text
     assert "digits" not in text
 

@@ -240,10 +240,32 @@ def test_a_job_that_is_older_than_its_version_is_of_another_one(queue, clock):
     assert queue.find(1).created == 2001.0
 
 
-@pytest.mark.parametrize("state", [State.CANCELLED, State.DONE])
-def test_a_job_that_ended_otherwise_is_not(queue, state):
+def test_what_could_not_be_decided_is_run_again_by_a_later_event(queue, clock):
+    """The machine may have been busy; a tag that a job sets each minute does not occupy the device for ever."""
     queue.accept([make()], delivery="a")
-    queue.finish(queue.claim("cpu"), state)
+    queue.finish(queue.claim("cpu"), State.DONE, exit_code=11, verdict="INCONCLUSIVE", reason="other programs")
+    assert queue.count_verdicts() == {"INCONCLUSIVE": 1}
+    assert queue.accept_swept("models:/", "end", [make()]) == 0
+    assert queue.accept([make()], delivery="a") == 0
+    clock[0] += 3599
+    assert queue.accept([make()], delivery="b") == 0
+    clock[0] += 2
+    assert queue.accept([make()], delivery="c") == 1
+    assert queue.count_verdicts() == {}
+    queue.finish(queue.claim("cpu"), State.DONE, exit_code=11, verdict="INCONCLUSIVE")
+    clock[0] += 3601
+    assert queue.accept([make()], delivery="d") == 0
+    clock[0] += 3600
+    assert queue.accept([make()], delivery="e") == 1
+
+
+@pytest.mark.parametrize(
+    ("state", "verdict"),
+    [(State.CANCELLED, ""), (State.CANCELLED, "INCONCLUSIVE"), (State.DONE, "PASS"), (State.DONE, "FAIL")],
+)
+def test_a_job_that_ended_otherwise_is_not(queue, state, verdict):
+    queue.accept([make()], delivery="a")
+    queue.finish(queue.claim("cpu"), state, verdict=verdict)
     assert queue.accept([make()], delivery="b") == 0
 
 

@@ -130,7 +130,11 @@ def test_rules_that_cannot_be_used_are_an_error(settings):
         ({"rules": [rule()], "sweep": {"evry": 60}}, "sweep.evry: unknown key, did you mean 'every'?"),
         ({"rules": [rule()], "secrets": {"mlfow": "A_TOKEN"}}, "secrets.mlfow: unknown key, did you mean 'mlflow'?"),
         ({"rules": [rule(modles="x")]}, "rules.0.modles: unknown key, did you mean 'models'?"),
-        ({"rules": [rule(dispatch={"repositry": "a/b"})]}, "rules.0.dispatch.repository: is missing."),
+        ({"rules": [rule(dispatch={})]}, "rules.0.dispatch.repository: is missing."),
+        (  # and not that `repository` is missing
+            {"rules": [rule(dispatch={"repositry": "a/b"})]},
+            "rules.0.dispatch.repositry: unknown key, did you mean 'repository'?",
+        ),
         (
             {"rules": [rule(dispatch={"repository": "a/b", "event": "x"})]},
             "rules.0.dispatch.event: unknown key, did you mean 'event_type'?",

@@ -80,7 +80,12 @@ def wait_for_end(queue, number=1):
         (0, {"verdict": "PASS", "published": "models:/digits/2"}, (State.DONE, "")),
         (0, {"verdict": "KEEP"}, (State.DONE, "")),
         (10, {"verdict": "FAIL"}, (State.DONE, "")),
-        (11, {"verdict": "INCONCLUSIVE"}, (State.DONE, "")),
+        (11, {"verdict": "INCONCLUSIVE", "message": "Too much noise."}, (State.DONE, "Too much noise.")),
+        (
+            0,
+            {"verdict": "PASS", "published": "models:/digits/2", "awaits": "honed"},
+            (State.DONE, "It was published without the alias honed, which an approval moves."),
+        ),
         (SKIPPED, {"message": "It is a winner."}, (State.SKIPPED, "It is a winner.")),
         (3, {"slug": "model-optimized", "message": "It is one."}, (State.SKIPPED, "It is one.")),
         (3, {"slug": "registry-missing", "message": "There is none."}, (State.FAILED, "There is none.")),
@@ -97,6 +102,16 @@ def test_what_becomes_of_a_job(queue, open_runner, code, result, ended):
     assert (job.state, job.reason) == ended
     assert (job.exit_code, job.attempts) == (code, 1)
     assert (job.verdict, job.published) == (result.get("verdict", ""), result.get("published", ""))
+
+
+def test_the_log_says_where_the_next_attempt_begins(queue, open_runner, tmp_path, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.outcomes.choose_pause", lambda _: 0.0)
+    queue.accept([make_job()])
+    kill = "import os, signal; print('here', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    open_runner(sys.executable, "-c", kill, attempts=2)
+    wait_for_end(queue)
+    text = (tmp_path / "data" / "hone" / "jobs" / "1" / "log").read_text()
+    assert text.split("\n") == ["here", "", "--- started again, attempt 2 ---", "here", ""]
 
 
 def test_what_a_killed_run_had_published_is_found_in_its_folder(queue, open_runner, tmp_path):

@@ -4,10 +4,30 @@ import pytest
 
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Approve
+from kedro_hone.events.service import name_mlflow
 
 
 def make_event(uri="models:/digits/1", name="digits", kind=Kind.VERSION_CREATED, **more):
     return Event(**{"kind": kind, "uri": uri, "name": name, "delivery": "", **more})
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "data/mlflow.db, since MLFLOW_TRACKING_URI is not set"),
+        ({"MLFLOW_TRACKING_URI": "http://127.0.0.1:5000"}, "http://127.0.0.1:5000"),
+        ({"MLFLOW_TRACKING_URI": "http://a", "MLFLOW_REGISTRY_URI": "http://b"}, "http://b"),
+        ({"MLFLOW_TRACKING_URI": "https://me:pass@word@models.example.org/x?sig=y"}, "https://models.example.org"),
+        ({"MLFLOW_TRACKING_URI": "http://[::1"}, "the value of MLFLOW_TRACKING_URI"),
+        ({"MLFLOW_TRACKING_URI": "sqlite:////srv/me@corp/mlflow.db"}, "sqlite:////srv/me@corp/mlflow.db"),
+        ({"MLFLOW_TRACKING_URI": "mssql+pyodbc:///?odbc_connect=x%3BPWD%3Dy"}, "mssql+pyodbc"),
+        ({"MLFLOW_TRACKING_URI": "databricks://dapi123"}, "databricks"),
+        ({"MLFLOW_TRACKING_URI": "me:word@host"}, "me"),
+        ({"MLFLOW_TRACKING_URI": "//me:word@host"}, "the value of MLFLOW_TRACKING_URI"),
+    ],
+)
+def test_the_registry_is_named(variables, said):
+    assert name_mlflow(variables) == said
 
 
 def test_a_version_that_a_webhook_and_the_sweep_tell_of_is_one_request(service):

@@ -1,0 +1,41 @@
+"""What the program that started a run is told of its verdict."""
+
+from __future__ import annotations
+
+import io
+from types import SimpleNamespace
+
+import pytest
+from kedro.io import DataCatalog, MemoryDataset
+from rich.console import Console
+
+from kedro_hone.core.errors import ExitCode
+from kedro_hone.core.values.decision import Verdict
+from kedro_hone.hooks import verdict as module
+from kedro_hone.report.result_file import VARIABLE, read_result
+
+REASONS = ("7 launches cannot tell whether it is faster", "other processes took 51 % of its cores")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "code", "message"),
+    [
+        (Verdict.PASS, ExitCode.SUCCESS, ""),
+        (Verdict.KEEP, ExitCode.SUCCESS, f"{REASONS[0]}; {REASONS[1]}."),
+        (Verdict.FAIL, ExitCode.FAIL, f"{REASONS[0]}; {REASONS[1]}."),
+        (Verdict.INCONCLUSIVE, ExitCode.INCONCLUSIVE, f"{REASONS[0]}; {REASONS[1]}."),
+    ],
+)
+def test_the_reasons_are_told_where_it_is_no_pass(tmp_path, monkeypatch, verdict, code, message):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "result.json"))
+    monkeypatch.setattr(module, "print_verdict", lambda *_, **__: None)
+    evidence = SimpleNamespace(verdict=verdict, reasons=REASONS)
+    made = {"evidence": evidence, "run": SimpleNamespace(folder=tmp_path), "publications": ()}
+    catalog = DataCatalog({name: MemoryDataset(value, copy_mode="assign") for name, value in made.items()})
+    hooks = module.VerdictHooks(Console(file=io.StringIO()))
+    hooks.after_pipeline_run(SimpleNamespace(all_outputs=lambda: {"evidence", "publications"}), catalog)
+    assert hooks.exit_code == code
+    assert read_result(tmp_path / "result.json").model_dump(include={"verdict", "message"}) == {
+        "verdict": verdict.value,
+        "message": message,
+    }

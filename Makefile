@@ -1,4 +1,4 @@
-# Two commands: `make run` shows the demo, `make test` runs every test. The other targets are for those who work on it.
+# Two commands: `make run` shows the demo, `make test` runs the tests. The other targets are for those who work on it.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -31,7 +31,7 @@ export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help run test test-toolchains fuzz lint docs bench mutants lock clean
+.PHONY: help run test test-nightly test-toolchains fuzz lint docs bench mutants lock clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -41,12 +41,16 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO
 	$(BIN)/kedro run $(if $(DEMO),--env $(DEMO)) --pipelines demo
 	$(BIN)/kedro run $(if $(DEMO),--env $(DEMO)) $(if $(HONE_TOOLCHAINS),--params hone.toolchains=$(HONE_TOOLCHAINS))
 
-test: $(DEV_READY) ## install and run every test, but those of toolchains whose environments take gigabytes
+test: $(DEV_READY) ## install and run every test, but those of the two targets below
 	@command -v chromium >/dev/null || ./tools/install-chromium
 	$(COMPILE)
-	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large" $(PYTEST)
+	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large and not nightly" $(PYTEST)
 
-test-toolchains: $(DEV_READY) ## run the others; PYTEST="tests/integration/test_tvm.py" runs those of one toolchain
+test-nightly: $(DEV_READY) ## run the end-to-end tests that are too slow for each change
+	$(COMPILE)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "nightly and not large" $(PYTEST)
+
+test-toolchains: $(DEV_READY) ## run the tests of toolchains whose environments take gigabytes; PYTEST="tests/integration/test_tvm.py" runs those of one toolchain
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m large $(PYTEST)
 

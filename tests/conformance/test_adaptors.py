@@ -30,7 +30,7 @@ from kedro_hone.testing import AdaptorSuite
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
 COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "pytorch.compile-exported"})
-"""These call a C++ compiler for each shape; with one it is seen as well that they keep the contract.
+"""These call a C++ compiler for each shape; with one it is seen as well that they keep the contract, each night.
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
@@ -57,6 +57,7 @@ WITHOUT_GPU = pytest.mark.skipif(read_host().gpu is None, reason="this machine h
 def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
     """Return the marks of an adaptor's tests."""
     marks = [pytest.mark.large] if adaptor.toolchain.name in LARGE else []
+    marks += [pytest.mark.nightly] if adaptor.name in COMPILED else []
     return [*marks, WITHOUT_GPU] if Need.GPU in adaptor.needs else marks
 
 

@@ -79,7 +79,7 @@ def project(hub, template, tmp_path):
         "budget": "thorough",
         "race": {"rounds": 5},
         "explore": False,
-        "confirm": {"finalists": 1, "looks": [3, 6, 9, 12, 15, 18]},  # tests run at the same time
+        "confirm": {"finalists": 1, "looks": [4, 8, 12]},  # tests run at the same time
         "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
     }
     project.environment |= list_variables(hub, tmp_path)

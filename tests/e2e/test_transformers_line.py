@@ -24,6 +24,7 @@ def test_a_classifier_of_text_that_was_trained_here_goes_from_the_hub_to_the_hub
         check_call(call_as_source(project, read_published(project), source, "text"))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["seq2seq", "image"])
 def test_a_folder_becomes_a_version_that_is_called_as_before(template, tmp_path, kind):
     source = train_model(tmp_path / kind, kind)

@@ -29,6 +29,8 @@ MOMENTS = [
     for phase, times in (("start", 1), ("build", 2), ("measure", 2), ("publish", 2))
     for _ in range(times)
 ]
+OTHERS = {0, 2, 4, 6}
+"""The numbers of those that are left to the nightly tests; a kill in each of the later phases is in each run."""
 
 REGISTER = """
 from pathlib import Path
@@ -171,7 +173,10 @@ def check_registry(project: Project) -> None:
 )
 @pytest.mark.parametrize(
     ("number", "phase", "part"),
-    [(number, *moment) for number, moment in enumerate(MOMENTS)],
+    [
+        pytest.param(number, *moment, marks=[pytest.mark.nightly] if number in OTHERS else [])
+        for number, moment in enumerate(MOMENTS)
+    ],
     ids=[f"seed-{SEED}-{number}-{phase}-{part:.0%}" for number, (phase, part) in enumerate(MOMENTS)],
 )
 def test_a_killed_run_leaves_nothing_half_and_the_next_ends_well(project, lengths, number, phase, part):

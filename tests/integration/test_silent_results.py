@@ -25,7 +25,7 @@ from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, FailureClass
 from kedro_hone.nodes.race import race
 
-pytestmark = pytest.mark.toolchain
+pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 
 TOOLCHAIN = Toolchain(
     name="silent",

@@ -24,7 +24,7 @@ from kedro_hone.core.values.measurement import Status
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.workers.host.run import WORKER_MAIN
 
-pytestmark = pytest.mark.toolchain
+pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 
 MAIN = [WORKER_MAIN.with_name(f"{name}.py") for name in ("main", "loading", "interpreter")]
 """What every worker of an interpreter runs that a recipe names."""

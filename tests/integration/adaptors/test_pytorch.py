@@ -179,6 +179,7 @@ def test_torchscript_keeps_the_sizes_that_a_program_computes_with(bench, sizes_m
         close([got[name] for name in wanted], list(wanted.values()))
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "case", [("pytorch.compile", "pytorch-module"), ("pytorch.compile-exported", "pytorch")], ids=str
 )
@@ -191,6 +192,7 @@ def test_torch_compile(bench, sources, digits_samples, expected, case):
     close(run(bench, output, form, digits_samples.x, (1, 7, 64), run_options=options, shapes=SHAPES), expected)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", [("pytorch.aoti", 1e-4, SHAPES), ("pytorch.aoti-bf16", 0.5, SHAPES[1:])], ids=str)
 def test_ahead_of_time_packages_serve_their_shapes_only(bench, digits_exported, digits_samples, expected, case):
     name, tolerance, shapes = case

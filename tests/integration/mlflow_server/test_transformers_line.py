@@ -10,7 +10,7 @@ import pytest
 from tiny_transformers import write_models
 from transformers_line import QUIET, call_as_source, check_call, make_project, read_published
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow, pytest.mark.nightly]
 
 LOG = """
 import sys

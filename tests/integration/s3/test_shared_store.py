@@ -20,6 +20,8 @@ import pytest
 from dask_cluster import DaskCluster
 from small_project import copy_project
 
+pytestmark = pytest.mark.nightly
+
 HERE = Path(__file__).parent
 SOURCE = HERE.parents[2] / "src"
 

@@ -89,7 +89,7 @@ class Memory:
     def guess_validation(
         self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
     ) -> float | None:
-        """Return the seconds that a validation takes for certain enough to leave it out: by similar models alone."""
+        """Return the seconds that a validation is expected to take, by similar models; None where too few tell."""
         rows, like = self._look_up_route(tuple(route), changes)
         similar = keep_similar(rows, like)
         return guess_seconds(similar, like) if len(similar) >= LEAST_ROWS else None
@@ -103,10 +103,10 @@ class Memory:
     ) -> str | None:
         """Return why none of some routes is worth its time, from what is remembered; None where one may be.
 
-        It is not where it is expected to gain less than ``LEAST_GAIN`` over the best of ``rivals``, the routes of
-        candidates that were found valid. Those may miss a gate later: where one is asked for that no validation looks
-        at, such as a size, nothing is hopeless, and what only converts is compared with what only converts. Nor is a
-        route with an adaptor that the recipe names.
+        A route is hopeless that is expected to gain less than ``LEAST_GAIN`` over the best of ``rivals``, the routes of
+        candidates that were found valid. Rivals may miss a gate later: so what only converts is compared with what only
+        converts, and nothing is hopeless where a gate is set that no validation looks at, such as a size. Nor is a
+        route hopeless with an adaptor that the recipe names.
         """
         named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
         if _asks_more(recipe.gates):

@@ -46,7 +46,7 @@ test: $(DEV_READY) ## install and run every test, but those of the two targets b
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large and not nightly" $(PYTEST)
 
-test-nightly: $(DEV_READY) ## run the end-to-end tests that are too slow for each change
+test-nightly: $(DEV_READY) ## run the tests that are too slow for each change
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "nightly and not large" $(PYTEST)
 

@@ -94,7 +94,9 @@ class Intake:
                         break
                     batch.append(one)
                 anchor.renew()
-                self._write(batch)
+                if accepted := [one for one in batch if not one.refused]:
+                    self._write(accepted)
+                _log_refused(batch)
                 if ends:
                     return
 
@@ -122,6 +124,10 @@ class Intake:
                 one.future.set_result(count)
         if notes := [one.note for one, count in zip(batch, counts, strict=True) if count and one.note]:
             log_each("delivery-accepted", notes)
-        for event in dict.fromkeys(one.refused for one in batch if one.refused):
-            rows = [one.note for one in batch if one.refused == event]
-            log_each(event, rows, level=logging.WARNING)
+
+
+def _log_refused(batch: list[_Waiting]) -> None:
+    """Log what leads to nothing, also where nothing can be written."""
+    for event in dict.fromkeys(one.refused for one in batch if one.refused):
+        rows = [one.note for one in batch if one.refused == event]
+        log_each(event, rows, level=logging.WARNING)

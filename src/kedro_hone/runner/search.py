@@ -12,8 +12,8 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import chain
 from typing import Any, Final
 
@@ -80,7 +80,8 @@ class SearchRunner(AbstractRunner):
             while todo or running:
                 ready = [node for node in todo if waits[node] <= done]
                 passed = {node: time.monotonic() - began[node] for node in running.values()}
-                chosen = self._choose(ready, passed, turns.look())
+                turns = turns.look()
+                chosen = self._choose(ready, passed, turns)
                 todo -= {*chosen}
                 if len(chosen) == 1 and not running and len(ready) == 1:
                     ended = {*chosen}
@@ -149,32 +150,23 @@ class Turns:
     steps: dict[str, RouteStep]
     catalog: CatalogProtocol[Any, Any]
     host: Host
-    _memory: Memory | None = None
-    _best: Share | None = None
-    _judged: bool = False
 
     def look(self) -> Turns:
-        """Forget what was remembered before, since steps have ended in the meantime."""
-        self._memory = self._best = None
-        self._judged = False
-        return self
+        """Return turns that remember what is known now, since steps have ended in the meantime."""
+        return replace(self)
 
-    @property
+    @cached_property
     def memory(self) -> Memory:
         """What is remembered for the model that the catalog holds."""
-        if self._memory is None:
-            store, source, recipe = map(self.catalog.load, ("store", "source", _RECIPE))
-            self._memory = Memory(store, source, self.host, recipe)
-        return self._memory
+        store, source, recipe = map(self.catalog.load, ("store", "source", _RECIPE))
+        return Memory(store, source, self.host, recipe)
 
-    @property
+    @cached_property
     def best(self) -> Share | None:
         """The largest share of the best speed-up that is expected of those candidates that were found valid."""
-        if not self._judged:
-            routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else ()
-            shares = filter(None, map(self.memory.find_share, routes))
-            self._best, self._judged = max(shares, key=lambda one: one.share, default=None), True
-        return self._best
+        routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else ()
+        shares = filter(None, map(self.memory.find_share, routes))
+        return max(shares, key=lambda one: one.share, default=None)
 
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return for how many at once of some nodes the machine has memory; one at least."""

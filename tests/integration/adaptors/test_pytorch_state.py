@@ -140,7 +140,7 @@ def leave_out(path, target, part):
     return target
 
 
-@pytest.mark.parametrize("part", ["/weight_0", "/weight_0=123", "/byteorder", "/byteorder=big"])
+@pytest.mark.parametrize("part", ["/weight_0", "/weight_0=123", "/byteorder", "/byteorder=big", "/archive_version=7"])
 def test_what_is_not_as_torch_writes_it_is_left_to_torch(tmp_path, monkeypatch, part):
     import torch
 

@@ -26,7 +26,8 @@ def find_reason(monkeypatch):
                 assert (route, changes) == (("x.slow",), options or {})
                 return expected
 
-            def find_hopeless(self, routes, rivals, *, recipe):  # noqa: ARG002
+            def find_hopeless(self, routes, rivals, *, recipe):
+                assert recipe is None
                 assert (routes, [*rivals]) == ([("x.slow",)], [["x.fast"]])
                 return HOPELESS
 

@@ -151,3 +151,13 @@ def test_what_is_new_is_logged_together_once_it_is_written(queue, monkeypatch):
     intake.close()
     assert logged == [("delivery-accepted", ["models:/m/0", "models:/m/1"])]
     assert states == [3]
+
+
+def test_what_is_refused_is_logged_where_nothing_can_be_written(queue, monkeypatch, lines):
+    monkeypatch.setattr(queue, "accept_all", lambda _: pytest.fail("there is nothing to write"))
+    intake = Intake(queue)
+    intake.refuse("delivery-refused", source="mlflow", reason="forged")
+    intake.refuse("delivery-refused", source="mlflow", reason="forged")
+    intake.close()
+    assert set(lines()) == {"delivery-refused"}
+    assert not intake.failing

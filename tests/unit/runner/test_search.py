@@ -48,9 +48,15 @@ def make_step(name):
 STEPS = {step.namespace: step for step in map(make_step, ("cheap", "dear", "unknown"))}
 
 
+def make_turns(steps, *, host=None, **datasets):
+    turns = Turns(steps, DataCatalog(datasets), host)
+    turns.memory = Memory()
+    return turns
+
+
 @pytest.fixture
 def turns():
-    return Turns(STEPS, DataCatalog(), None, Memory())
+    return make_turns(STEPS)
 
 
 class Placed(NamedTuple):
@@ -75,11 +81,11 @@ def test_what_gains_most_a_second_comes_first(turns):
 def test_once_something_is_valid_what_can_exceed_it_comes_first():
     steps = {step.namespace: step for step in map(make_step, ("cheap", "dear", "hopeful"))}
     valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
-    turns = Turns(steps, DataCatalog({"run": MemoryDataset(valid, copy_mode="assign")}), None, Memory())
+    turns = make_turns(steps, run=MemoryDataset(valid, copy_mode="assign"))
     gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "hopeful")}
     assert turns.best.share == 0.6
     assert gains["hopeful"] > gains["cheap"]  # of 1 and of 5 seconds
-    nothing = Turns(steps, DataCatalog(), None, Memory())
+    nothing = make_turns(steps)
     assert nothing.weigh(place("compile", "source.hopeful")) < nothing.weigh(place("compile", "source.cheap"))
 
 
@@ -124,7 +130,7 @@ def test_no_more_run_at_once_than_there_is_memory_for(gibibytes, places):
     """At 1 GiB and six times the model for each."""
     host = SimpleNamespace(memory_bytes=gibibytes << 30)
     built = [place("compile", "source.cheap"), place("prepare", None)]
-    assert Turns(STEPS, DataCatalog(), host, Memory()).count_places(built) == places
+    assert make_turns(STEPS, host=host).count_places(built) == places
 
 
 def test_before_there_is_a_model_only_the_cores_count():

@@ -48,7 +48,7 @@ test: $(DEV_READY) ## install and run every test, but those of the two targets b
 
 test-nightly: $(DEV_READY) ## run the tests that are too slow for each change
 	$(COMPILE)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "nightly and not large" $(PYTEST)
+	HONE_COLD=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder -m "nightly and not large" $(PYTEST)
 
 test-toolchains: $(DEV_READY) ## run the tests of toolchains whose environments take gigabytes; PYTEST="tests/integration/test_tvm.py" runs those of one toolchain
 	$(COMPILE)

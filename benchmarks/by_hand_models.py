@@ -74,10 +74,12 @@ def make_project(name: str, folder: Path, *, threads: int) -> Model:
 
 def run(project: Path, *command: str, variables: dict[str, str] | None = None) -> str:
     """Run a command of kedro-hone in a project, and return what it wrote; a verdict that is no PASS is no error."""
+    # MLflow exports the registry of the model that was opened last, which is another project's.
+    inherited = {name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
     done = subprocess.run(
         [sys.executable, "-m", "kedro_hone", *command],
         cwd=project,
-        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", **(variables or {})},
+        env={**inherited, "MLFLOW_DISABLE_TELEMETRY": "true", **(variables or {})},
         capture_output=True,
         text=True,
         check=False,

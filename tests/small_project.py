@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import command_server
 import numpy as np
 from toolchains.toy.model import make_model
 
@@ -203,15 +204,10 @@ class Project:
         inherited = {name: os.environ[name] for name in names}
         return {
             **inherited,
-            "PYTHONPATH": f"{SOURCE}:{TESTS}",
+            **command_server.FIXED,
             "HONE_HOME": str(self.root.parent / "home"),
             "DVC_SITE_CACHE_DIR": str(self.root.parent / "dvc-site"),
-            "DVC_NO_ANALYTICS": "1",
-            "DO_NOT_TRACK": "1",
-            "MLFLOW_DISABLE_TELEMETRY": "true",
             "GIT_CONFIG_GLOBAL": os.devnull,
-            "KEDRO_LOGGING_CONFIG": str(Path(__file__).parents[1] / "conf" / "logging.yml"),
-            "COLUMNS": "200",
             **self.environment,
         }
 
@@ -241,7 +237,12 @@ class Project:
         )
 
     def call(self, *arguments: str, prefix: tuple[str, ...] = (), module: str = "kedro") -> Done:
-        """Run a command of Kedro's to its end."""
+        """Run a command of Kedro's to its end, in a fork of the command server where that is the same."""
+        variables = self.variables
+        if not prefix and self.python == sys.executable and command_server.can_be_forked(variables):
+            self.write()
+            server = command_server.start_server()
+            return Done(*server.call(module, *arguments, folder=self.root, variables=variables, seconds=HANG))
         with self.start(*arguments, prefix=prefix, module=module) as process:
             try:
                 output, _ = process.communicate(timeout=HANG)

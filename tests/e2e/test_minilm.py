@@ -22,7 +22,7 @@ from kedro_hone.core.values.digest import digest_file
 from kedro_hone.pipelines.demo.sentences import list_texts
 
 __all__ = ["hub"]
-pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow, pytest.mark.nightly]
 
 ON = ("pytorch.export", "pytorch.onnx", "onnxruntime.session", "openvino.ir", "openvino.int8-weights", "openvino.f32")
 TOOLCHAINS = ["pytorch", "onnxruntime", "openvino"]

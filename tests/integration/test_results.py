@@ -166,7 +166,14 @@ def publish(artifact: Artifact, files: Path, folder: Path) -> Path:
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # from torch.export itself
-@pytest.mark.parametrize(("kind", "module"), [("tuple", False), ("dict", False), ("absent", True)])
+@pytest.mark.parametrize(
+    ("kind", "module"),
+    [
+        pytest.param("tuple", False, marks=pytest.mark.nightly),
+        ("dict", False),
+        pytest.param("absent", True, marks=pytest.mark.nightly),
+    ],
+)
 def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kind, module):
     project = copy_project(template, tmp_path)
     part = ("--to-nodes", "race") if kind == "dict" else ("--pipelines", "pull,build")  # the race times dictionaries

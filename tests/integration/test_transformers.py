@@ -68,6 +68,7 @@ def make_project(template: Path, folder: Path, model: Path, **sections: Any) -> 
     return project
 
 
+@pytest.mark.nightly
 def test_a_folder_becomes_candidates_that_agree_with_the_authors_class(template, tiny, tmp_path):
     project = make_project(template, tmp_path, tiny / "classifier", program={"options": {"compare": "l2"}})
 
@@ -108,7 +109,9 @@ def pull_from(folder: Path, place: Path, **model: Any) -> Artifact:
     return pull(recipe, Store(folder / "store"), run)[1]
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "classifier" else pytest.param(kind, marks=pytest.mark.nightly) for kind in CLASSES]
+)
 def test_the_same_model_from_three_places_is_one_artifact(tiny, copies, tmp_path, monkeypatch, kind):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     index = json.loads((copies / "hub" / kind / "model.safetensors.index.json").read_text())

@@ -25,7 +25,7 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow, pytest.mark.nightly]
 
 SCRIPT = Path(__file__).with_name("planted_conversions.py")
 LENGTH = 24

@@ -181,6 +181,8 @@ def _make_options(job: dict[str, Any], level: str) -> Any:
     if "cache" in job["input"].get("metadata", {}):
         options.log_severity_level = 3  # it warns of each input with a default
     options.intra_op_num_threads = int(job["threads"])
+    if "spin_us" in job:
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(job["spin_us"]))
     name = "ORT_DISABLE_ALL" if level == "disabled" else f"ORT_ENABLE_{level.upper()}"
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, name)
     return options

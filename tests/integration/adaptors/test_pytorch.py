@@ -239,6 +239,7 @@ def check_that_a_package_alone_does_not_check(package):
         assert (done.returncode == 0) is (checks == "0")
 
 
+@pytest.mark.nightly
 def test_int8_survives_to_both_compilers(bench, digits_exported, digits_samples):
     x, y = digits_samples.x, digits_samples.y
     notes, quantized = transform(
@@ -281,6 +282,7 @@ MIXED = (
 )
 
 
+@pytest.mark.nightly
 def test_int8_of_a_program_that_takes_inputs_by_position_and_by_name(bench, tmp_path):
     source = tmp_path / "mixed"
     source.mkdir()

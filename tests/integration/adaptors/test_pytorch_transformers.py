@@ -16,6 +16,9 @@ from kedro_hone.sources.formats.transformers import write
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
 KINDS = ("roberta", "causal", "seq2seq", "image", "speech")
+NIGHTLY = {"image", "speech"}
+"""Those whose inputs are no tokens differ in little that is converted, and take as long."""
+
 SIZES = ((1, 1), (1, 9), (2, 5), (7, 33), (3, 64))
 
 
@@ -34,7 +37,10 @@ def tiny(tmp_path_factory) -> Path:
     return write_models(tmp_path_factory.mktemp("tiny"), *KINDS)
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(kind, marks=pytest.mark.nightly) if kind in NIGHTLY else kind for kind in KINDS],
+)
 def model(request, bench, tiny, tmp_path_factory):
     """A model as it is sealed, what its worker tells of it, rows of several sizes, and its outputs for them."""
     folder = tmp_path_factory.mktemp(request.param)

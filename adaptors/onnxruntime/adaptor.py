@@ -45,6 +45,10 @@ class SessionOptions(Options):
 
     optimization: Literal["basic", "extended", "layout", "all"] = "all"
     """How far the graph is rewritten; ``layout`` and ``all`` choose layouts for this CPU."""
+    fixed_shapes: bool = True
+    """Whether to open the graph again for each of the recipe's shapes, which spares its planning at each call; all
+    others are computed by the dynamic graph. Each takes the memory of the weights again, so not where they pass 128
+    MiB."""
 
 
 class FusedOptions(Options):
@@ -104,6 +108,7 @@ _quantizer = partial(_adaptor, stage=Stage.COMPRESS, supports=_SUPPORTS)
 ADAPTORS = (
     _adaptor(
         name="onnxruntime.session",
+        version=2,
         stage=Stage.COMPILE,
         summary="Rewrites the graph for this CPU ahead of time and runs it in ONNX Runtime, "
         "at the model's own precision.",

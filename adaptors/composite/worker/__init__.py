@@ -12,10 +12,6 @@ shapes = load_part("shapes")
 RUNS = {"onnxruntime": "onnx", "openvino": "openvino-ir"}
 """The runtimes that a part may have, and the format of each: a manifest may be a stranger's, and these run no code."""
 
-SPIN_US = 1000
-"""For how many microseconds a part's threads wait actively after a call: long enough for the next one of a burst, and
-without end, as is ONNX Runtime's default, they take a core from the other runtime."""
-
 MOST_PARTS = 16
 MOST_SHAPES = 64
 
@@ -47,5 +43,5 @@ def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
     worker = Path(__file__).resolve().parents[2] / str(runtime) / "worker" / "__init__.py"
     own = {name: part.get(name, {}) for name in ("run_options", "metadata")}
     given = {**job["input"], **own, "path": str(folder), "format": part["format"], "static_shapes": []}
-    own_job = {**job, "worker": str(worker), "input": given, "spin_us": SPIN_US}
+    own_job = {**job, "worker": str(worker), "input": given, "shares_cores": True}
     return load_worker(f"hone_part_{runtime}", str(worker)).load(own_job)

@@ -10,7 +10,7 @@ from typing import Any
 
 from . import session
 
-load = session.open_session
+load = session.load
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:

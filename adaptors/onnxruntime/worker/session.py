@@ -10,12 +10,18 @@ import numpy as np
 import onnxruntime as ort
 from hone_loading import load_part, require_cpu
 
-caching = load_part("caching")
+caching, shaped = load_part("caching"), load_part("shapes")
 
 Array = np.ndarray[Any, Any]
 
 PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
 """How the inputs and outputs of a cache begin, and what is added to the positions; the inputs have defaults."""
+
+SPIN_US = 500
+"""For how many microseconds threads wait actively after a call, where a process has those of several sessions.
+
+Long enough for the next call of a burst; by default it is some tens of milliseconds, in which another session's calls
+took twice as long (two cores with AVX2)."""
 
 
 class Session:
@@ -32,7 +38,8 @@ class Session:
         names = [output.name for output in self._session.get_outputs()]
         self.has_cache = bool(kept) and kept <= set(names)
         self._cache = cache if self.has_cache else {}
-        self.inputs = [value.name for value in self._session.get_inputs()] + [name for name in own if name == SHIFT]
+        self.shapes = {value.name: value.shape for value in self._session.get_inputs()}
+        self.inputs = [*self.shapes, *(name for name in own if name == SHIFT)]
         self._outputs = [name for name in names if not self.has_cache or name not in kept]
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -112,23 +119,40 @@ def _lower(array: Array) -> Any:
     return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
 
 
-def open_session(job: dict[str, Any]) -> Session:
+def load(job: dict[str, Any]) -> Any:
+    """Open a job's model as ``open_session`` does, and again for each shape that its metadata name."""
+    several = bool(job["input"].get("metadata", {}).get(shaped.SHAPES))
+    return shaped.open_shaped({**job, "shares_cores": True} if several else job, open_session)
+
+
+def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
     """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now.
 
+    With ``shapes``, those of all inputs by name, it takes no others. Where the job ``shares_cores`` with other
+    sessions, its threads wait actively for ``SPIN_US`` only.
+
     Raises:
-        ValueError: The file cannot be read, its external data is outside its folder, or it is for another device.
+        ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or
+            it does not fit the shapes.
     """
     require_cpu(job)
-    level = job["input"].get("run_options", {}).get("graph_optimization", "all")
+    options = _make_options(job, job["input"].get("run_options", {}).get("graph_optimization", "all"))
+    for name, size in _list_dimensions(job, shapes or {}).items():
+        options.add_free_dimension_override_by_name(name, size)
     try:
-        return Session(Path(job["input"]["path"]) / "model.onnx", _make_options(job, level))
+        opened = Session(Path(job["input"]["path"]) / "model.onnx", options)
     except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
         text = str(error)
+        if shapes:
+            raise ValueError(f"model.onnx does not fit the shapes {dict(shapes)}: {text}") from error
         if "xternal data" in text and ("escapes" in text or "outside" in text or "under" in text):
             raise ValueError(f"external data is outside the model's folder: {text}") from error
         if any(sign in text for sign in ("INVALID_PROTOBUF", "Protobuf parsing failed", "No graph was found")):
             raise ValueError("model.onnx cannot be read: it is truncated, corrupt or no ONNX file") from error
         raise
+    if shapes and any(opened.shapes.get(name) != list(shape) for name, shape in shapes.items()):
+        raise ValueError(f"model.onnx has other dimensions than its description: {opened.shapes}")
+    return opened
 
 
 def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
@@ -144,7 +168,11 @@ def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
     if graphs.is_large(model):
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "model.onnx.data")
     Session(graphs.stage(model, job), options)
-    return check_cache(job, rounds=bool(graphs.QUANTIZED & graphs.count(model).keys()))
+    noted = check_cache(job, rounds=bool(graphs.QUANTIZED & graphs.count(model).keys()))
+    own = {"path": job["output"], "run_options": {"graph_optimization": "disabled"}}
+    weights = sum(path.stat().st_size for path in Path(job["output"]).iterdir())
+    fixed = shaped.choose_shapes({**job, "input": {**job["input"], **own}}, open_session, weights=weights)
+    return {"metadata": {shaped.SHAPES: fixed}} if fixed else noted
 
 
 def check_cache(job: dict[str, Any], *, rounds: bool) -> dict[str, Any]:
@@ -176,13 +204,20 @@ def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> st
     return fault
 
 
+def _list_dimensions(job: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Return the sizes of the dynamic dimensions, by name, at which the inputs have these shapes."""
+    specs = {spec["name"]: spec["shape"] for spec in job["input"].get("inputs", [])}
+    pairs = (pair for name, shape in shapes.items() for pair in zip(specs[name], shape, strict=True))
+    return {dimension: size for dimension, size in pairs if isinstance(dimension, str)}
+
+
 def _make_options(job: dict[str, Any], level: str) -> Any:
     options = ort.SessionOptions()
     if "cache" in job["input"].get("metadata", {}):
         options.log_severity_level = 3  # it warns of each input with a default
     options.intra_op_num_threads = int(job["threads"])
-    if "spin_us" in job:
-        options.add_session_config_entry("session.intra_op.spin_duration_us", str(job["spin_us"]))
+    if job.get("shares_cores"):
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))
     name = "ORT_DISABLE_ALL" if level == "disabled" else f"ORT_ENABLE_{level.upper()}"
     options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, name)
     return options

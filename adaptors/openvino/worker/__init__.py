@@ -5,6 +5,17 @@ Every function raises ValueError where the files cannot be read, or this CPU lac
 
 from __future__ import annotations
 
-from . import session, shapes, steps
+from typing import Any
 
-load, describe, transform = shapes.open_session, session.describe, steps.transform
+from hone_loading import load_part
+
+from . import session, steps
+
+shapes = load_part("shapes")
+
+describe, transform = session.describe, steps.transform
+
+
+def load(job: dict[str, Any]) -> Any:
+    """Open a job's IR as ``session.open_session`` does, and again for each shape that its metadata name."""
+    return shapes.open_shaped(job, session.open_session)

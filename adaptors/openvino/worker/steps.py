@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import openvino as ov
-from hone_loading import load_program
+from hone_loading import load_part, load_program
 
-from . import session, shapes
+from . import session
+
+shapes = load_part("shapes")
 
 Json = dict[str, Any]
 
@@ -54,7 +56,8 @@ def _compile(job: Json, output: Path) -> Json:
         shutil.copyfile(Path(job["input"]["path"], name), output / name)
     fault = _find_fault(opened, job["input"].get("metadata", {}).get("transformers", {})) if opened.has_cache else None
     cache = {"cache": {"absent": fault}} if fault else {}
-    fixed = [] if opened.has_cache else shapes.choose(hinted)
+    weights = (output / "model.bin").stat().st_size
+    fixed = [] if opened.has_cache else shapes.choose_shapes(hinted, session.open_session, weights=weights)
     noted = {**cache, **({shapes.SHAPES: fixed} if fixed else {})}
     return {"metadata": noted} if noted else {}
 

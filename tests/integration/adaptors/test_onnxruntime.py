@@ -81,6 +81,59 @@ def test_session_gives_the_same_numbers(bench, digits_onnx, digits_samples, expe
         np.testing.assert_allclose(have["logits"], want["logits"], rtol=1e-4, atol=1e-5)
 
 
+SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64, 1)]
+DISABLED = {"graph_optimization": "disabled"}
+
+
+def test_the_graph_is_opened_for_each_shape_of_the_recipe_and_all_others_work(
+    bench, digits_onnx, digits_samples, expected
+):
+    notes, output = bench.transform("onnxruntime.session", digits_onnx, shapes=SHAPES)
+    noted = notes["metadata"]
+    assert noted == {"compiled_shapes": [{"batch": 1}, {"batch": 64}]}
+    got = bench.run(output, "onnx", feeds_of(digits_samples.x), run_options=DISABLED, metadata=noted)
+    for want, have in zip(expected, got, strict=True):
+        np.testing.assert_allclose(have["logits"], want["logits"], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"options": {"fixed_shapes": False}}, {"shapes": []}, {"shapes": [{"name": "odd", "sizes": {"length": 3}}]}],
+    ids=str,
+)
+def test_it_is_opened_once_for_no_shape_of_the_inputs(bench, digits_onnx, arguments):
+    assert bench.transform("onnxruntime.session", digits_onnx, **arguments)[0] == {}
+
+
+def test_a_shape_that_the_graph_does_not_fit_is_left_to_the_dynamic_session(bench, tmp_path):
+    pairs = helper.make_node("Reshape", ["x", "pairs"], ["y"])  # rows in pairs: an odd number of them has none
+    graph = helper.make_graph(
+        [pairs],
+        "pairs",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["half", 6])],
+        [numpy_helper.from_array(np.array([-1, 6]), "pairs")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "model.onnx"
+    )
+    shapes = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 2)]
+    notes, output = bench.transform("onnxruntime.session", tmp_path, shapes=shapes)
+    feeds = [{"x": np.ones((rows, 3), np.float32)} for rows in (2, 4)]
+    got = bench.run(output, "onnx", feeds, run_options=DISABLED, metadata=notes["metadata"])
+    assert [one["y"].shape for one in got] == [(1, 6), (2, 6)]
+
+
+@pytest.mark.parametrize(
+    ("noted", "said"), [([{"batch": 1}] * 9, "at most 8"), ([{"batch": 0}], "no shape of the inputs")], ids=str
+)
+def test_metadata_that_name_no_shapes_are_refused(bench, digits_onnx, noted, said):
+    described = bench.describe(digits_onnx, "onnx")
+    metadata = {"compiled_shapes": noted}
+    result, _ = bench.call("load", digits_onnx, "onnx", expect_error=True, metadata=metadata, described=described)
+    assert said in result["raised"]
+
+
 def test_int8_keeps_its_integer_kernels_when_compiled(bench, digits_onnx, digits_samples):
     calibration = str(digits_samples.calibration)
     _, quantized = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=calibration)

@@ -1,14 +1,28 @@
 """Sessions of fixed shapes: a call is of the session that was opened for the shapes of its inputs.
 
+A runtime plans a graph of fixed dimensions once, when it is opened, and one of dynamic dimensions at its calls.
 Toolchains' workers have it as ``hone_loading.load_part("shapes")``. Standard library only.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    Open = Callable[[dict[str, Any], Mapping[str, Sequence[int]] | None], Any]
+    """Opens a job's model: for any shape, or for those of all inputs by name. ValueError: it does not fit them."""
 
 LARGEST = 1 << 31
 """Sizes are smaller: runtimes count in 32 bits here and there."""
+
+SHAPES = "compiled_shapes"
+"""Where an artifact's metadata name those that it is opened for: sizes of dimensions by name, for each shape."""
+
+MOST_SHAPES = 8
+MOST_BYTES = 128 << 20
+"""Of weights, which each session of fixed shapes holds again; in larger models planning is a small part of a call."""
 
 
 class ShapedSession:
@@ -55,3 +69,48 @@ def require_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int,
     if found is None:
         raise ValueError(f"what is no shape of the inputs: {str(sizes)[:200]}")
     return found
+
+
+def open_shaped(job: dict[str, Any], open_one: Open) -> Any:
+    """Open a job's model for any shape, and again for each shape that its metadata name.
+
+    Raises:
+        ValueError: As ``open_one``; or the metadata name too many shapes, or what is none.
+    """
+    dynamic = open_one(job, None)
+    noted, inputs = job["input"].get("metadata", {}).get(SHAPES, []), job["input"].get("inputs", [])
+    if not isinstance(noted, list) or len(noted) > MOST_SHAPES:
+        raise ValueError(f"{SHAPES} is no list of at most {MOST_SHAPES} shapes: {str(noted)[:200]}")
+    if not noted:
+        return dynamic
+    keys = [require_shapes(inputs, sizes) for sizes in noted]
+    fixed = {key: open_one(job, _name_shapes(inputs, key)) for key in keys}
+    return ShapedSession(dynamic, fixed, [spec["name"] for spec in inputs])
+
+
+def choose_shapes(job: dict[str, Any], open_one: Open, *, weights: int) -> list[dict[str, int]]:
+    """Return the recipe's shapes for which a job's model is to be opened; none where that does not pay.
+
+    ``weights`` are the bytes of its files. A cache of keys and values grows, so its graph stays dynamic.
+    """
+    model = job["input"]
+    if not job["options"]["fixed_shapes"] or weights > MOST_BYTES or "cache" in model.get("metadata", {}):
+        return []
+    sizes = [dict(shape["sizes"]) for shape in job["shapes"]]
+    distinct = {key: each for each in sizes if (key := find_shapes(model["inputs"], each)) is not None}
+    some = [*distinct.items()][:MOST_SHAPES]
+    return [each for key, each in some if _fits(job, open_one, _name_shapes(model["inputs"], key))]
+
+
+def _name_shapes(inputs: list[dict[str, Any]], key: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
+    return {spec["name"]: shape for spec, shape in zip(inputs, key)}  # noqa: B905 - of Python 3.10
+
+
+def _fits(job: dict[str, Any], open_one: Open, given: dict[str, tuple[int, ...]]) -> bool:
+    """Return whether the graph can be opened for these shapes: a reshaping in it may be made for others."""
+    try:
+        open_one(job, given)
+    except ValueError as error:
+        print(f"not compiled for {given}: {error}")  # noqa: T201 - the step's log
+        return False
+    return True

@@ -231,6 +231,11 @@ def count_fused(model: Any) -> Counter[str]:
     return Counter(name for name in own if name in _FUSED)
 
 
+def is_estimator(model: Any) -> bool:
+    """Return whether the graph has operators of estimators, such as ensembles of trees."""
+    return any(node.domain == "ai.onnx.ml" for node in model.graph.node)
+
+
 def is_large(model: Any) -> bool:
     """Return whether the weights need files of their own: external data."""
     return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _LARGEST

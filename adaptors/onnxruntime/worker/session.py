@@ -169,6 +169,8 @@ def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "model.onnx.data")
     Session(graphs.stage(model, job), options)
     noted = check_cache(job, rounds=bool(graphs.QUANTIZED & graphs.count(model).keys()))
+    if graphs.is_estimator(model):  # a forest of many megabytes has nothing that is planned by its shapes
+        return noted
     own = {"path": job["output"], "run_options": {"graph_optimization": "disabled"}}
     weights = sum(path.stat().st_size for path in Path(job["output"]).iterdir())
     fixed = shaped.choose_shapes({**job, "input": {**job["input"], **own}}, open_session, weights=weights)

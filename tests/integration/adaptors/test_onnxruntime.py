@@ -124,6 +124,15 @@ def test_a_shape_that_the_graph_does_not_fit_is_left_to_the_dynamic_session(benc
     assert [one["y"].shape for one in got] == [(1, 6), (2, 6)]
 
 
+def test_operators_of_estimators_have_nothing_that_is_planned_by_shape(bench, tmp_path):
+    node = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.0], scale=[2.0])
+    tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xy"]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = helper.make_graph([node], "scaler", tensors[:1], tensors[1:])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "model.onnx")
+    assert bench.transform("onnxruntime.session", tmp_path, shapes=SHAPES)[0] == {}
+
+
 @pytest.mark.parametrize(
     ("noted", "said"), [([{"batch": 1}] * 9, "at most 8"), ([{"batch": 0}], "no shape of the inputs")], ids=str
 )

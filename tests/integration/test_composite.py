@@ -100,6 +100,14 @@ def test_each_shape_is_computed_by_its_part(bench, tmp_path):
         np.testing.assert_allclose(learner.run(feeds)["logits"], source.run(feeds)["logits"], rtol=1e-4, atol=1e-4)
 
 
+def test_a_part_is_compiled_for_the_shapes_that_it_serves(bench, tmp_path):
+    learner = kedro_hone.load(publish(bench, make(bench, convert(bench, tmp_path / "ir")), tmp_path / "published"))
+    _, other = learner._session.parts
+    key = ((64, 1, 8, 8),)
+    assert learner._session.find(key) is other.find(key) is not other.find(())
+    assert other.find(((1, 1, 8, 8),)) is other.find(()), "the first part serves it"
+
+
 def test_a_part_that_is_wrong_at_its_shape_is_found(bench, tmp_path):
     made = make(bench, convert(bench, tmp_path / "ir", add=100.0))
     validation = bench.validate(made)

@@ -30,10 +30,15 @@ def load(job: dict[str, Any]) -> Any:
     opened = [_open(job, part, Path(model["path"], "parts", str(number))) for number, part in enumerate(parts)]
     served = [(session, [*part["shapes"].values()]) for session, part in zip(opened, parts, strict=True)]
     keys = [(shapes.require_shapes(model["inputs"], sizes), session) for session, rows in served for sizes in rows]
-    fixed = dict(keys)
+    fixed = {key: _find(session, key) for key, session in keys}
     if len(fixed) < len(keys) or len(keys) > MOST_SHAPES:
         raise ValueError(f"the parts serve a shape of the inputs twice, or more than {MOST_SHAPES}")
     return shapes.ShapedSession(opened[0], fixed, [spec["name"] for spec in model["inputs"]], parts=opened)
+
+
+def _find(session: Any, key: tuple[tuple[int, ...], ...]) -> Any:
+    """Return the session of a part that computes calls of these shapes, so that they are not looked up twice."""
+    return session.find(key) if isinstance(session, shapes.ShapedSession) else session
 
 
 def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
@@ -41,7 +46,16 @@ def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
     if RUNS.get(str(runtime)) != part.get("format") or not isinstance(part.get("shapes"), dict):
         raise ValueError(f"a part of the format {part.get('format')!r:.80} for {runtime!r:.80}: a composite has none")
     worker = Path(__file__).resolve().parents[2] / str(runtime) / "worker" / "__init__.py"
-    own = {name: part.get(name, {}) for name in ("run_options", "metadata")}
+    own = {"run_options": part.get("run_options", {}), "metadata": _leave_out_shapes(part)}
     given = {**job["input"], **own, "path": str(folder), "format": part["format"], "static_shapes": []}
     own_job = {**job, "worker": str(worker), "input": given, "shares_cores": True}
     return load_worker(f"hone_part_{runtime}", str(worker)).load(own_job)
+
+
+def _leave_out_shapes(part: dict[str, Any]) -> Any:
+    """Return the metadata of a part without the compiled shapes that other parts serve, whose memory it spares."""
+    metadata, served = part.get("metadata", {}), [*part["shapes"].values()]
+    noted = metadata.get(shapes.SHAPES) if isinstance(metadata, dict) else None
+    if not isinstance(noted, list):
+        return metadata
+    return {**metadata, shapes.SHAPES: [sizes for sizes in noted if sizes in served]}

@@ -5,7 +5,15 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from kedro_hone.core.workers.inside.shapes import ShapedSession, find_shapes, require_shapes
+from kedro_hone.core.workers.inside.shapes import (
+    MOST_BYTES,
+    SHAPES,
+    ShapedSession,
+    choose_shapes,
+    find_shapes,
+    open_shaped,
+    require_shapes,
+)
 
 INPUTS = [{"name": "x", "shape": ["batch", "length"]}, {"name": "y", "shape": ["batch", 3]}]
 
@@ -40,3 +48,47 @@ def test_what_is_no_shape_is_refused(sizes):
     assert find_shapes(INPUTS, sizes) is None
     with pytest.raises(ValueError, match="no shape of the inputs"):
         require_shapes(INPUTS, sizes)
+
+
+def make_job(*sizes, noted=None, fixed_shapes=True, **metadata):
+    """Return the job of a model whose recipe names shapes, or that was compiled for some."""
+    metadata |= {} if noted is None else {SHAPES: noted}
+    shapes = [{"name": str(number), "sizes": each} for number, each in enumerate(sizes)]
+    model = {"inputs": INPUTS, "metadata": metadata}
+    return {"input": model, "shapes": shapes, "options": {"fixed_shapes": fixed_shapes}}
+
+
+def open_pairs(job, shapes):
+    """Open a model that takes any number of rows, or an even one."""
+    if shapes and shapes["x"][0] % 2:
+        raise ValueError("rows in pairs")
+    return shapes
+
+
+def test_a_model_is_opened_for_each_shape_that_its_metadata_name():
+    opened = open_shaped(make_job(noted=[{"batch": 2, "length": 5}]), open_pairs)
+    assert opened.find(((2, 5), (2, 3))) == {"x": (2, 5), "y": (2, 3)}
+    assert opened.find(((4, 5), (4, 3))) is None, "the one for any shape"
+    assert open_shaped(make_job(), open_pairs) is None
+    assert open_shaped(make_job(noted=[]), open_pairs) is None
+
+
+@pytest.mark.parametrize("noted", [{"batch": 2}, [{"batch": 2, "length": 1}] * 9, "batch"], ids=str)
+def test_too_many_shapes_or_none_are_refused(noted):
+    with pytest.raises(ValueError, match="no list of at most 8 shapes"):
+        open_shaped(make_job(noted=noted), open_pairs)
+
+
+def test_chosen_are_the_shapes_that_the_graph_fits_once_each():
+    sizes = [{"batch": batch, "length": 5} for batch in (1, 2, 2, 4)]
+    job = make_job(*sizes, {"batch": 8})
+    assert choose_shapes(job, open_pairs, weights=1) == [sizes[1], sizes[3]]
+    many = make_job(*({"batch": 2, "length": length} for length in range(1, 20)))
+    assert len(choose_shapes(many, open_pairs, weights=1)) == 8
+
+
+@pytest.mark.parametrize(
+    ("job", "weights"), [({"fixed_shapes": False}, 1), ({"cache": {}}, 1), ({}, MOST_BYTES + 1)], ids=str
+)
+def test_nothing_is_chosen_where_it_does_not_pay(job, weights):
+    assert choose_shapes(make_job({"batch": 2, "length": 5}, **job), open_pairs, weights=weights) == []

@@ -45,6 +45,10 @@ class ShapedSession:
         key = tuple([feeds[name].shape for name in self._names])
         return self._fixed.get(key, self._default).run(feeds)  # type: ignore[no-any-return]  # a session has no types
 
+    def find(self, key: tuple[tuple[int, ...], ...]) -> Any:
+        """Return the session that computes calls of these shapes of the inputs."""
+        return self._fixed.get(key, self._default)
+
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:
     """Return the shapes of the inputs, in their order, at some sizes of their dynamic dimensions, by name.

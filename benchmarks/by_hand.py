@@ -57,6 +57,8 @@ class Sessions:
 
         options = ort.SessionOptions()
         options.intra_op_num_threads = order["threads"]
+        # This process has a session for each shape, whose threads would wait actively while another one computes.
+        options.add_session_config_entry("session.intra_op.spin_duration_us", "500")
         for dimension, size in sizes.items():
             options.add_free_dimension_override_by_name(dimension, size)
         session = ort.InferenceSession(order["path"], options, providers=["CPUExecutionProvider"])

@@ -10,7 +10,6 @@ as in the nightly tests; those that a test signals or looks into (``Project.star
 from __future__ import annotations
 
 import contextlib
-import functools
 import gc
 import importlib
 import json
@@ -22,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,7 +48,7 @@ PRELOADED = (
 """What nearly every command imports, and what reads no variable at import that a project of the tests sets."""
 
 NOT_PRELOADED = ("huggingface_hub", "pygit2", "shop", "toolchains")
-"""What must not be imported here: it keeps addresses and homes of its variables, or is a project's own."""
+"""What must not be imported here: it reads addresses and folders from variables at import, or is a project's own."""
 
 FIXED = {
     "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}",
@@ -60,21 +60,31 @@ FIXED = {
 }
 """The variables that all commands of the tests share."""
 
-READ_AT_START = ("COLUMNS", "KEDRO_", "LD_", "OMP_", "PYTHON")
+READ_AT_START = ("COLUMNS", "HOME", "KEDRO_", "LANG", "LC_", "LD_", "MALLOC_", "OMP_", "PYTHON", "TZ", "XDG_")
 """The beginnings of the names of variables that Python or a library reads before a command is run."""
 
 LARGEST_REQUEST = 1 << 20
+_STARTING = threading.Lock()
+_servers: list[CommandServer] = []
 
 
 class CommandServer:
-    """The server of this process; ``call`` may be called from several threads."""
+    """A server of this process; ``call`` may be called from several threads.
+
+    Attributes:
+        variables: Those that its imports have seen.
+    """
 
     def __init__(self) -> None:
+        # PyTest sets one of its own while other threads read them. A project's folder would count as at work in it.
+        inherited = {name: text for name, text in os.environ.copy().items() if not name.startswith(("PYTEST", "HONE_"))}
+        self.variables = inherited | FIXED
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
-                env={**os.environ, **FIXED},
+                # A thread of Arrow's allocator would be missing in each fork.
+                env=self.variables | {"JE_ARROW_MALLOC_CONF": "background_thread:false"},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -86,43 +96,65 @@ class CommandServer:
         """Run ``python -m module arguments`` to its end; return its exit code as subprocess does, and its output.
 
         Raises:
-            TimeoutError: It did not end in time; it was killed.
+            TimeoutError: It, or what it started and what has its output, did not end in time; it was killed.
+            ChildProcessError: The server has ended.
         """
         request = {"module": module, "arguments": arguments, "folder": str(folder), "variables": dict(variables)}
         output, output_end = os.pipe()
         status, status_end = os.pipe()
-        try:
-            socket.send_fds(self._socket, [json.dumps(request).encode()], [output_end, status_end])
-        finally:
-            os.close(output_end)
-            os.close(status_end)
-        with os.fdopen(output, "rb", buffering=0) as said, os.fdopen(status, encoding="ascii") as told:
-            if not (pid := told.readline()):
-                raise ChildProcessError("the command server has ended; its error is above")
-            chunks, deadline = [], time.monotonic() + seconds
-            poller = select.poll()
-            poller.register(said, select.POLLIN)
-            while True:
-                if not poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                    os.kill(int(pid), signal.SIGKILL)
-                    raise TimeoutError(f"{module} {' '.join(arguments)} did not end in {seconds:.0f} s")
-                if not (chunk := said.read(1 << 16)):
-                    break
-                chunks.append(chunk)
-            return int(told.readline()), b"".join(chunks).decode()
+        with os.fdopen(output, "rb"), os.fdopen(status, "rb"):
+            try:
+                socket.send_fds(self._socket, [json.dumps(request).encode()], [output_end, status_end])
+            finally:
+                os.close(output_end)
+                os.close(status_end)
+            read, complete = _read_all([output, status], seconds)
+        pid, _, code = read[status].decode().partition("\n")
+        if not complete:
+            with contextlib.suppress(ProcessLookupError, ValueError):
+                os.kill(int(pid), signal.SIGKILL)
+            raise TimeoutError(f"{module} {' '.join(arguments)} did not end in {seconds:.0f} s")
+        if not code:
+            raise ChildProcessError(f"the command server has ended with {self.poll()}; pytest has its error output")
+        return int(code), read[output].decode().replace("\r\n", "\n")
+
+    def poll(self) -> int | None:
+        """Return the exit code of the server, or None as long as it serves."""
+        return self._process.poll()
 
 
-@functools.cache
-def start_server() -> CommandServer:
-    """Return the server of this process, which ends with it."""
-    return CommandServer()
+def _read_all(descriptors: list[int], seconds: float) -> tuple[dict[int, bytearray], bool]:
+    """Return what comes from pipes, and whether all of them were closed in time."""
+    read, poller, deadline = {one: bytearray() for one in descriptors}, select.poll(), time.monotonic() + seconds
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    left = len(descriptors)
+    while left:
+        ready = poller.poll(max(0.0, deadline - time.monotonic()) * 1000)
+        if not ready:
+            return read, False
+        for descriptor, _ in ready:
+            chunk = os.read(descriptor, 1 << 16)
+            read[descriptor] += chunk
+            if not chunk:
+                poller.unregister(descriptor)
+                left -= 1
+    return read, True
+
+
+def find_server() -> CommandServer:
+    """Return the server of this process, which ends with it; one that has ended is replaced."""
+    with _STARTING:
+        if not _servers or _servers[-1].poll() is not None:
+            _servers.append(CommandServer())
+        return _servers[-1]
 
 
 def can_be_forked(variables: Mapping[str, str]) -> bool:
     """Tell whether a command with these variables would import the same in the same way."""
     if "HONE_COLD" in os.environ:
         return False
-    mine = {**os.environ, **FIXED}
+    mine = find_server().variables
     names = {name for name in {*mine, *variables} if name.startswith(READ_AT_START)}
     return all(mine.get(name) == variables.get(name) for name in names)
 
@@ -132,6 +164,7 @@ def serve(requests: socket.socket) -> None:
     for module in PRELOADED:
         importlib.import_module(module)
     assert not (wrong := set(NOT_PRELOADED) & set(sys.modules)), wrong
+    assert len([*Path("/proc/self/task").iterdir()]) == 1, "other threads would be missing in each fork"
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that watch
@@ -155,7 +188,7 @@ def watch(request: dict, output: int, status: int) -> None:
         os.close(output)
         os.write(status, f"{pid}\n".encode())
         _, ended = os.waitpid(pid, 0)
-        os.write(status, f"{os.waitstatus_to_exitcode(ended)}\n".encode())
+        os.write(status, f"{os.waitstatus_to_exitcode(ended)}".encode())
         os._exit(0)
     os.close(status)
     os.dup2(output, 1)

@@ -241,7 +241,7 @@ class Project:
         variables = self.variables
         if not prefix and self.python == sys.executable and command_server.can_be_forked(variables):
             self.write()
-            server = command_server.start_server()
+            server = command_server.find_server()
             return Done(*server.call(module, *arguments, folder=self.root, variables=variables, seconds=HANG))
         with self.start(*arguments, prefix=prefix, module=module) as process:
             try:

@@ -48,7 +48,7 @@ class SessionOptions(Options):
     fixed_shapes: bool = True
     """Whether to open the graph again for each of the recipe's shapes, which spares its planning at each call; all
     others are computed by the dynamic graph. Each takes the memory of the weights again, so not where they pass 128
-    MiB."""
+    MiB; nor are ensembles of trees, which plan nothing."""
 
 
 class FusedOptions(Options):

@@ -11,7 +11,7 @@ import pytest
 from small_project import Project, copy_project
 
 PRINT = """
-import json, os, signal, sys, threading
+import json, os, signal, sys, threading, time
 
 class Print:
     @hook_impl
@@ -20,7 +20,7 @@ class Print:
             "argv": sys.argv,
             "path": sys.path,
             "cwd": os.getcwd(),
-            "variables": {name: text for name, text in os.environ.items() if name != "LINES"},
+            "variables": dict(os.environ),
             "threads": threading.active_count(),
             "handled": [str(signal.getsignal(number)) for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGPIPE)],
             "descriptors": len(os.listdir("/proc/self/fd")),
@@ -29,14 +29,17 @@ class Print:
         sys.stdout.flush()
         if "SHOP_KILLED" in os.environ:
             os.kill(os.getpid(), signal.SIGKILL)
+        if "SHOP_SLEEPS" in os.environ:
+            time.sleep(1800)
 
 HOOKS = (*HOOKS, Print())
 """
 
 
 @pytest.fixture
-def project(template, tmp_path) -> Project:
+def project(template, tmp_path, monkeypatch) -> Project:
     """A project that prints what its process is."""
+    monkeypatch.delenv("HONE_COLD", raising=False)
     project = copy_project(template, tmp_path)
     settings = project.root / "src" / "shop" / "settings.py"
     settings.write_text(settings.read_text() + PRINT)
@@ -68,10 +71,21 @@ def test_a_killed_command_has_the_signal_as_its_exit_code(project):
 
 
 def test_one_that_takes_too_long_is_killed(project):
-    server = command_server.start_server()
-    with pytest.raises(TimeoutError, match="did not end in 0 s"):
-        server.call("kedro", "run", folder=project.root, variables=project.variables, seconds=0.01)
-    project.wait_for_silence(60)
+    project.environment["SHOP_SLEEPS"] = "1"
+    server = command_server.find_server()
+    with pytest.raises(TimeoutError, match="did not end in 5 s"):
+        server.call("kedro", "hone", "routes", folder=project.root, variables=project.variables, seconds=5)
+    project.wait_for_silence(600)
+
+
+def test_a_server_that_has_ended_is_replaced(project):
+    server = command_server.find_server()
+    server._process.kill()
+    server._process.wait()
+    with pytest.raises((ChildProcessError, BrokenPipeError)):
+        server.call("kedro", "hone", folder=project.root, variables=project.variables, seconds=60)
+    assert project.call("hone", "report").code == 3
+    assert command_server.find_server() is not server
 
 
 def test_commands_of_several_threads_do_not_mix(project, tmp_path):

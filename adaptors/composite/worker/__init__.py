@@ -27,35 +27,41 @@ def load(job: dict[str, Any]) -> Any:
     parts = model["metadata"].get("parts")
     if not isinstance(parts, list) or not 0 < len(parts) <= MOST_PARTS:
         raise ValueError(f"the metadata of a composite do not name 1 to {MOST_PARTS} parts")
+    for part in parts:
+        _check(part)
     opened = [_open(job, part, Path(model["path"], "parts", str(number))) for number, part in enumerate(parts)]
     served = [(session, [*part["shapes"].values()]) for session, part in zip(opened, parts, strict=True)]
     keys = [(shapes.require_shapes(model["inputs"], sizes), session) for session, rows in served for sizes in rows]
-    fixed = {key: _find(session, key) for key, session in keys}
-    if len(fixed) < len(keys) or len(keys) > MOST_SHAPES:
-        raise ValueError(f"the parts serve a shape of the inputs twice, or more than {MOST_SHAPES}")
+    fixed = {key: _find_session(session, key) for key, session in keys}
+    if len(fixed) < len(keys):
+        raise ValueError("the parts serve a shape of the inputs twice")
     return shapes.ShapedSession(opened[0], fixed, [spec["name"] for spec in model["inputs"]], parts=opened)
 
 
-def _find(session: Any, key: tuple[tuple[int, ...], ...]) -> Any:
-    """Return the session of a part that computes calls of these shapes, so that they are not looked up twice."""
-    return session.find(key) if isinstance(session, shapes.ShapedSession) else session
+def _check(part: dict[str, Any]) -> None:
+    """Raise ``ValueError`` where a part is of no format that a composite may have, or of too many shapes."""
+    if RUNS.get(str(part.get("runtime"))) != part.get("format") or not isinstance(part.get("shapes"), dict):
+        given = f"{part.get('format')!r:.80} for {part.get('runtime')!r:.80}"
+        raise ValueError(f"a part of the format {given}: a composite has none")
+    if len(part["shapes"]) > MOST_SHAPES:
+        raise ValueError(f"a part serves more than {MOST_SHAPES} shapes of the inputs")
+    shapes.list_compiled(part)
 
 
 def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
-    runtime = part.get("runtime")
-    if RUNS.get(str(runtime)) != part.get("format") or not isinstance(part.get("shapes"), dict):
-        raise ValueError(f"a part of the format {part.get('format')!r:.80} for {runtime!r:.80}: a composite has none")
-    worker = Path(__file__).resolve().parents[2] / str(runtime) / "worker" / "__init__.py"
-    own = {"run_options": part.get("run_options", {}), "metadata": _leave_out_shapes(part)}
+    worker = Path(__file__).resolve().parents[2] / part["runtime"] / "worker" / "__init__.py"
+    served = [*part["shapes"].values()]
+    # Memory is spared for those that other parts serve.
+    compiled = [sizes for sizes in shapes.list_compiled(part) if sizes in served]
+    own = {
+        "run_options": part.get("run_options", {}),
+        "metadata": {**part.get("metadata", {}), shapes.SHAPES: compiled},
+    }
     given = {**job["input"], **own, "path": str(folder), "format": part["format"], "static_shapes": []}
     own_job = {**job, "worker": str(worker), "input": given, "shares_cores": True}
-    return load_worker(f"hone_part_{runtime}", str(worker)).load(own_job)
+    return load_worker(f"hone_part_{part['runtime']}", str(worker)).load(own_job)
 
 
-def _leave_out_shapes(part: dict[str, Any]) -> Any:
-    """Return the metadata of a part without the compiled shapes that other parts serve, whose memory it spares."""
-    metadata, served = part.get("metadata", {}), [*part["shapes"].values()]
-    noted = metadata.get(shapes.SHAPES) if isinstance(metadata, dict) else None
-    if not isinstance(noted, list):
-        return metadata
-    return {**metadata, shapes.SHAPES: [sizes for sizes in noted if sizes in served]}
+def _find_session(session: Any, key: tuple[tuple[int, ...], ...]) -> Any:
+    """Return the session of a part that computes calls of these shapes, so that they are not looked up twice."""
+    return session.find(key) if isinstance(session, shapes.ShapedSession) else session

@@ -17,6 +17,9 @@ Array = np.ndarray[Any, Any]
 PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
 """How the inputs and outputs of a cache begin, and what is added to the positions; the inputs have defaults."""
 
+_UNFIT = {"Fail", "InvalidArgument", "InvalidGraph"}
+"""What ONNX Runtime raises where a graph does not fit some sizes, and not where memory is short."""
+
 SPIN_US = 500
 """For how many microseconds threads wait actively after a call, where a process has those of several sessions.
 
@@ -25,7 +28,7 @@ took twice as long (two cores with AVX2)."""
 
 
 class Session:
-    """An ONNX model in ONNX Runtime on the CPU, opened as its users do: default waiting policy, default arenas.
+    """An ONNX model in ONNX Runtime on the CPU, opened as its users do: by default its own waiting policy and arenas.
 
     Where the graph has a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
     """
@@ -121,8 +124,9 @@ def _lower(array: Array) -> Any:
 
 def load(job: dict[str, Any]) -> Any:
     """Open a job's model as ``open_session`` does, and again for each shape that its metadata name."""
-    several = bool(job["input"].get("metadata", {}).get(shaped.SHAPES))
-    return shaped.open_shaped({**job, "shares_cores": True} if several else job, open_session)
+    several = bool(shaped.list_compiled(job["input"]))
+    own = {**job, "shares_cores": True} if several else job
+    return shaped.open_shaped(own, open_session, weights=_count_bytes(Path(job["input"]["path"])))
 
 
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
@@ -143,7 +147,7 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
         opened = Session(Path(job["input"]["path"]) / "model.onnx", options)
     except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
         text = str(error)
-        if shapes:
+        if shapes and type(error).__name__ in _UNFIT:
             raise ValueError(f"model.onnx does not fit the shapes {dict(shapes)}: {text}") from error
         if "xternal data" in text and ("escapes" in text or "outside" in text or "under" in text):
             raise ValueError(f"external data is outside the model's folder: {text}") from error
@@ -172,8 +176,8 @@ def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
     if graphs.is_estimator(model):  # a forest of many megabytes has nothing that is planned by its shapes
         return noted
     own = {"path": job["output"], "run_options": {"graph_optimization": "disabled"}}
-    weights = sum(path.stat().st_size for path in Path(job["output"]).iterdir())
-    fixed = shaped.choose_shapes({**job, "input": {**job["input"], **own}}, open_session, weights=weights)
+    opened = {**job, "input": {**job["input"], **own}}
+    fixed = shaped.choose_shapes(opened, open_session, weights=_count_bytes(Path(job["output"])))
     return {"metadata": {shaped.SHAPES: fixed}} if fixed else noted
 
 
@@ -204,6 +208,11 @@ def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> st
     wanted = opened.run(feeds)["logits"]
     fault: str | None = caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=rounds)
     return fault
+
+
+def _count_bytes(folder: Path) -> int:
+    """Return the bytes of a model and its external data, which are nearly all weights."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 def _list_dimensions(job: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:

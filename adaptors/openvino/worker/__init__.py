@@ -18,4 +18,4 @@ describe, transform = session.describe, steps.transform
 
 def load(job: dict[str, Any]) -> Any:
     """Open a job's IR as ``session.open_session`` does, and again for each shape that its metadata name."""
-    return shapes.open_shaped(job, session.open_session)
+    return shapes.open_shaped(job, session.open_session, weights=session.count_bytes(job["input"]["path"]))

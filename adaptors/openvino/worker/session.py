@@ -143,6 +143,12 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     return Session(compiled)
 
 
+def count_bytes(folder: str) -> int:
+    """Return how many bytes of weights there are; none where the file is missing, which opening it will tell."""
+    path = Path(folder, "model.bin")
+    return path.stat().st_size if path.is_file() else 0
+
+
 def read(folder: str) -> Any:
     """Read ``model.xml`` and ``model.bin``.
 

@@ -56,7 +56,7 @@ def _compile(job: Json, output: Path) -> Json:
         shutil.copyfile(Path(job["input"]["path"], name), output / name)
     fault = _find_fault(opened, job["input"].get("metadata", {}).get("transformers", {})) if opened.has_cache else None
     cache = {"cache": {"absent": fault}} if fault else {}
-    weights = (output / "model.bin").stat().st_size
+    weights = session.count_bytes(str(output))
     fixed = [] if opened.has_cache else shapes.choose_shapes(hinted, session.open_session, weights=weights)
     noted = {**cache, **({shapes.SHAPES: fixed} if fixed else {})}
     return {"metadata": noted} if noted else {}

@@ -8,6 +8,7 @@ Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -108,9 +109,10 @@ def enter(
 ) -> dict[str, Entrant]:
     """Launch artifacts, call each at every shape once, stop them, and return those that wait to be measured.
 
-    Two are launched and loaded at a time, since loading is mostly one thread of Python; nothing depends on who is
-    first. How many calls fill a burst is found out afterwards, while all others are stopped. Who fails is noted in the
-    timings, and its worker is ended; closing the stack ends all. The interface is explained at ``launch``.
+    One more than there are cores is launched and loaded at a time, since loading is mostly one thread of Python; with
+    an odd number of them no core is left without work at the end. Nothing depends on who is first. How many calls fill
+    a burst is found out afterwards, while all others are stopped. Who fails is noted in the timings, and its worker is
+    ended; closing the stack ends all. The interface is explained at ``launch``.
     """
     stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
     feeds = setting.batches
@@ -119,7 +121,7 @@ def enter(
         launched = launch(artifacts[name], name=name, setting=setting, interface=interface)
         return _load(stacks[name].enter_context(launched), feeds)
 
-    with ThreadPoolExecutor(max_workers=2) as pool:
+    with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0)) + 1) as pool:
         loaded = list(pool.map(start, artifacts))
     entrants: dict[str, Entrant] = {}
     size = partial(_size_bursts, shapes=feeds, burst_ms=burst_ms)

@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.onnxruntime import adaptor as module
 from kedro_hone.core.contract.adaptor import Capability, Support
+from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = pytest.mark.toolchain
 
@@ -94,6 +95,11 @@ def test_the_graph_is_opened_for_each_shape_of_the_recipe_and_all_others_work(
     got = bench.run(output, "onnx", feeds_of(digits_samples.x), run_options=DISABLED, metadata=noted)
     for want, have in zip(expected, got, strict=True):
         np.testing.assert_allclose(have["logits"], want["logits"], rtol=1e-4, atol=1e-5)
+
+    model = {**bench.describe(output, "onnx"), "path": str(output), "run_options": DISABLED, "metadata": noted}
+    opened = load_file("hone_test_onnxruntime", str(module.TOOLCHAIN.worker)).load({"input": model, "threads": 1})
+    assert opened.find(((64, 1, 8, 8),)).shapes == {"image": [64, 1, 8, 8]}
+    assert opened.find(((7, 1, 8, 8),)).shapes == {"image": ["batch", 1, 8, 8]}
 
 
 @pytest.mark.parametrize(

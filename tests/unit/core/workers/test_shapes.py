@@ -66,17 +66,27 @@ def open_pairs(job, shapes):
 
 
 def test_a_model_is_opened_for_each_shape_that_its_metadata_name():
-    opened = open_shaped(make_job(noted=[{"batch": 2, "length": 5}]), open_pairs)
+    opened = open_shaped(make_job(noted=[{"batch": 2, "length": 5}] * 2), open_pairs, weights=MOST_BYTES)
     assert opened.find(((2, 5), (2, 3))) == {"x": (2, 5), "y": (2, 3)}
     assert opened.find(((4, 5), (4, 3))) is None, "the one for any shape"
-    assert open_shaped(make_job(), open_pairs) is None
-    assert open_shaped(make_job(noted=[]), open_pairs) is None
+    assert open_shaped(make_job(), open_pairs, weights=MOST_BYTES + 1) is None
+    assert open_shaped(make_job(noted=[]), open_pairs, weights=1) is None
 
 
 @pytest.mark.parametrize("noted", [{"batch": 2}, [{"batch": 2, "length": 1}] * 9, "batch"], ids=str)
 def test_too_many_shapes_or_none_are_refused(noted):
     with pytest.raises(ValueError, match="no list of at most 8 shapes"):
-        open_shaped(make_job(noted=noted), open_pairs)
+        open_shaped(make_job(noted=noted), open_pairs, weights=1)
+
+
+@pytest.mark.attack(
+    what="metadata of a winner that have a large model opened again for each of many shapes",
+    who="registry",
+    stopped_by="shapes are opened of small models only",
+)
+def test_a_large_model_is_not_opened_again_for_shapes():
+    with pytest.raises(ValueError, match="of a model of 128 MiB"):
+        open_shaped(make_job(noted=[{"batch": 2, "length": 5}]), open_pairs, weights=MOST_BYTES + 1)
 
 
 def test_chosen_are_the_shapes_that_the_graph_fits_once_each():

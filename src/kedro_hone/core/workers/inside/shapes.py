@@ -75,19 +75,34 @@ def require_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int,
     return found
 
 
-def open_shaped(job: dict[str, Any], open_one: Open) -> Any:
-    """Open a job's model for any shape, and again for each shape that its metadata name.
+def list_compiled(model: dict[str, Any]) -> list[Any]:
+    """Return what the metadata of a model name as the shapes that it is opened for.
 
     Raises:
-        ValueError: As ``open_one``; or the metadata name too many shapes, or what is none.
+        ValueError: It is no list, or too long.
     """
-    dynamic = open_one(job, None)
-    noted, inputs = job["input"].get("metadata", {}).get(SHAPES, []), job["input"].get("inputs", [])
+    metadata = model.get("metadata", {})
+    noted = metadata.get(SHAPES, []) if isinstance(metadata, dict) else None
     if not isinstance(noted, list) or len(noted) > MOST_SHAPES:
         raise ValueError(f"{SHAPES} is no list of at most {MOST_SHAPES} shapes: {str(noted)[:200]}")
-    if not noted:
+    return noted
+
+
+def open_shaped(job: dict[str, Any], open_one: Open, *, weights: int) -> Any:
+    """Open a job's model for any shape, and again for each shape that its metadata name.
+
+    ``weights`` are the bytes of its files.
+
+    Raises:
+        ValueError: As ``open_one``; or the metadata name too many shapes, or what is none, or some of a large model.
+    """
+    inputs = job["input"].get("inputs", [])
+    keys = dict.fromkeys(require_shapes(inputs, sizes) for sizes in list_compiled(job["input"]))
+    if keys and weights > MOST_BYTES:
+        raise ValueError(f"{SHAPES} of a model of {weights >> 20} MiB, which would be opened for each of them")
+    dynamic = open_one(job, None)
+    if not keys:
         return dynamic
-    keys = [require_shapes(inputs, sizes) for sizes in noted]
     fixed = {key: open_one(job, _name_shapes(inputs, key)) for key in keys}
     return ShapedSession(dynamic, fixed, [spec["name"] for spec in inputs])
 
@@ -107,7 +122,7 @@ def choose_shapes(job: dict[str, Any], open_one: Open, *, weights: int) -> list[
 
 
 def _name_shapes(inputs: list[dict[str, Any]], key: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
-    return {spec["name"]: shape for spec, shape in zip(inputs, key)}  # noqa: B905 - of Python 3.10
+    return {spec["name"]: shape for spec, shape in zip(inputs, key)}  # noqa: B905 - `strict` is of Python 3.10, and workers may have 3.8
 
 
 def _fits(job: dict[str, Any], open_one: Open, given: dict[str, tuple[int, ...]]) -> bool:

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the small project is, and another `toolchains`
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the small project is
 
 from dask_cluster import DaskCluster
 from small_project import Project, copy_project, make_template

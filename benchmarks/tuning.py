@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "tests"))  # where the network and its data are
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the network and its data are
 
 from digits_bench import Bench, make_bench, read_splits
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolchains.toy.adaptor import TOOLCHAIN as TOY
-
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.outcome import FailureClass
+from toolchains.toy.adaptor import TOOLCHAIN as TOY
 
 _WORKERS = Path(__file__).parent / "workers"
 

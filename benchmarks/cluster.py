@@ -7,7 +7,7 @@ of workers. A build also starts processes, which takes some 0.5 s of a core: wit
 the ideal where a candidate sleeps for longer than it computes. Then workers are killed at random while four build, and
 the outcomes are compared::
 
-    python benchmarks/cluster.py                  # six minutes; fails below 0.85 of the ideal, or where one is lost
+    python benchmarks/cluster.py                  # eight minutes; fails below 0.85 of the ideal, or where one is lost
     python benchmarks/cluster.py --sleep 0.5 --compute 0.5 --rounds 3
 """
 
@@ -106,8 +106,8 @@ def read_span(project: Project) -> float:
 def main() -> None:
     """Measure in turns, and print the shares of the ideal."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sleep", type=float, default=2.0, help="seconds that a candidate sleeps")
-    parser.add_argument("--compute", type=float, default=0.2, help="seconds of a core that a candidate computes")
+    parser.add_argument("--sleep", type=float, default=4.0, help="seconds that a candidate sleeps")
+    parser.add_argument("--compute", type=float, default=0.5, help="seconds of a core that a candidate computes")
     parser.add_argument("--kills", type=int, default=5, help="workers to kill, at random")
     parser.add_argument("--rounds", type=int, default=1)
     given = parser.parse_args()

@@ -17,8 +17,8 @@ Array = np.ndarray[Any, Any]
 PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
 """How the inputs and outputs of a cache begin, and what is added to the positions; the inputs have defaults."""
 
-_UNFIT = {"Fail", "InvalidArgument", "InvalidGraph"}
-"""What ONNX Runtime raises where a graph does not fit some sizes, and not where memory is short."""
+_UNFIT = {"Fail", "InvalidArgument", "InvalidGraph", "RuntimeException"}
+"""What ONNX Runtime raises where a graph does not fit some sizes; the last one also where memory is short."""
 
 SPIN_US = 500
 """For how many microseconds threads wait actively after a call, where a process has those of several sessions.
@@ -147,7 +147,7 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
         opened = Session(Path(job["input"]["path"]) / "model.onnx", options)
     except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
         text = str(error)
-        if shapes and type(error).__name__ in _UNFIT:
+        if shapes and type(error).__name__ in _UNFIT and "alloc" not in text:
             raise ValueError(f"model.onnx does not fit the shapes {dict(shapes)}: {text}") from error
         if "xternal data" in text and ("escapes" in text or "outside" in text or "under" in text):
             raise ValueError(f"external data is outside the model's folder: {text}") from error

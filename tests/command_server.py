@@ -83,8 +83,8 @@ class CommandServer:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, __file__, str(theirs.fileno())],
-                # A thread of Arrow's allocator would be missing in each fork.
-                env=self.variables | {"JE_ARROW_MALLOC_CONF": "background_thread:false"},
+                # Threads of Arrow's allocator and of numpy would be missing in each fork.
+                env=self.variables | {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

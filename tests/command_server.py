@@ -9,6 +9,7 @@ as in the nightly tests; those that a test signals or looks into (``Project.star
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -118,6 +119,11 @@ class CommandServer:
             raise ChildProcessError(f"the command server has ended with {self.poll()}; pytest has its error output")
         return int(code), read[output].decode().replace("\r\n", "\n")
 
+    def close(self) -> None:
+        """End the server; commands that run go on."""
+        self._socket.close()
+        self._process.wait()
+
     def poll(self) -> int | None:
         """Return the exit code of the server, or None as long as it serves."""
         return self._process.poll()
@@ -147,6 +153,7 @@ def find_server() -> CommandServer:
     with _STARTING:
         if not _servers or _servers[-1].poll() is not None:
             _servers.append(CommandServer())
+            atexit.register(_servers[-1].close)
         return _servers[-1]
 
 

@@ -29,6 +29,8 @@ def load(job: dict[str, Any]) -> Any:
         raise ValueError(f"the metadata of a composite do not name 1 to {MOST_PARTS} parts")
     for part in parts:
         _check(part)
+    if sum(len(part["shapes"]) for part in parts) > MOST_SHAPES:
+        raise ValueError(f"the parts serve more than {MOST_SHAPES} shapes of the inputs")
     opened = [_open(job, part, Path(model["path"], "parts", str(number))) for number, part in enumerate(parts)]
     served = [(session, [*part["shapes"].values()]) for session, part in zip(opened, parts, strict=True)]
     keys = [(shapes.require_shapes(model["inputs"], sizes), session) for session, rows in served for sizes in rows]
@@ -39,12 +41,10 @@ def load(job: dict[str, Any]) -> Any:
 
 
 def _check(part: dict[str, Any]) -> None:
-    """Raise ``ValueError`` where a part is of no format that a composite may have, or of too many shapes."""
+    """Raise ``ValueError`` where a part is of no format that a composite may have, or compiled for too many shapes."""
     if RUNS.get(str(part.get("runtime"))) != part.get("format") or not isinstance(part.get("shapes"), dict):
         given = f"{part.get('format')!r:.80} for {part.get('runtime')!r:.80}"
         raise ValueError(f"a part of the format {given}: a composite has none")
-    if len(part["shapes"]) > MOST_SHAPES:
-        raise ValueError(f"a part serves more than {MOST_SHAPES} shapes of the inputs")
     shapes.list_compiled(part)
 
 

@@ -122,7 +122,7 @@ def choose_shapes(job: dict[str, Any], open_one: Open, *, weights: int) -> list[
 
 
 def _name_shapes(inputs: list[dict[str, Any]], key: tuple[tuple[int, ...], ...]) -> dict[str, tuple[int, ...]]:
-    return {spec["name"]: shape for spec, shape in zip(inputs, key)}  # noqa: B905 - `strict` is of Python 3.10, and workers may have 3.8
+    return {spec["name"]: key[place] for place, spec in enumerate(inputs)}
 
 
 def _fits(job: dict[str, Any], open_one: Open, given: dict[str, tuple[int, ...]]) -> bool:

@@ -12,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -46,7 +47,14 @@ _NOT_FOUND = re.compile(
 """What pip or uv says where no index and no folder has a package for this platform."""
 
 _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
+    # Copying a pip into each environment takes a hundred times as long as making it.
     "pip": {
+        "create": "{host} -I -m venv --without-pip {venv}",
+        "install": "{host} -I -m pip --python {python} install --no-input --disable-pip-version-check"
+        " --progress-bar=off --requirement {lock}",
+        "check": "{host} -I -m pip --python {python} check --disable-pip-version-check",
+    },
+    "pip of its own": {
         "create": "{host} -I -m venv {venv}",
         "install": "{python} -I -m pip install --no-input --disable-pip-version-check --progress-bar=off"
         " --requirement {lock}",
@@ -60,6 +68,8 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
+_PIP_FOR_OTHERS: Final = (22, 3)
+"""The first pip that installs into another environment."""
 
 
 _WHEELS: Final = ("--only-binary", ":all:")
@@ -70,11 +80,19 @@ _BUILT: Final = ("--no-build-isolation", "--no-binary", ":all:")
 def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
     """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there are none."""
     name = variables.get("HONE_INSTALLER") or "pip"
-    if name not in _COMMANDS:
+    if name not in {"pip", "uv"}:
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
     if name == "uv" and shutil.which("uv") is None:
         return "HONE_INSTALLER is uv, and there is no uv on the path"
-    return _COMMANDS[name]
+    return _COMMANDS["pip of its own" if name == "pip" and not _has_pip() else name]
+
+
+def _has_pip() -> bool:
+    """Whether this interpreter has a pip that installs into other environments; one made by uv has none."""
+    try:
+        return tuple(map(int, version("pip").split(".")[:2])) >= _PIP_FOR_OTHERS
+    except (PackageNotFoundError, ValueError):
+        return False
 
 
 def find_wheels(variables: Mapping[str, str] = os.environ) -> Path | None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
 from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.environments import installer
 from kedro_hone.core.environments.installer import _find_commands, _find_reason, _is_not_found, _make_variables, install
 
 
@@ -92,7 +94,7 @@ def test_variables_that_would_install_elsewhere_do_not_pass():
 
 def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
     pip = _find_commands({})
-    assert pip["install"].startswith("{python} -I -m pip install ")
+    assert pip["install"].startswith("{host} -I -m pip --python {python} install ")
     assert _find_commands({"HONE_INSTALLER": "pip"}) == pip
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _find_commands({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
@@ -102,6 +104,20 @@ def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
     program.chmod(0o755)
     uv = _find_commands({"HONE_INSTALLER": "uv"})
     assert uv["install"].startswith("{uv} pip install --compile-bytecode ")  # workers write no bytecode
+
+
+@pytest.mark.parametrize("found", [None, "21.2.4", "22.3.dev1", "22.3", "23.2.1"])
+def test_an_interpreter_with_no_pip_or_an_old_one_gives_each_environment_its_own(monkeypatch, found):
+    def version(name):
+        if found is None:
+            raise PackageNotFoundError(name)
+        return found
+
+    monkeypatch.setattr(installer, "version", version)
+    old = found is None or found.startswith("21")
+    start = "{python} -I -m pip install " if old else "{host} -I -m pip --python {python} install "
+    assert _find_commands({})["install"].startswith(start)
+    assert ("--without-pip" in _find_commands({})["create"]) == (not old)
 
 
 def test_each_step_runs_the_command_of_the_installer_in_its_words(tmp_path, monkeypatch):

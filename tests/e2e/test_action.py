@@ -130,6 +130,7 @@ def test_a_pull_request_is_compared_with_its_base_and_with_its_last_push(runner,
     assert again["steps"]["cache"]["outputs"]["cache-matched-key"] == list_uses(done, "actions/cache/save")[0]["key"]
 
 
+@pytest.mark.nightly
 def test_where_the_gate_fails_the_next_push_finds_what_was_built(runner, project):
     project.set(gates={"speedup": 1e6, "require_improvement": True})
     assert runner.act(project)["outputs"]["verdict"] == "FAIL"
@@ -147,7 +148,7 @@ def test_where_the_gate_fails_the_next_push_finds_what_was_built(runner, project
 @pytest.mark.parametrize(
     ("verdict", "params", "conclusion"),
     [
-        (Verdict.KEEP, "hone.gates.speedup=1000000", "success"),
+        pytest.param(Verdict.KEEP, "hone.gates.speedup=1000000", "success", marks=pytest.mark.nightly),
         (Verdict.INCONCLUSIVE, "hone.budget=0.001", "neutral"),
     ],
 )
@@ -224,7 +225,9 @@ def test_the_action_installs_itself_and_what_the_project_needs(runner, project, 
     assert Path(told.strip()).is_relative_to(runner.action)
 
 
-@pytest.mark.parametrize(("env", "verdict"), [("", Verdict.KEEP), ("strict", Verdict.FAIL)])
+@pytest.mark.parametrize(
+    ("env", "verdict"), [pytest.param("", Verdict.KEEP, marks=pytest.mark.nightly), ("strict", Verdict.FAIL)]
+)
 def test_an_event_that_is_handed_over_is_judged_by_the_rule(runner, project, env, verdict):
     """As the documented workflow takes it over: the rule's recipe lies over the environment that the rule names."""
     strict = project.root / "conf" / "strict"

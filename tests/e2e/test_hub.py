@@ -109,6 +109,7 @@ def test_from_the_hub_to_a_pull_request(project, hub):
     assert load(project, "hf://org/matrix@refs/pr/1") == [8, 3]
 
 
+@pytest.mark.nightly
 @pytest.mark.filterwarnings(*WARNINGS)
 def test_from_the_hub_to_mlflow_and_from_mlflow_to_the_hub(project, hub):
     from mlflow import MlflowClient

@@ -74,6 +74,7 @@ def copied(tmp_path):
     return copy
 
 
+@pytest.mark.nightly
 def test_one_file_in_the_package_is_a_gate(copied, project):
     before = read_files(copied)
     (copied / "src/kedro_hone/comparing/gates/size_ratio.py").write_text(GATE.lstrip())

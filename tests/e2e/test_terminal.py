@@ -105,7 +105,7 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(project):
 ASSESS = ("-m", "kedro", "run", "--pipelines", "assess")
 
 
-@pytest.mark.parametrize("after", ["built", "measured", "raced", "launched"])
+@pytest.mark.parametrize("after", ["built", "raced", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("measured", "launched"))])
 def test_ctrl_c_ends_the_search_and_what_was_measured_gets_a_verdict(project, after):
     project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1})
     code, output = run_and_interrupt(project, *ASSESS, after=(HIDDEN, after))
@@ -280,7 +280,11 @@ def terminate(project: Project, *arguments: str, after: str) -> tuple[int, str]:
 
 @pytest.mark.parametrize(
     ("arguments", "after"),
-    [((), "built"), ((), "raced"), (("--runner", "ParallelRunner"), "raced")],
+    [
+        pytest.param((), "built", marks=pytest.mark.nightly),
+        ((), "raced"),
+        pytest.param(("--runner", "ParallelRunner"), "raced", marks=pytest.mark.nightly),
+    ],
     ids=["while building", "while racing", "in the process of a parallel runner"],
 )
 def test_a_run_that_is_told_to_end_says_so(project, arguments, after):

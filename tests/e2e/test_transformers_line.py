@@ -7,7 +7,7 @@ from hub_client import list_variables
 from hub_server import Content, Token, serve
 from transformers_line import call_as_source, check_call, make_project, read_published, train_model
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow, pytest.mark.nightly]
 
 
 def test_a_classifier_of_text_that_was_trained_here_goes_from_the_hub_to_the_hub(template, tmp_path):
@@ -24,7 +24,6 @@ def test_a_classifier_of_text_that_was_trained_here_goes_from_the_hub_to_the_hub
         check_call(call_as_source(project, read_published(project), source, "text"))
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["seq2seq", "image"])
 def test_a_folder_becomes_a_version_that_is_called_as_before(template, tmp_path, kind):
     source = train_model(tmp_path / kind, kind)

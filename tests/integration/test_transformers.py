@@ -144,6 +144,7 @@ def drop_pooler(folder: Path, place: Path, **config: Any) -> Path:
     return place
 
 
+@pytest.mark.nightly
 def test_an_encoder_without_its_poolers_weights_has_no_pooled_output(tiny, tmp_path, monkeypatch, caplog):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     write_models(tiny, "encoder")

@@ -2,8 +2,8 @@
 
 The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
 (``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
-candidate of the chosen toolchains (``budget: thorough``). The race drops none, so that each is measured in the same
-rounds, next to the source. Every candidate becomes a cell of ``docs/reference/toolchain-results.json``, of which
+candidate of the chosen toolchains (``budget: thorough``). Each is measured in as many rounds, next to the source; as
+many race at once as memory allows. Every candidate becomes a cell of ``docs/reference/toolchain-results.json``, of which
 ``docs/generate.py`` makes a page::
 
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
@@ -30,6 +30,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 from by_hand_models import ROOT, make_project
 
@@ -42,7 +43,7 @@ from kedro_hone.core.machine.hardware import read_host
 Json = dict[str, Any]
 
 RESULTS = ROOT / "docs" / "reference" / "toolchain-results.json"
-SPLITS = {"calibration": 32, "search": 32, "gate": 32}
+SPLITS = {"calibration": 32, "search": 32, "gate": 32, "training": 64}
 ROUNDS = 10
 MODELS: dict[str, Json] = {
     "cnn": {
@@ -66,7 +67,12 @@ REFERENCE = ["onnx", "onnxruntime.session"]
 """The route of what all are compared with: it is in fp32, and begins at the model as ONNX."""
 MACHINE = "machine.json"
 """The file in a project that says where, with what and when its last run began."""
-OPTIONS: Json = {"tvm.cpu": {"seconds": 900, "trials": 512}}
+OPTIONS: Json = {"tvm.cpu": {"trials": 512}, "sparseml.tune": {}}
+"""What adaptors are told; for how many seconds those that tune may, too."""
+TRAINING = (
+    "\ntraining: {type: kedro_hone.datasets.DVCDataset, path: splits/training.npz, repo: data/digits, rev: training}\n"
+)
+"""The entry of the catalog that SparseML needs to fine-tune."""
 SAYS_LITTLE = re.compile(
     r"^(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*$"
 )
@@ -82,11 +88,12 @@ def main() -> None:
     )
     parser.add_argument("--build", action="store_true", help="build the environments that are missing")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--tuning-seconds", type=int, default=900, help="how long TVM tunes each model")
+    parser.add_argument("--tuning-seconds", type=int, default=900, help="how long TVM and SparseML tune each model")
     parser.add_argument("--collect", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    OPTIONS["tvm.cpu"]["seconds"] = given.tuning_seconds
+    for options in OPTIONS.values():
+        options["seconds"] = given.tuning_seconds
     toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(build=given.build)
     print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
     little = 0
@@ -123,6 +130,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
     if name == "cnn":
         made = make_project("digits", project.parent / f".{name}", threads=threads).project
         if not project.exists():
+            write_training(made)
             project.symlink_to(made)
     elif not (project / "made").exists():
         shutil.rmtree(project, ignore_errors=True)
@@ -134,6 +142,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
         trust = ["module"] if "module" in model else []
         recipe = {"model": model, "trust": trust, "program": {"name": "fidelity"}}
         (project / "conf" / "base" / "parameters.yml").write_text(yaml.safe_dump({"hone": recipe}))
+        track_training(project)
         (project / "made").touch()
     adaptors = [one for one in read_catalogue().adaptors.values() if one.toolchain.name in toolchains]
     settings = {
@@ -146,7 +155,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
         "explore": False,
         "gates": {"drop": 0.9},  # what a candidate loses is told, and drops none
         "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
-        "confirm": {"finalists": 100},  # so that none is dropped from the race
+        "confirm": {"finalists": 1},  # no heat waits for more than the best of the one before
     }
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:
@@ -156,6 +165,28 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
     variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
     code = subprocess.run(command, cwd=project, env=variables, check=False).returncode
     print(f"{name}: {time.monotonic() - began:.0f} s, exit code {code}", flush=True)
+
+
+def write_training(project: Path) -> None:
+    """Give the demo's project the rows of its network's training under the name of its input, without their labels."""
+    splits = project / "data" / "digits" / "splits"
+    with np.load(splits / "train.npz") as rows:
+        np.savez(splits / "training.npz", x=rows["images"])
+    track_training(project)
+
+
+def track_training(project: Path) -> None:
+    """Put the training split of a project under DVC, and name it in its catalog."""
+    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org")
+    for command in (
+        (sys.executable, "-m", "dvc", "add", "--quiet", "splits/training.npz"),
+        ("git", "add", "--all"),
+        ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track the training split"),
+        ("git", "tag", "training"),
+    ):
+        subprocess.run(command, cwd=project / "data" / "digits", check=True)
+    with (project / "conf" / "base" / "catalog.yml").open("a") as stream:
+        stream.write(TRAINING)
 
 
 def choose_settings(adaptor: Adaptor) -> Json:

@@ -85,7 +85,7 @@ def tune(
         records: What is known, to which what is measured is added.
         trials: How many schedules are measured at most.
         resume: Whether operators are tuned further of which schedules are known.
-        until: When it ends, by the monotonic clock.
+        until: When it ends, by the monotonic clock. After the first, no round is begun that would take longer.
         threads: How many schedules are built at once.
         seed: Of the search.
 
@@ -95,11 +95,8 @@ def tune(
     from tvm.s_tir import meta_schedule as ms
 
     begun, database = time.monotonic(), records.open()
-    tasks = [task for module in modules for task in _list_tasks(module, target)]
-    work = {id(task): _estimate(task) for task in tasks}
-    least = _LEAST_WORK * sum(work.values())
-    tasks = [task for task in tasks if work[id(task)] >= least]
-    tasks.sort(key=lambda task: -work[id(task)])  # what computes most first: time may end before all had their turn
+    found_in = [_list_tasks(module, target) for module in modules]
+    tasks = [found_in[module][task] for module, task in order_tasks([[*map(_estimate, each)] for each in found_in])]
     known = {number: _count(database, task) for number, task in enumerate(tasks)}
     left = [number for number, count in known.items() if resume or not count]
     evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
@@ -110,8 +107,8 @@ def tune(
         "database": database,
         "work_dir": str(records.folder),
     }
-    before, measured = len(records.lines), 0
-    while left and measured < trials and time.monotonic() < until:
+    before, measured, longest = len(records.lines), 0, 0.0
+    while left and measured < trials and (started := time.monotonic()) + longest < until:
         number = min(left, key=lambda one: known[one])  # the first of those that were tuned least
         size = min(_PER_ROUND, trials - measured)
         contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
@@ -125,9 +122,29 @@ def tune(
         if found - known[number] < size:  # there is nothing more to schedule in it
             left.remove(number)
         known[number], measured = found, measured + size
+        longest = max(longest, time.monotonic() - started)
         print(f"tuned {tasks[number].task_name}: {found} schedules", flush=True)  # noqa: T201 - the step's log
     seconds = round(time.monotonic() - begun, 1)
     return {"trials": len(records.lines) - before, "operators": len(tasks), "seconds": seconds}
+
+
+def order_tasks(works: list[list[float]]) -> list[tuple[int, int]]:
+    """Return the order in which operators are tuned, each by the number of its module and its own.
+
+    What computes most of its module comes first, since time may end before all had their turn; one with next to nothing
+    is left out. Modules are shapes of one model, which count the same however large their batch: of two operators with
+    equal shares the one that is built and measured sooner comes first.
+
+    Args:
+        works: For each module, how many operations each of its operators has.
+    """
+    ranked = [
+        (-round(work / sum(own), 2), work, module, number)
+        for module, own in enumerate(works)
+        for number, work in enumerate(own)
+        if work >= _LEAST_WORK * sum(own) > 0
+    ]
+    return [(module, number) for *_, module, number in sorted(ranked)]
 
 
 def _estimate(task: Any) -> float:

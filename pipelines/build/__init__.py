@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
+from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.values.base import CPU
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.transform import apply_adaptor
@@ -38,8 +39,17 @@ def create_pipeline(plan: Plan) -> Pipeline:
             output="outcome",
             decided_by=[f"adaptors.{step.adaptor.name}"],
             namespace=step.namespace,
-            tags=[f"toolchain.{step.adaptor.toolchain.name}", *(["needs.gpu"] if step.adaptor.device != CPU else [])],
+            tags=_list_tags(step.adaptor),
         )
         for step in plan.routes.steps
     ]
     return Pipeline([*converted, *applied], tags="build")
+
+
+def _list_tags(adaptor: Adaptor) -> list[str]:
+    tags = [f"toolchain.{adaptor.toolchain.name}"]
+    if adaptor.device != CPU:
+        tags.append("needs.gpu")
+    if adaptor.toolchain.remembers:  # it measures while it works
+        tags.append("needs.bench")
+    return tags

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import signal
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import deepsparse
 import numpy as np
@@ -16,6 +19,9 @@ from onnx import TensorProto
 Json = dict[str, Any]
 
 _BEST_OPSET = 17  # in which the engine has the most operators; the highest that it reads has no quantized ones
+_QUANTIZED = re.compile("quantize|integer|qlinear", re.IGNORECASE)
+_SAID = "The engine raised: "
+_ASSERTION = re.compile(r"^Assertion at \S*?([\w.]+:\d+)", re.MULTILINE)
 _TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 
 
@@ -73,9 +79,44 @@ def transform(job: Json) -> Json:
     if odd := sorted({TensorProto.DataType.Name(each) for each in types} - _TYPES):
         return {"refused": f"it has weights or values of types that the engine does not know: {', '.join(odd).lower()}"}
     onnx.save(model, str(Path(job["output"], "model.onnx")))
-    try:
-        _Session({**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}})
-    except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
-        said = next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
-        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {said}"}}
+    opened = {**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}}
+    if said := _explain_refusal(opened):
+        odd = sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)})
+        which = f"; it has {', '.join(odd)}" if odd else ""
+        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {said}{which}"}}
     return {"static_shapes": [shape["name"] for shape in job["shapes"]], "metadata": notes}
+
+
+def _explain_refusal(job: Json) -> str | None:
+    """Return why the engines of a job's model cannot be made, or None.
+
+    They are made in a fork: where its compiler fails an assertion of its own, the engine ends the process.
+    """
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
+        child = os.fork()
+        if child == 0:
+            os.dup2(told.fileno(), 1)
+            os.dup2(told.fileno(), 2)
+            _make_engines(job)
+        _, status = os.waitpid(child, 0)
+        told.seek(0)
+        text = told.read()
+    print(text)  # noqa: T201 - the step's log
+    if status == 0:
+        return None
+    if found := _ASSERTION.search(text):
+        return f"its compiler fails an assertion of its own, at {found[1]}"
+    if _SAID in text:
+        return text.rpartition(_SAID)[2].splitlines()[0][:300]
+    code = os.waitstatus_to_exitcode(status)
+    return f"it ended its process with {f'exit code {code}' if code > 0 else signal.Signals(-code).name}"
+
+
+def _make_engines(job: Json) -> NoReturn:
+    """End this process, with 0 where the engines of a job's model can be made."""
+    try:
+        _Session(job)
+    except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
+        os.write(1, f"{_SAID}{str(error).strip() or type(error).__name__}\n".encode())
+        os._exit(3)
+    os._exit(0)

@@ -27,6 +27,29 @@ _BATCH = 64  # rows
 _PYTORCH = Path(__file__).resolve().parents[2] / "pytorch" / "worker" / "__init__.py"
 
 
+class _Quantizer(XNNPACKQuantizer):  # type: ignore[misc]  # mypy does not see ExecuTorch
+    """XNNPACK's quantizer, which leaves whole numbers what they are.
+
+    It makes a tensor of floating point of each number that is added or multiplied, so that indices that are computed,
+    such as those of a mask, become floating point, too, and index nothing any more.
+    """
+
+    def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
+        """Return the model with tensors in place of numbers, where it computes in floating point."""
+        whole = {node: node.args for node in model.graph.nodes if _is_whole(node)}
+        model = super().transform_for_annotation(model)
+        for node, arguments in whole.items():
+            node.args = arguments
+        model.graph.eliminate_dead_code()
+        model.recompile()
+        return model
+
+
+def _is_whole(node: torch.fx.Node) -> bool:
+    dtype = getattr(node.meta.get("val"), "dtype", None)
+    return dtype is not None and not dtype.is_floating_point
+
+
 def transform(job: Json) -> Json:
     """Write ``index.json`` and a file for each of the recipe's shapes."""
     pytorch = load_worker("hone_used_pytorch", str(_PYTORCH))
@@ -64,7 +87,7 @@ def _fits(inputs: list[Json], sizes: Json) -> bool:
 
 def _quantize(pytorch: Any, flat: Any, batches: list[Tensors]) -> Any:
     """Return a model in int8, of any size: what is made of it for each shape has the same ranges."""
-    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
+    quantizer = _Quantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
     prepared = prepare_pt2e(flat.model, quantizer)
     with torch.no_grad():
         for tensors in batches:

@@ -125,3 +125,32 @@ def test_too_few_rows_of_calibration_data(bench, digits_exported, tmp_path):
         calibration=str(tmp_path / "one.npz"),
     )
     assert "too few rows" in notes["refused"]
+
+
+def test_indices_that_are_computed_stay_whole(bench, tmp_path):
+    """XNNPACK's quantizer would make the two a number of floating point, and the indices with it."""
+    import torch
+
+    class Every(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense = torch.nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.dense(x[:, torch.arange(x.shape[1] // 2) * 2] + 1)
+
+    torch.manual_seed(0)
+    network, x = Every().eval(), np.random.default_rng(0).normal(size=(40, 8)).astype(np.float32)
+    exported = torch.export.export(network, (torch.zeros(2, 8),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    torch.export.save(exported, tmp_path / "model.pt2")
+    np.savez(tmp_path / "rows.npz", x=x)
+    specs = {
+        "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 8]}],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": ["batch", 3]}],
+    }
+    job = {"described": specs, "shapes": SHAPES[:1], "calibration": str(tmp_path / "rows.npz")}
+    notes, output = bench.transform("executorch.xnnpack-int8", tmp_path, **job)
+    assert notes.get("static_shapes") == ["batch1"], notes
+    (row,) = bench.run(output, "executorch", [{"x": x[:1]}], described=specs, static_shapes=SHAPES[:1])
+    due = network(torch.from_numpy(x[:1])).detach().numpy()
+    np.testing.assert_allclose(row["y"], due, atol=0.05)

@@ -3,8 +3,8 @@
 The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
 (``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
 candidate of the chosen toolchains (``budget: thorough``). Each is measured in as many rounds, next to the source; as
-many race at once as memory allows. Every candidate becomes a cell of ``docs/reference/toolchain-results.json``, of which
-``docs/generate.py`` makes a page::
+many race at once as memory allows. Every candidate becomes a cell of ``docs/reference/toolchain-results.json``, of
+which ``docs/generate.py`` makes a page::
 
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree

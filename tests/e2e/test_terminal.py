@@ -105,7 +105,10 @@ def test_ctrl_c_leaves_the_terminal_as_it_was(project):
 ASSESS = ("-m", "kedro", "run", "--pipelines", "assess")
 
 
-@pytest.mark.parametrize("after", ["built", "raced", *(pytest.param(each, marks=pytest.mark.nightly) for each in ("measured", "launched"))])
+@pytest.mark.parametrize(
+    "after",
+    ["built", "raced", *(pytest.param(phase, marks=pytest.mark.nightly) for phase in ("measured", "launched"))],
+)
 def test_ctrl_c_ends_the_search_and_what_was_measured_gets_a_verdict(project, after):
     project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1})
     code, output = run_and_interrupt(project, *ASSESS, after=(HIDDEN, after))

@@ -60,7 +60,9 @@ def test_the_answers_are_those_of_onnx_runtime(bench, reference, digits_onnx, di
         np.testing.assert_allclose(have["logits"], want["logits"], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["dynamo", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("raw", "domains"))])
+@pytest.mark.parametrize(
+    "name", ["dynamo", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("raw", "domains"))]
+)
 def test_every_export_of_a_bert_is_taken(bench, reference, berts, name):
     shapes = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 3)]
     notes, output = bench.transform("iree.cpu", berts / name, described=BERT, shapes=shapes)

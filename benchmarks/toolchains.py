@@ -69,9 +69,7 @@ MACHINE = "machine.json"
 """The file in a project that says where, with what and when its last run began."""
 OPTIONS: Json = {"tvm.cpu": {"trials": 512}, "sparseml.tune": {}}
 """What adaptors are told; for how many seconds those that tune may, too."""
-TRAINING = (
-    "\ntraining: {type: kedro_hone.datasets.DVCDataset, path: splits/training.npz, repo: data/digits, rev: training}\n"
-)
+TRAINING = "\ntraining: {type: kedro_hone.datasets.DVCDataset, path: splits/training.npz, repo: data/digits, rev: v2}\n"
 """The entry of the catalog that SparseML needs to fine-tune."""
 SAYS_LITTLE = re.compile(
     r"^(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*$"
@@ -160,7 +158,8 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:
         left.unlink()  # what was there before a run that fails is no result of it
-    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads)))
+    tuned = {"tuning_seconds": OPTIONS["tvm.cpu"]["seconds"]}
+    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads) | tuned))
     command = [sys.executable, "-m", "kedro_hone", "run", "--to-nodes", "race"]
     variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
     code = subprocess.run(command, cwd=project, env=variables, check=False).returncode
@@ -182,7 +181,7 @@ def track_training(project: Path) -> None:
         (sys.executable, "-m", "dvc", "add", "--quiet", "splits/training.npz"),
         ("git", "add", "--all"),
         ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track the training split"),
-        ("git", "tag", "training"),
+        ("git", "tag", "v2"),
     ):
         subprocess.run(command, cwd=project / "data" / "digits", check=True)
     with (project / "conf" / "base" / "catalog.yml").open("a") as stream:
@@ -261,7 +260,7 @@ def write(path: Path, name: str, project: Path, *, cells: list[Json]) -> None:
         "title": MODELS[name]["title"],
         "shapes": MODELS[name]["shapes"],
         **json.loads((project / MACHINE).read_text()),
-        "rounds": race["rounds"],
+        "rounds": ROUNDS,
         "other_load": race["other_load"] and round(race["other_load"], 2),
         "source_ms": {each["shape"]: float(f"{each['p50_ms']:.4g}") for each in race["source_latency"]},
         "cells": cells,

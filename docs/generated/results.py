@@ -33,7 +33,9 @@ def _describe_model(model: Json) -> str:
     ]
     parts = [f"## {model['title']}", _describe_run(model), "\n".join(rows)]
     if others:
-        rows = [f"| {cell['toolchain']} | {cell['precision']} | {_route(cell)} | {_explain(cell)} |" for cell in others]
+        rows = [
+            f"| {_name(cell)} | {cell['precision']} | {_route(cell)} | {_explain(cell)} |" for cell in _fold(others)
+        ]
         table = ["| toolchain | precision | route | why there is no time |", "|---|---|---|---|", *sorted(rows)]
         parts.append("\n".join(table))
     return "\n\n".join(parts)
@@ -47,9 +49,10 @@ def _describe_run(model: Json) -> str:
         else f" Other processes took {model['other_load']:.0%} of the cores meanwhile."
     )
     source = ", ".join(f"{ms:g} ms at {shape}" for shape, ms in model["source_ms"].items())
+    tuned = f" TVM and SparseML tuned for {model['tuning_seconds']} s at most." if "tuning_seconds" in model else ""
     return (
         f"On {model['cpu']} ({model['instructions']}), {model['cores']} cores, with {model['threads']} threads, on "
-        f"{model['date']}, in {model['rounds']} rounds.{load} The source took {source}. Versions: {versions}."
+        f"{model['date']}, in {model['rounds']} rounds.{load}{tuned} The source took {source}. Versions: {versions}."
     )
 
 
@@ -58,6 +61,22 @@ def _describe_measured(cell: Json, shapes: list[str]) -> str:
     error, drop = (f"{cell[name]:.1g}" if name in cell else "" for name in ("largest_error", "drop"))
     name = f"**{cell['toolchain']}**" if cell.get("reference") else cell["toolchain"]
     return f"| {name} | {cell['precision']} | {_route(cell)} | {times} | {error} | {drop} |"
+
+
+def _fold(cells: list[Json]) -> list[Json]:
+    """Return a cell for each step that ended a route, of those of all routes that go on from it."""
+    ends: dict[tuple[str, ...], Json] = {}
+    for cell in sorted(cells, key=lambda cell: len(cell["route"])):
+        route, by = cell["route"], cell["reason"].partition(":")[0]
+        end = tuple(route[: route.index(by) + 1] if by in route else route)
+        ends.setdefault(end, {**cell, "route": end})
+    return list(ends.values())
+
+
+def _name(cell: Json) -> str:
+    """Return the toolchain of the last step."""
+    last: str = cell["route"][-1]
+    return last.partition(".")[0]
 
 
 def _route(cell: Json) -> str:

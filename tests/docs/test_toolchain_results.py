@@ -51,3 +51,16 @@ def test_what_a_race_left_is_found_with_and_without_composites(name, tmp_path, m
     work.mkdir(parents=True)
     (work / name).write_text("{}")
     assert toolchains.find_race(tmp_path) == work / name
+
+
+def test_what_all_routes_through_a_refused_step_have_in_common_is_told_once():
+    results = load_file("generated_results", str(ROOT / "docs" / "generated" / "results.py"), parts=False)
+    cells = [
+        {"route": ["onnx", "a.int8", "b.run"], "precision": "int8", "reason": "a.int8: too few rows"},
+        {"route": ["onnx", "a.int8"], "precision": "int8", "reason": "a.int8: too few rows"},
+        {"route": ["onnx", "b.run"], "precision": "fp32", "reason": "b.run: does not take Conv"},
+        {"route": ["onnx", "c.int4", "b.run"], "precision": "int4", "reason": "b.run: does not take Conv"},
+        {"route": ["onnx", "d.run"], "precision": "fp32", "reason": "no adaptor is named"},
+    ]
+    ends = [["onnx", "a.int8"], ["onnx", "b.run"], ["onnx", "d.run"], ["onnx", "c.int4", "b.run"]]
+    assert [[*cell["route"]] for cell in results._fold(cells)] == ends

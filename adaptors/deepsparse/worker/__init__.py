@@ -116,7 +116,9 @@ def _make_engines(job: Json) -> NoReturn:
     """End this process, with 0 where the engines of a job's model can be made."""
     try:
         _Session(job)
-    except Exception as error:  # noqa: BLE001 - the engine raises its own classes for what it cannot do
-        os.write(1, f"{_SAID}{str(error).strip() or type(error).__name__}\n".encode())
+        os._exit(0)
+    except BaseException as error:  # noqa: BLE001 - nothing may return into the code that was forked
+        said = str(error).strip() or type(error).__name__
+        os.write(1, f"{_SAID}{said}\n".encode(errors="replace"))
+    finally:
         os._exit(3)
-    os._exit(0)

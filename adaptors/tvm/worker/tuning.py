@@ -85,7 +85,7 @@ def tune(
         records: What is known, to which what is measured is added.
         trials: How many schedules are measured at most.
         resume: Whether operators are tuned further of which schedules are known.
-        until: When it ends, by the monotonic clock. After the first, no round is begun that would take longer.
+        until: When it ends, by the monotonic clock; no round is begun that is expected to take longer.
         threads: How many schedules are built at once.
         seed: Of the search.
 
@@ -107,9 +107,12 @@ def tune(
         "database": database,
         "work_dir": str(records.folder),
     }
-    before, measured, longest = len(records.lines), 0, 0.0
-    while left and measured < trials and (started := time.monotonic()) + longest < until:
-        number = min(left, key=lambda one: known[one])  # the first of those that were tuned least
+    before, measured, took = len(records.lines), 0, dict[int, float]()
+    while measured < trials:
+        started = time.monotonic()
+        number = choose_operator(left, known, took, seconds=until - started)
+        if number is None:
+            break
         size = min(_PER_ROUND, trials - measured)
         contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
             [tasks[number]], str(records.folder), num_threads=threads, seed=seed + 1 + measured
@@ -122,10 +125,24 @@ def tune(
         if found - known[number] < size:  # there is nothing more to schedule in it
             left.remove(number)
         known[number], measured = found, measured + size
-        longest = max(longest, time.monotonic() - started)
+        took[number] = time.monotonic() - started
         print(f"tuned {tasks[number].task_name}: {found} schedules", flush=True)  # noqa: T201 - the step's log
     seconds = round(time.monotonic() - begun, 1)
     return {"trials": len(records.lines) - before, "operators": len(tasks), "seconds": seconds}
+
+
+def choose_operator(left: list[int], known: dict[int, int], took: dict[int, float], *, seconds: float) -> int | None:
+    """Return which operator has the next round: the first of those that were tuned least; None where no round fits.
+
+    Args:
+        left: The operators that may have one, in the order of ``order_tasks``.
+        known: How many schedules of each are known.
+        took: How many seconds its last round took, of those that had one; of the others the shortest is expected.
+        seconds: What is left.
+    """
+    least = min(took.values(), default=0.0)
+    fit = [number for number in left if took.get(number, least) < seconds]
+    return min(fit, key=lambda number: known[number], default=None)
 
 
 def order_tasks(works: list[list[float]]) -> list[tuple[int, int]]:

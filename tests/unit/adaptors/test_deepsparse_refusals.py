@@ -36,6 +36,7 @@ def refuse(*_, **__):
         (end, "it ended its process with exit code 7"),
         (lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL), "it ended its process with SIGKILL"),
         (refuse, "it has no such operator"),
+        (lambda *_, **__: sys.exit(5), "5"),
         (lambda *_, **__: None, None),
     ],
 )

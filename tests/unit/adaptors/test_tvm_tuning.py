@@ -26,3 +26,18 @@ def tuning():
 )
 def test_each_shape_counts_the_same(tuning, works, order):
     assert tuning.order_tasks(works) == order
+
+
+@pytest.mark.parametrize(
+    ("left", "took", "seconds", "chosen"),
+    [
+        ([0, 1, 2], {}, 5.0, 1),  # the first of those of which least is known
+        ([0, 1, 2], {}, 0.0, None),
+        ([0, 1, 2], {1: 130.0, 2: 9.0}, 50.0, 2),  # one long round does not end the others
+        ([0, 1], {1: 130.0}, 50.0, None),  # nothing says that the other is shorter
+        ([0], {0: 4.0}, 5.0, 0),
+        ([], {}, 5.0, None),
+    ],
+)
+def test_no_round_begins_that_is_expected_to_take_longer(tuning, left, took, seconds, chosen):
+    assert tuning.choose_operator(left, {0: 16, 1: 8, 2: 8}, took, seconds=seconds) == chosen

@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -50,9 +50,9 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     # Copying a pip into each environment takes a hundred times as long as making it.
     "pip": {
         "create": "{host} -I -m venv --without-pip {venv}",
-        "install": "{host} -I -m pip --python {python} install --no-input --disable-pip-version-check"
-        " --progress-bar=off --requirement {lock}",
-        "check": "{host} -I -m pip --python {python} check --disable-pip-version-check",
+        "install": "{python} -I {pip} install --no-input --disable-pip-version-check --progress-bar=off"
+        " --requirement {lock}",
+        "check": "{python} -I {pip} check --disable-pip-version-check",
     },
     "pip of its own": {
         "create": "{host} -I -m venv {venv}",
@@ -68,8 +68,6 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
-_PIP_FOR_OTHERS: Final = (22, 3)
-"""The first pip that installs into another environment."""
 
 
 _WHEELS: Final = ("--only-binary", ":all:")
@@ -84,15 +82,17 @@ def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, st
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
     if name == "uv" and shutil.which("uv") is None:
         return "HONE_INSTALLER is uv, and there is no uv on the path"
-    return _COMMANDS["pip of its own" if name == "pip" and not _has_pip() else name]
+    return _COMMANDS["pip of its own" if name == "pip" and _find_pip() is None else name]
 
 
-def _has_pip() -> bool:
-    """Whether this interpreter has a pip that installs into other environments; one made by uv has none."""
-    try:
-        return tuple(map(int, version("pip").split(".")[:2])) >= _PIP_FOR_OTHERS
-    except (PackageNotFoundError, ValueError):
-        return False
+def _find_pip() -> Path | None:
+    """Return what runs this interpreter's pip in another one; None where it has no pip, or one from before 22.3.
+
+    ``pip --python`` starts the same file, not isolated, and hides by which signal it was ended.
+    """
+    spec = find_spec("pip")
+    path = Path(spec.origin).with_name("__pip-runner__.py") if spec and spec.origin else None
+    return path if path and path.exists() else None
 
 
 def find_wheels(variables: Mapping[str, str] = os.environ) -> Path | None:
@@ -126,7 +126,7 @@ def install(
     if isinstance(commands, str):
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=commands)
     python = venv / "bin" / "python"
-    places = {"host": sys.executable, "venv": venv, "python": python, "uv": shutil.which("uv")}
+    places = {"host": sys.executable, "venv": venv, "python": python, "pip": _find_pip(), "uv": shutil.which("uv")}
 
     def run(step: str, lock: Path | None = None) -> Failed | None:
         words = [word.format(lock=lock, **places) for word in commands[step.partition("-")[0]].split()]

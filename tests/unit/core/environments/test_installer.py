@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pytest
 
@@ -94,7 +94,7 @@ def test_variables_that_would_install_elsewhere_do_not_pass():
 
 def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
     pip = _find_commands({})
-    assert pip["install"].startswith("{host} -I -m pip --python {python} install ")
+    assert pip["install"].startswith("{python} -I {pip} install ")
     assert _find_commands({"HONE_INSTALLER": "pip"}) == pip
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _find_commands({"HONE_INSTALLER": "uv"}) == "HONE_INSTALLER is uv, and there is no uv on the path"
@@ -106,18 +106,16 @@ def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
     assert uv["install"].startswith("{uv} pip install --compile-bytecode ")  # workers write no bytecode
 
 
-@pytest.mark.parametrize("found", [None, "21.2.4", "22.3.dev1", "22.3", "23.2.1"])
-def test_an_interpreter_with_no_pip_or_an_old_one_gives_each_environment_its_own(monkeypatch, found):
-    def version(name):
-        if found is None:
-            raise PackageNotFoundError(name)
-        return found
-
-    monkeypatch.setattr(installer, "version", version)
-    old = found is None or found.startswith("21")
-    start = "{python} -I -m pip install " if old else "{host} -I -m pip --python {python} install "
+@pytest.mark.parametrize("files", [None, ["__init__.py"], ["__init__.py", "__pip-runner__.py"]])
+def test_an_interpreter_with_no_pip_or_an_old_one_gives_each_environment_its_own(tmp_path, monkeypatch, files):
+    for name in files or ():
+        (tmp_path / name).touch()
+    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py")) if files else None
+    monkeypatch.setattr(installer, "find_spec", lambda _: spec)
+    own = files is None or len(files) == 1
+    start = "{python} -I -m pip install " if own else "{python} -I {pip} install "
     assert _find_commands({})["install"].startswith(start)
-    assert ("--without-pip" in _find_commands({})["create"]) == (not old)
+    assert ("--without-pip" in _find_commands({})["create"]) == (not own)
 
 
 def test_each_step_runs_the_command_of_the_installer_in_its_words(tmp_path, monkeypatch):

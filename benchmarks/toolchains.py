@@ -2,9 +2,8 @@
 
 The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
 (``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
-candidate of the chosen toolchains (``budget: thorough``). Each is measured in as many rounds, next to the source; as
-many race at once as memory allows. Every candidate becomes a cell of ``docs/reference/toolchain-results.json``, of
-which ``docs/generate.py`` makes a page::
+candidate of the chosen toolchains (``budget: thorough``): ten rounds each, next to the source. Each one becomes a cell
+of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` makes a page::
 
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
@@ -127,8 +126,9 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
     began, asked = time.monotonic(), MODELS[name]
     if name == "cnn":
         made = make_project("digits", project.parent / f".{name}", threads=threads).project
-        if not project.exists():
+        if not (made / "data" / "digits" / "splits" / "training.npz.dvc").exists():
             write_training(made)
+        if not project.exists():
             project.symlink_to(made)
     elif not (project / "made").exists():
         shutil.rmtree(project, ignore_errors=True)
@@ -158,8 +158,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:
         left.unlink()  # what was there before a run that fails is no result of it
-    tuned = {"tuning_seconds": OPTIONS["tvm.cpu"]["seconds"]}
-    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads) | tuned))
+    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads)))
     command = [sys.executable, "-m", "kedro_hone", "run", "--to-nodes", "race"]
     variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
     code = subprocess.run(command, cwd=project, env=variables, check=False).returncode
@@ -181,11 +180,11 @@ def track_training(project: Path) -> None:
         (sys.executable, "-m", "dvc", "add", "--quiet", "splits/training.npz"),
         ("git", "add", "--all"),
         ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track the training split"),
-        ("git", "tag", "v2"),
+        ("git", "tag", "--force", "v2"),
     ):
         subprocess.run(command, cwd=project / "data" / "digits", check=True)
-    with (project / "conf" / "base" / "catalog.yml").open("a") as stream:
-        stream.write(TRAINING)
+    catalog = project / "conf" / "base" / "catalog.yml"
+    catalog.write_text(catalog.read_text().replace(TRAINING, "") + TRAINING)
 
 
 def choose_settings(adaptor: Adaptor) -> Json:
@@ -260,7 +259,7 @@ def write(path: Path, name: str, project: Path, *, cells: list[Json]) -> None:
         "title": MODELS[name]["title"],
         "shapes": MODELS[name]["shapes"],
         **json.loads((project / MACHINE).read_text()),
-        "rounds": ROUNDS,
+        "rounds": min(each["rounds"] for each in race["standings"] if each["rounds"]),
         "other_load": race["other_load"] and round(race["other_load"], 2),
         "source_ms": {each["shape"]: float(f"{each['p50_ms']:.4g}") for each in race["source_latency"]},
         "cells": cells,
@@ -280,6 +279,7 @@ def describe_machine(toolchains: list[str], threads: int) -> Json:
         "cores": host.cores,
         "threads": threads,
         "versions": list_versions(toolchains),
+        **({"tuning_seconds": OPTIONS["tvm.cpu"]["seconds"]} if {"tvm", "sparseml"} & {*toolchains} else {}),
     }
 
 

@@ -52,7 +52,8 @@ def _describe_run(model: Json) -> str:
     tuned = f" TVM and SparseML tuned for {model['tuning_seconds']} s at most." if "tuning_seconds" in model else ""
     return (
         f"On {model['cpu']} ({model['instructions']}), {model['cores']} cores, with {model['threads']} threads, on "
-        f"{model['date']}, in {model['rounds']} rounds.{load}{tuned} The source took {source}. Versions: {versions}."
+        f"{model['date']}, in at least {model['rounds']} rounds.{load}{tuned} The source took {source}. "
+        f"Versions: {versions}."
     )
 
 
@@ -65,12 +66,19 @@ def _describe_measured(cell: Json, shapes: list[str]) -> str:
 
 def _fold(cells: list[Json]) -> list[Json]:
     """Return a cell for each step that ended a route, of those of all routes that go on from it."""
-    ends: dict[tuple[str, ...], Json] = {}
+    ends: dict[tuple[str, ...], list[Json]] = {}
     for cell in sorted(cells, key=lambda cell: len(cell["route"])):
         route, by = cell["route"], cell["reason"].partition(":")[0]
         end = tuple(route[: route.index(by) + 1] if by in route else route)
-        ends.setdefault(end, {**cell, "route": end})
-    return list(ends.values())
+        ends.setdefault(end, []).append(cell)
+    return [{**found[0], "route": end, "precision": _join(found, end)} for end, found in ends.items()]
+
+
+def _join(cells: list[Json], end: tuple[str, ...]) -> str:
+    """Return the precision at a step: of a route that ends there, or what the routes that go on have in common."""
+    own = [cell["precision"] for cell in cells if (*cell["route"],) == end] or [cell["precision"] for cell in cells]
+    precision: str = own[0]
+    return precision if len({*own}) == 1 else ""
 
 
 def _name(cell: Json) -> str:

@@ -63,4 +63,21 @@ def test_what_all_routes_through_a_refused_step_have_in_common_is_told_once():
         {"route": ["onnx", "d.run"], "precision": "fp32", "reason": "no adaptor is named"},
     ]
     ends = [["onnx", "a.int8"], ["onnx", "b.run"], ["onnx", "d.run"], ["onnx", "c.int4", "b.run"]]
-    assert [[*cell["route"]] for cell in results._fold(cells)] == ends
+    folded = results._fold(cells)
+    assert [[*cell["route"]] for cell in folded] == ends
+    assert [cell["precision"] for cell in folded] == ["int8", "fp32", "fp32", "int4"]
+
+
+def test_a_step_that_ends_no_route_has_the_precision_that_its_routes_have_in_common():
+    results = load_file("generated_results", str(ROOT / "docs" / "generated" / "results.py"), parts=False)
+
+    def fold(*precisions):
+        cells = [
+            {"route": ["onnx", "a.tune", f"{number}.run"], "precision": each, "reason": "a.tune: it is late"}
+            for number, each in enumerate(precisions)
+        ]
+        (cell,) = results._fold(cells)
+        return cell["precision"]
+
+    assert fold("int8", "int8") == "int8"
+    assert fold("fp32", "int8") == ""

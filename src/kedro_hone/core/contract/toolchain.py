@@ -73,7 +73,8 @@ class Toolchain:
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
         takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
-        remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file.
+        remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file. Its steps
+            then run alone, on the machine that measures.
         uses: The toolchains whose workers its own worker imports.
         lockable: Whether package indexes have what it needs. Of another one no lock can be made: it works only in an
             interpreter that the recipe names, and nobody is told to install something by its name.

@@ -7,9 +7,11 @@ of each remembers is written as one file, in the form of ``src/kedro_hone/buildi
 
     python benchmarks/costs.py rows.jsonl                     # an hour, on a quiet machine
     python benchmarks/costs.py rows.jsonl --models resnet vit --folder DIR
+    python benchmarks/costs.py rows.jsonl --models --projects DIR/cnn DIR/bert     # DIR of toolchains.py
 
 Models that are in the folder already are not measured again. Rows tell of the processor that measured them: add them to
-those of other processors.
+those of other processors. Of the projects of ``toolchains.py`` those rows are written that have a toolchain which no
+model here is tried with, and the default options.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ ONNX = {"resnet-onnx": "resnet", "encoder-onnx": "encoder"}
 TRANSFORMERS = ("bert", "gpt2", "vit-transformers")
 OWN = ("digits", "mobilenet", "minilm")
 MODELS = (*OWN, *NETWORKS, *TRANSFORMERS, *ONNX)
+TOOLCHAINS = {"onnxruntime", "openvino", "pytorch"}
+"""What the models are tried with: the toolchains that a recipe has by default, and that take them."""
 SPLITS = {"calibration": 64, "search": 128, "gate": 128}
 LENGTH = 32
 
@@ -51,24 +55,35 @@ def main() -> None:
     """Measure, and write the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path, help="the file to write")
-    parser.add_argument("--models", nargs="+", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS))
+    parser.add_argument("--projects", nargs="*", type=Path, default=[], help="ended ones of toolchains.py")
     parser.add_argument("--folder", type=Path, help="where the projects are made; a temporary one by default")
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="costs-"))).resolve()
     written: list[dict[str, Any]] = []
     for name in given.models:
-        remembered = folder / name / "data" / "hone" / "store" / "costs.jsonl"
         if not (folder / name / "raced").exists():
             began = time.monotonic()
             project = measure(name, folder, threads=given.threads)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
             (project / "raced").touch()
-        rows = [json.loads(line) for line in remembered.read_text().splitlines()]
-        written += [
-            {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()} for row in rows
-        ]
+        written += read_rows(folder / name)
         given.rows.write_text("".join(json.dumps(row) + "\n" for row in written))
+    for project in given.projects:
+        written += [row for row in read_rows(project) if not row["options"] and not is_known(row["what"])]
+    given.rows.write_text("".join(json.dumps(row) + "\n" for row in written))
+
+
+def read_rows(project: Path) -> list[dict[str, Any]]:
+    """Return what a project's store remembers, rounded."""
+    rows = map(json.loads, (project / "data" / "hone" / "store" / "costs.jsonl").read_text().splitlines())
+    return [{key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+
+
+def is_known(what: str) -> bool:
+    """Tell whether all adaptors of a route are of toolchains that the models are tried with."""
+    return {name.partition(".")[0] for name in what.split(">")} <= TOOLCHAINS
 
 
 def measure(name: str, folder: Path, *, threads: int) -> Path:

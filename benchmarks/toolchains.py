@@ -66,8 +66,8 @@ REFERENCE = ["onnx", "onnxruntime.session"]
 """The route of what all are compared with: it is in fp32, and begins at the model as ONNX."""
 MACHINE = "machine.json"
 """The file in a project that says where, with what and when its last run began."""
-OPTIONS: Json = {"tvm.cpu": {"trials": 512}, "sparseml.tune": {}}
-"""What adaptors are told; for how many seconds those that tune may, too."""
+TUNES = ("tvm.cpu", "sparseml.tune")
+"""The adaptors that tune for as long as they are told."""
 TRAINING = "\ntraining: {type: kedro_hone.datasets.DVCDataset, path: splits/training.npz, repo: data/digits, rev: v2}\n"
 """The entry of the catalog that SparseML needs to fine-tune."""
 SAYS_LITTLE = re.compile(
@@ -85,24 +85,25 @@ def main() -> None:
     )
     parser.add_argument("--build", action="store_true", help="build the environments that are missing")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--tuning-seconds", type=int, default=900, help="how long TVM and SparseML tune each model")
+    parser.add_argument(
+        "--tuning-seconds", type=int, help="how long TVM and SparseML tune each model; as long as they do by default"
+    )
     parser.add_argument("--collect", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    for options in OPTIONS.values():
-        options["seconds"] = given.tuning_seconds
     toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(build=given.build)
     print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
     little = 0
     for name in given.models:
         project = given.folder.resolve() / name
         if not given.collect:
-            measure(name, project, toolchains=toolchains, threads=given.threads, build=given.build)
-        if find_race(project) is None:
+            measure(name, project, toolchains=toolchains, given=given)
+        if (left := find_race(project)) is None:
             print(f"{name}: no run has raced yet", flush=True)
             continue
-        cells = collect(project)
-        write(given.results, name, project, cells=cells)
+        race = json.loads(left.read_text())
+        cells = collect(race, name)
+        write(given.results, name, race, cells=cells, machine=json.loads((project / MACHINE).read_text()))
         for cell in cells:
             if "times" not in cell and SAYS_LITTLE.match(cell["reason"]):
                 little += 1
@@ -121,9 +122,9 @@ def list_toolchains(*, build: bool) -> list[str]:
     return found
 
 
-def measure(name: str, project: Path, *, toolchains: list[str], threads: int, build: bool) -> None:
+def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.Namespace) -> None:
     """Race every candidate of a model in its project, which is made where it is not there."""
-    began, asked = time.monotonic(), MODELS[name]
+    began, asked, threads = time.monotonic(), MODELS[name], given.threads
     if name == "cnn":
         made = make_project("digits", project.parent / f".{name}", threads=threads).project
         if not (made / "data" / "digits" / "splits" / "training.npz.dvc").exists():
@@ -147,8 +148,8 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
         "threads": threads,
         "shapes": asked["shapes"],
         "toolchains": toolchains,
-        "missing_toolchains": "build" if build else "skip",
-        "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one))},
+        "missing_toolchains": "build" if given.build else "skip",
+        "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one, given.tuning_seconds))},
         "budget": "thorough",
         "explore": False,
         "gates": {"drop": 0.9},  # what a candidate loses is told, and drops none
@@ -158,7 +159,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], threads: int, bu
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:
         left.unlink()  # what was there before a run that fails is no result of it
-    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, threads)))
+    (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, given)))
     command = [sys.executable, "-m", "kedro_hone", "run", "--to-nodes", "race"]
     variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
     code = subprocess.run(command, cwd=project, env=variables, check=False).returncode
@@ -187,9 +188,9 @@ def track_training(project: Path) -> None:
     catalog.write_text(catalog.read_text().replace(TRAINING, "") + TRAINING)
 
 
-def choose_settings(adaptor: Adaptor) -> Json:
-    """Return the recipe's section of an adaptor: all take part, with their defaults and the options above."""
-    options = {"options": OPTIONS[adaptor.name]} if adaptor.name in OPTIONS else {}
+def choose_settings(adaptor: Adaptor, seconds: int | None) -> Json:
+    """Return the recipe's section of an adaptor: all take part, with their defaults but for how long they tune."""
+    options = {"options": {"seconds": seconds}} if seconds and adaptor.name in TUNES else {}
     return {**options, **({} if adaptor.default else {"enabled": True})}
 
 
@@ -199,22 +200,13 @@ def find_race(project: Path) -> Path | None:
     return next((path for path in places if path.exists()), None)
 
 
-def require_race(project: Path) -> Path:
-    """Return what ``find_race`` does, or end the program."""
-    found = find_race(project)
-    if found is None:
-        raise SystemExit(f"{project.name}: no run has raced yet")
-    return found
-
-
-def collect(project: Path) -> list[Json]:
-    """Return a cell for each candidate of a project's last race, the fastest first."""
-    race = json.loads(require_race(project).read_text())
+def collect(race: Json, name: str) -> list[Json]:
+    """Return a cell for each candidate of a model's last race, the fastest first."""
     standings = {each["id"]: each for each in race["standings"]}
     cells = [describe(each, standings.get(each["candidate"]["id"])) for each in race["validations"]]
     reference = next((cell for cell in cells if cell["route"] == REFERENCE and cell["speeds"]), None)
     if reference is None:
-        raise SystemExit(f"{project.name}: {' ▸ '.join(REFERENCE)} was not measured, and all are compared with it")
+        raise SystemExit(f"{name}: {' ▸ '.join(REFERENCE)} was not measured, and all are compared with it")
     speeds = reference["speeds"]
     for cell in cells:
         if own := cell.pop("speeds"):
@@ -251,14 +243,13 @@ def describe(validation: Json, standing: Json | None) -> Json:
     return cell
 
 
-def write(path: Path, name: str, project: Path, *, cells: list[Json]) -> None:
+def write(path: Path, name: str, race: Json, *, cells: list[Json], machine: Json) -> None:
     """Write one model's cells into the file of results, next to those of the others."""
     known: Json = json.loads(path.read_text()) if path.exists() else {"models": {}}
-    race = json.loads(require_race(project).read_text())
     known["models"][name] = {
         "title": MODELS[name]["title"],
         "shapes": MODELS[name]["shapes"],
-        **json.loads((project / MACHINE).read_text()),
+        **machine,
         "rounds": min(each["rounds"] for each in race["standings"] if each["rounds"]),
         "other_load": race["other_load"] and round(race["other_load"], 2),
         "source_ms": {each["shape"]: float(f"{each['p50_ms']:.4g}") for each in race["source_latency"]},
@@ -268,18 +259,24 @@ def write(path: Path, name: str, project: Path, *, cells: list[Json]) -> None:
     path.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
 
 
-def describe_machine(toolchains: list[str], threads: int) -> Json:
+def describe_machine(toolchains: list[str], given: argparse.Namespace) -> Json:
     """Return on what is measured, and with which versions."""
     host = read_host()
+    tuning = [read_catalogue().adaptors[name] for name in TUNES]
+    seconds = {
+        one.name: given.tuning_seconds or one.options.model_fields["seconds"].default
+        for one in tuning
+        if one.toolchain.name in toolchains
+    }
     return {
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "cpu": host.cpu,
         "instructions": host.instructions,
         "flags": sorted(host.flags),
         "cores": host.cores,
-        "threads": threads,
+        "threads": given.threads,
         "versions": list_versions(toolchains),
-        **({"tuning_seconds": OPTIONS["tvm.cpu"]["seconds"]} if {"tvm", "sparseml"} & {*toolchains} else {}),
+        **({"tuning_seconds": seconds} if seconds else {}),
     }
 
 

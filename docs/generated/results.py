@@ -49,7 +49,8 @@ def _describe_run(model: Json) -> str:
         else f" Other processes took {model['other_load']:.0%} of the cores meanwhile."
     )
     source = ", ".join(f"{ms:g} ms at {shape}" for shape, ms in model["source_ms"].items())
-    tuned = f" TVM and SparseML were given {model['tuning_seconds']} s to tune." if "tuning_seconds" in model else ""
+    given = [f"`{name}` at most {seconds:g} s" for name, seconds in model.get("tuning_seconds", {}).items()]
+    tuned = f" To tune were given: {', '.join(given)}." if given else ""
     return (
         f"On {model['cpu']} ({model['instructions']}), {model['cores']} cores, with {model['threads']} threads, on "
         f"{model['date']}, in at least {model['rounds']} rounds.{load}{tuned} The source took {source}. "

@@ -30,6 +30,27 @@ try:
 except ValueError as error:
     print(error)
 """
+INTRINSICS = """
+import importlib, sys
+sys.path.insert(0, {inside!r})
+import loading
+from hone_loading import load_worker
+tuning = importlib.import_module(load_worker("tvm_worker", {worker!r}).__name__ + ".tuning")
+import cloudpickle, tvm
+from tvm.support.popen_pool import PopenPoolExecutor
+
+def list_loaded():
+    import sys
+    import tvm.s_tir.tensor_intrin
+    return [name.rpartition(".")[2] for name in sys.modules if name.startswith("tvm.s_tir.tensor_intrin.")]
+
+tuning.load_intrinsics()
+cloudpickle.register_pickle_by_value(tuning)
+pool = PopenPoolExecutor(max_workers=1, initializer=tuning.load_intrinsics)
+other = pool.submit(list_loaded).result()
+pool.shutdown()
+print(sorted(list_loaded()), sorted(other))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +95,11 @@ def test_a_process_computes_with_one_number_of_threads_only(bench, environments)
     code = CHECK.format(inside=str(Path(inside.__file__).parent), worker=str(ADAPTOR.toolchain.worker))
     said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "TVM computes with 1 threads in this process, and 2 are asked for" in said
+
+
+def test_neither_tuning_nor_building_imports_the_intrinsics_of_other_processors(environments):
+    """They take 45 s in each process on a slow CPU, in each round: tuning had time for sixteen schedules."""
+    environment = environments.ensure(ADAPTOR.toolchain)
+    code = INTRINSICS.format(inside=str(Path(inside.__file__).parent), worker=str(ADAPTOR.toolchain.worker))
+    said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "['x86'] ['x86']"

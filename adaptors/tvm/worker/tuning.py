@@ -98,44 +98,21 @@ def tune(
     Returns:
         How many ``trials`` were measured, of how many ``operators``, and in how many ``seconds``.
     """
-    import cloudpickle
-    from tvm.s_tir import meta_schedule as ms
-
     begun, database = time.monotonic(), records.open()
     load_intrinsics()
-    # The builder's processes, which do it too, cannot import this module.
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
     found_in = [_list_tasks(module, target) for module in modules]
     tasks = [found_in[module][task] for module, task in order_tasks([[*map(_estimate, each)] for each in found_in])]
     known = {number: _count(database, task) for number, task in enumerate(tasks)}
     left = [number for number, count in known.items() if resume or not count]
-    evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
-    tools = {
-        "builder": ms.builder.LocalBuilder(
-            max_workers=threads, timeout_sec=_BUILD_SECONDS, initializer=load_intrinsics
-        ),
-        "runner": ms.runner.LocalRunner(timeout_sec=_RUN_SECONDS, evaluator_config=evaluator),
-        "cost_model": ms.cost_model.XGBModel(num_tuning_cores=threads),
-        "database": database,
-        "work_dir": str(records.folder),
-    }
     before, measured, took = len(records.lines), 0, dict[int, float]()
+    tools = _make_tools(database, records.folder, threads=threads) if left else {}
     while measured < trials:
         started = time.monotonic()
         number = choose_operator(left, known, took, seconds=until - started)
         if number is None:
             break
         size = min(_PER_ROUND, trials - measured)
-        contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
-            [tasks[number]],
-            str(records.folder),
-            strategy=ms.search_strategy.EvolutionarySearch(**_SEARCH),
-            num_threads=threads,
-            seed=seed + 1 + measured,
-        )
-        ms.tune.tune_tasks(
-            tasks=contexts, task_weights=weights, max_trials_global=size, num_trials_per_iter=size, **tools
-        )
+        _tune_operator(tasks[number], tools, size=size, threads=threads, seed=seed + 1 + measured)
         records.save()
         found = _count(database, tasks[number])
         if found - known[number] < size:  # there is nothing more to schedule in it
@@ -145,6 +122,39 @@ def tune(
         print(f"tuned {tasks[number].task_name}: {found} schedules", flush=True)  # noqa: T201 - the step's log
     seconds = round(time.monotonic() - begun, 1)
     return {"trials": len(records.lines) - before, "operators": len(tasks), "seconds": seconds}
+
+
+def _make_tools(database: Any, folder: Path, *, threads: int) -> Json:
+    """Return what builds, runs and judges schedules, in all rounds."""
+    import cloudpickle
+    from tvm.s_tir import meta_schedule as ms
+
+    # The builder's processes, which load the intrinsics too, cannot import this module.
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
+    return {
+        "builder": ms.builder.LocalBuilder(
+            max_workers=threads, timeout_sec=_BUILD_SECONDS, initializer=load_intrinsics
+        ),
+        "runner": ms.runner.LocalRunner(timeout_sec=_RUN_SECONDS, evaluator_config=evaluator),
+        "cost_model": ms.cost_model.XGBModel(num_tuning_cores=threads),
+        "database": database,
+        "work_dir": str(folder),
+    }
+
+
+def _tune_operator(task: Any, tools: Json, *, size: int, threads: int, seed: int) -> None:
+    """Build and measure some schedules of an operator."""
+    from tvm.s_tir import meta_schedule as ms
+
+    contexts, weights = ms.relax_integration.extracted_tasks_to_tune_contexts(
+        [task],
+        tools["work_dir"],
+        strategy=ms.search_strategy.EvolutionarySearch(**_SEARCH),
+        num_threads=threads,
+        seed=seed,
+    )
+    ms.tune.tune_tasks(tasks=contexts, task_weights=weights, max_trials_global=size, num_trials_per_iter=size, **tools)
 
 
 def load_intrinsics() -> None:

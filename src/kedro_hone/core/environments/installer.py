@@ -12,7 +12,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from importlib.util import find_spec
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
@@ -90,7 +90,7 @@ def _find_pip() -> Path | None:
 
     ``pip --python`` starts the same file, not isolated, and hides by which signal it was ended.
     """
-    spec = find_spec("pip")
+    spec = PathFinder.find_spec("pip")  # setuptools has a hook that takes distutils from a process that asks for pip
     path = Path(spec.origin).with_name("__pip-runner__.py") if spec and spec.origin else None
     return path if path and path.exists() else None
 

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import sys
-from types import SimpleNamespace
+from types import ModuleType
 
 import pytest
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.environments import installer
 from kedro_hone.core.environments.installer import _find_commands, _find_reason, _is_not_found, _make_variables, install
 
 
@@ -106,12 +105,20 @@ def test_pip_is_the_default_and_uv_is_chosen_by_name(tmp_path, monkeypatch):
     assert uv["install"].startswith("{uv} pip install --compile-bytecode ")  # workers write no bytecode
 
 
+def test_pip_is_found_without_the_hook_by_which_setuptools_takes_distutils_away(monkeypatch):
+    """Who looks for pip with all import hooks has ``distutils`` taken from the process, with a warning."""
+    loaded = ModuleType("distutils")
+    monkeypatch.setitem(sys.modules, "distutils", loaded)
+    assert _find_commands({})["install"].startswith("{python} -I {pip} install ")
+    assert sys.modules["distutils"] is loaded
+
+
 @pytest.mark.parametrize("files", [None, ["__init__.py"], ["__init__.py", "__pip-runner__.py"]])
 def test_an_interpreter_with_no_pip_or_an_old_one_gives_each_environment_its_own(tmp_path, monkeypatch, files):
     for name in files or ():
-        (tmp_path / name).touch()
-    spec = SimpleNamespace(origin=str(tmp_path / "__init__.py")) if files else None
-    monkeypatch.setattr(installer, "find_spec", lambda _: spec)
+        (tmp_path / "pip").mkdir(exist_ok=True)
+        (tmp_path / "pip" / name).touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
     own = files is None or len(files) == 1
     start = "{python} -I -m pip install " if own else "{python} -I {pip} install "
     assert _find_commands({})["install"].startswith(start)

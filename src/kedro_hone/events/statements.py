@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+import time
 from typing import Final
 
 from kedro_hone.events.job import Job
@@ -52,9 +53,27 @@ def prepare(connection: sqlite3.Connection) -> None:
     Raises:
         sqlite3.Error: They cannot be made, or there are others of these names, as of another version.
     """
-    connection.execute("PRAGMA journal_mode = WAL")
+    _log_ahead(connection)
     connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}COMMIT;")
     connection.execute(f"SELECT {COLUMNS} FROM jobs LIMIT 0")  # noqa: S608 - the names of columns
+
+
+def _log_ahead(connection: sqlite3.Connection, *, seconds: float = 30.0) -> None:
+    """Switch to a write-ahead log, also while others do.
+
+    SQLite does not wait for its lock there, whatever the connection's timeout: one of several that open a new file at
+    the same time would fail.
+    """
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > end:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def are_made(connection: sqlite3.Connection) -> bool:

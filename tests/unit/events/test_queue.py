@@ -12,6 +12,7 @@ import pytest
 from deliveries import make_job as make
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.events import statements
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 
@@ -331,3 +332,24 @@ def test_a_file_of_another_version_is_refused_at_the_start(queue, tmp_path):
     with pytest.raises(HoneError, match="no such column: reason") as caught:
         Queue(tmp_path / "deep" / "queue.db")
     assert caught.value.slug == "queue-broken"
+
+
+class Busy(sqlite3.Connection):
+    """Refuses the first change of the kind of log, as SQLite does at once while another connection makes it."""
+
+    refused = 0
+
+    def execute(self, sql, *parameters):
+        if "journal_mode" in sql and not self.refused:
+            self.refused += 1
+            error = sqlite3.OperationalError("database is locked")
+            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+            raise error
+        return super().execute(sql, *parameters)
+
+
+def test_tables_are_made_although_another_connection_changes_the_kind_of_log(tmp_path):
+    with closing(sqlite3.connect(tmp_path / "queue.db", isolation_level=None, factory=Busy)) as connection:
+        statements.prepare(connection)
+        assert connection.refused == 1
+        assert statements.are_made(connection)

@@ -6,7 +6,7 @@ turns in random order, each in a process of its own in each launch. The ratio at
 over its rounds of the long winner's time over the short one's in the same round; printed is the geometric mean over
 the launches, with the least and the most of them::
 
-    python benchmarks/budgets.py                       # an hour, on a quiet machine
+    python benchmarks/budgets.py                       # hours, on a quiet machine; an hour without minilm
     python benchmarks/budgets.py --models digits --folder DIR --keep
 
 Exit code 1: at a shape the short winner reaches less than 0.9 of the long one's speed.

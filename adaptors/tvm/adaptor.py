@@ -47,7 +47,7 @@ def _refuse(artifact: Artifact, _options: Options, _host: Host) -> Refused | Non
 ADAPTORS = (
     Adaptor(
         name="tvm.cpu",
-        version=3,  # tunes two to three times as many schedules in its time
+        version=3,  # a round of tuning takes less
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),

@@ -36,7 +36,7 @@ sys.path.insert(0, {inside!r})
 import loading
 from hone_loading import load_worker
 tuning = importlib.import_module(load_worker("tvm_worker", {worker!r}).__name__ + ".tuning")
-import cloudpickle, tvm
+from pathlib import Path
 from tvm.support.popen_pool import PopenPoolExecutor
 
 def list_loaded():
@@ -45,8 +45,8 @@ def list_loaded():
     return [name.rpartition(".")[2] for name in sys.modules if name.startswith("tvm.s_tir.tensor_intrin.")]
 
 tuning.load_intrinsics()
-cloudpickle.register_pickle_by_value(tuning)
-pool = PopenPoolExecutor(max_workers=1, initializer=tuning.load_intrinsics)
+builder = tuning._make_tools(None, Path("."), threads=1)["builder"]
+pool = PopenPoolExecutor(max_workers=1, initializer=builder.initializer)
 other = pool.submit(list_loaded).result()
 pool.shutdown()
 print(sorted(list_loaded()), sorted(other))

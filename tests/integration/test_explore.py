@@ -10,6 +10,7 @@ from digits_bench import make_bench, read_splits
 from kedro_hone.building.budget import start_budget
 from kedro_hone.building.trials import build_trial, find_route
 from kedro_hone.building.validation import validate_candidate
+from kedro_hone.comparing.probe import measure_together
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.measurement import Exploration, Status
 from kedro_hone.core.values.outcome import Candidate
@@ -79,6 +80,21 @@ def test_a_better_choice_is_found_and_wins_the_race(bench):
     assert result.explored.workers == 3
 
 
+@pytest.fixture
+def ten_times_as_long(monkeypatch):
+    """Let each call of a trial count as ten, for the probe to drop it on a busy machine too."""
+
+    def measure(artifacts, setting, timings):
+        seconds = measure_together(artifacts, setting, timings)
+        for measured in timings.rounds:
+            for name in measured.keys() - {NAME}:
+                measured[name] = {shape: [10 * took for took in calls] for shape, calls in measured[name].items()}
+        return seconds
+
+    monkeypatch.setattr("kedro_hone.nodes.explore.measure_together", measure)
+
+
+@pytest.mark.usefixtures("ten_times_as_long")
 def test_a_hopeless_choice_is_dropped_by_the_probe_and_does_not_race(bench):
     found, own = search(bench, own=FAST, choice=SLOW)
     (trial,) = found.made

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +43,14 @@ def compile_model(job: Json) -> Json:
             return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
     limit = job.get("seconds") or math.inf  # None: the worker has none
     seconds = min(job["options"]["seconds"], (1 - _RESERVE) * limit)
-    records = tuning.Records(Path(job["temporary"], "tuning"), job.get("records"))
-    told = {"trials": 0, "known": len(records.lines)}
     with target:
         prepared = {name: prepare(module) for name, module in modules.items()}
+        operators = [tuning.list_tasks(module, target) for module in prepared.values()]
+        records = tuning.Records(Path(job["temporary"], "tuning"), job.get("records"), [*chain(*operators)])
+        told = {"trials": 0, "known": records.known}
         if job["options"]["trials"]:
             told |= tuning.tune(
-                list(prepared.values()),
-                target,
+                operators,
                 records=records,
                 trials=job["options"]["trials"],
                 resume=job["options"]["resume"],

@@ -29,52 +29,76 @@ _LEAST_WORK = 0.005
 
 
 class Records:
-    """MetaSchedule's database in a folder, filled from a file of records and written back to it.
+    """MetaSchedule's database of some operators in a folder, filled from a file of records and written back to it.
+
+    The file is shared by all models. A line is the hash of an operator's loops and one schedule of them: the loops are
+    twenty times as long, and who asks for an operator has its own. Other operators' are left alone, since TVM reads a
+    record in 6 ms.
 
     Args:
         folder: Where the database is made.
         path: The file; None where nothing is remembered.
+        tasks: The operators.
     """
 
-    def __init__(self, folder: Path, path: str | None) -> None:
+    def __init__(self, folder: Path, path: str | None, tasks: list[Any]) -> None:
+        from tvm.s_tir import meta_schedule as ms
+
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        self.folder, self._path = folder, Path(path) if path else None
+        self._path = Path(path) if path else None
         self._workloads, self._schedules = folder / "database_workload.json", folder / "database_tuning_record.json"
-        self.lines = self._path.read_text().splitlines() if self._path and self._path.exists() else []
-        workloads: dict[str, int] = {}
-        with self._workloads.open("w") as known, self._schedules.open("w") as measured:
-            for workload, record in map(json.loads, self.lines):
-                text = json.dumps(workload)
-                if text not in workloads:
-                    workloads[text] = len(workloads)
-                    known.write(f"{text}\n")
-                measured.write(f"{json.dumps([workloads[text], record])}\n")
+        lines = self._path.read_text().splitlines() if self._path and self._path.exists() else []
+        workloads = dict(ms.database.Workload(task.dispatched[0]).as_json() for task in tasks)
+        self._others, own = split_lines(lines, [*workloads])
+        self._workloads.write_text("".join(f"{json.dumps(workload)}\n" for workload in workloads.items()))
+        self._schedules.write_text("".join(f"{json.dumps(record)}\n" for record in own))
+        self.folder, self.database = folder, ms.database.JSONDatabase(work_dir=str(folder))
+        self.known = len(own)
 
     def save(self) -> None:
         """Write what was measured so far."""
-        workloads = [json.loads(line) for line in self._workloads.read_text().splitlines()]
+        hashes = [json.loads(line)[0] for line in self._workloads.read_text().splitlines()]
         found = [json.loads(line) for line in self._schedules.read_text().splitlines()]
-        self.lines = [json.dumps([workloads[index], record]) for index, record in found]
+        own = [json.dumps([hashes[index], record]) for index, record in found]
+        self.known = len(own)
         if self._path:
-            self._path.write_text("".join(f"{line}\n" for line in self.lines))
+            self._path.write_text("".join(f"{line}\n" for line in (*self._others, *own)))
 
-    def open(self) -> Any:
-        """Return the database."""
-        from tvm.s_tir import meta_schedule as ms
-
-        return ms.database.JSONDatabase(work_dir=str(self.folder))
+    def count(self, task: Any) -> int:
+        """Return how many schedules of an operator are known."""
+        return len(self.database.get_top_k(self.database.commit_workload(task.dispatched[0]), 1 << 16))
 
     def apply(self, module: Any) -> Any:
         """Return a module with the best schedules that are known; the others stay loops of one thread."""
         from tvm import relax
 
-        return relax.transform.MetaScheduleApplyDatabase(str(self.folder))(module) if self.lines else module
+        with self.database:
+            return relax.transform.MetaScheduleApplyDatabase()(module) if self.known else module
+
+
+def split_lines(lines: list[str], hashes: list[str]) -> tuple[list[str], list[list[Any]]]:
+    """Return the lines of other operators than these, and the others as a database has them: ``[number, record]``.
+
+    A line that a killed process left half is dropped, and so is one in the format of an earlier version.
+    """
+    numbers: dict[str, int] = {name: number for number, name in enumerate(hashes)}
+    others, own = list[str](), list[list[Any]]()
+    for line in lines:
+        try:
+            name, record = json.loads(line)
+            number = numbers.get(name)
+        except (ValueError, TypeError):
+            continue
+        if number is None:
+            others.append(line)
+        else:
+            own.append([number, record])
+    return others, own
 
 
 def tune(
-    modules: list[Any],
-    target: Any,
+    operators: list[list[Any]],
     *,
     records: Records,
     trials: int,
@@ -86,8 +110,7 @@ def tune(
     """Measure schedules of the operators of some modules that are not known well enough yet.
 
     Args:
-        modules: Modules of loops.
-        target: The CPU.
+        operators: Those of each module, as ``list_tasks`` gives them.
         records: What is known, to which what is measured is added.
         trials: How many schedules are measured at most.
         resume: Whether operators are tuned further of which schedules are known.
@@ -98,14 +121,11 @@ def tune(
     Returns:
         How many ``trials`` were measured, of how many ``operators``, and in how many ``seconds``.
     """
-    begun, database = time.monotonic(), records.open()
-    load_intrinsics()
-    found_in = [_list_tasks(module, target) for module in modules]
-    tasks = [found_in[module][task] for module, task in order_tasks([[*map(_estimate, each)] for each in found_in])]
-    known = {number: _count(database, task) for number, task in enumerate(tasks)}
+    begun, before, measured, took = time.monotonic(), records.known, 0, dict[int, float]()
+    tasks = [operators[module][task] for module, task in order_tasks([[*map(_estimate, each)] for each in operators])]
+    known = {number: records.count(task) for number, task in enumerate(tasks)}
     left = [number for number, count in known.items() if resume or not count]
-    before, measured, took = len(records.lines), 0, dict[int, float]()
-    tools = _make_tools(database, records.folder, threads=threads) if left else {}
+    tools = _make_tools(records.database, records.folder, threads=threads) if left else {}
     while measured < trials:
         started = time.monotonic()
         number = choose_operator(left, known, took, seconds=until - started)
@@ -114,14 +134,14 @@ def tune(
         size = min(_PER_ROUND, trials - measured)
         _tune_operator(tasks[number], tools, size=size, threads=threads, seed=seed + 1 + measured)
         records.save()
-        found = _count(database, tasks[number])
+        found = records.count(tasks[number])
         if found - known[number] < size:  # there is nothing more to schedule in it
             left.remove(number)
         known[number], measured = found, measured + size
         took[number] = time.monotonic() - started
         print(f"tuned {tasks[number].task_name}: {found} schedules", flush=True)  # noqa: T201 - the step's log
     seconds = round(time.monotonic() - begun, 1)
-    return {"trials": len(records.lines) - before, "operators": len(tasks), "seconds": seconds}
+    return {"trials": records.known - before, "operators": len(tasks), "seconds": seconds}
 
 
 def _make_tools(database: Any, folder: Path, *, threads: int) -> Json:
@@ -129,7 +149,8 @@ def _make_tools(database: Any, folder: Path, *, threads: int) -> Json:
     import cloudpickle
     from tvm.s_tir import meta_schedule as ms
 
-    # The builder's processes, which load the intrinsics too, cannot import this module.
+    load_intrinsics()
+    # The builder's processes, which load them too, cannot import this module.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
     return {
@@ -212,13 +233,8 @@ def _estimate(task: Any) -> float:
     return float(estimate_tir_flops(task.dispatched[0])) * float(task.weight)
 
 
-def _list_tasks(module: Any, target: Any) -> list[Any]:
+def list_tasks(module: Any, target: Any) -> list[Any]:
+    """Return the operators of a module of loops, each with its loops, for a CPU."""
     from tvm.s_tir import meta_schedule as ms
 
     return list(ms.relax_integration.extract_tasks(module, target))
-
-
-def _count(database: Any, task: Any) -> int:
-    """Return how many schedules of an operator are known."""
-    module = task.dispatched[0]
-    return len(database.get_top_k(database.commit_workload(module), 1 << 16)) if database.has_workload(module) else 0

@@ -51,6 +51,37 @@ other = pool.submit(list_loaded).result()
 pool.shutdown()
 print(sorted(list_loaded()), sorted(other))
 """
+CALLS = """
+import json, sys
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+sys.path.insert(0, {inside!r})
+import loading
+from hone_loading import load_worker
+session = load_worker("tvm_worker", {worker!r}).load({job!r})
+
+def call(image):
+    return session.run({{"image": image}})["logits"]
+
+memory = np.random.default_rng(0).random(32 * 64 + 1, dtype=np.float32)
+aligned = [memory[64 * number : 64 * (number + 1)].reshape(1, 1, 8, 8) for number in range(32)]
+shifted = memory[1:65].reshape(1, 1, 8, 8)
+expected = [call(image) for image in aligned]
+unaligned = np.array_equal(call(shifted), call(shifted.copy()))
+with ThreadPoolExecutor(8) as pool:
+    found = [*pool.map(call, aligned * 50)]
+same = all(np.array_equal(one, other) for one, other in zip(found, expected * 50))
+frozen = aligned[0].copy()
+frozen.flags.writeable = False
+mine = call(frozen)
+mine += 1  # the caller's own
+unchanged = np.array_equal(call(frozen), expected[0])
+try:
+    call(frozen.astype(np.float64))
+except TypeError:
+    refused = True
+print(json.dumps([unaligned, same, unchanged, refused]))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +134,14 @@ def test_neither_tuning_nor_building_imports_the_intrinsics_of_other_processors(
     code = INTRINSICS.format(inside=str(Path(inside.__file__).parent), worker=str(ADAPTOR.toolchain.worker))
     said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "['x86'] ['x86']"
+
+
+def test_a_call_takes_any_memory_and_threads_wait_for_one_another(bench, environments):
+    """A compiled loop reads memory that is not aligned by instructions that end the process."""
+    artifact, environment = build(bench, trials=0), environments.ensure(ADAPTOR.toolchain)
+    shapes = [shape.model_dump() for shape in artifact.static_shapes]
+    given = {"path": str(bench.setting.store.locate(artifact)), "device": "cpu", "static_shapes": shapes}
+    places = {"inside": str(Path(inside.__file__).parent), "worker": str(ADAPTOR.toolchain.worker)}
+    code = CALLS.format(**places, job={"threads": 2, "input": given})
+    said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "[true, true, true, true]"

@@ -1,6 +1,8 @@
-"""Which operators TVM tunes first. The tuning itself is in ``tests/integration/test_tvm.py``."""
+"""Which operators TVM tunes first, and which records are theirs; ``tests/integration/test_tvm.py`` tunes."""
 
 from __future__ import annotations
+
+import json
 
 import pytest
 
@@ -41,3 +43,13 @@ def test_each_shape_counts_the_same(tuning, works, order):
 )
 def test_no_round_begins_that_is_expected_to_take_longer(tuning, left, took, seconds, chosen):
     assert tuning.choose_operator(left, {0: 16, 1: 8, 2: 8}, took, seconds=seconds) == chosen
+
+
+def test_only_the_records_of_the_models_own_operators_are_read(tuning):
+    own, other = json.dumps(["7", {"trace": 1}]), json.dumps(["8", {"trace": 2}])
+    assert tuning.split_lines([own, other, own], ["9", "7"]) == ([other], [[1, {"trace": 1}], [1, {"trace": 1}]])
+
+
+@pytest.mark.parametrize("line", ["", '["7", {"tra', "7", '["7"]', '[["7", "loops"], {"trace": 1}]', "{}"])
+def test_a_line_that_is_no_record_is_dropped(tuning, line):
+    assert tuning.split_lines([line], ["7"]) == ([], [])

@@ -20,7 +20,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import FORMATS, Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.testing.trial import Arrays, CheckFailed, NotApplicable, Trial
+from kedro_hone.testing.trial import CALLS, THREADS, Arrays, CheckFailed, NotApplicable, Trial
 
 HEAVY: Final = frozenset({
     "numpy", "scipy", "pandas", "torch", "torchvision", "tensorflow", "keras", "jax", "onnx", "onnxruntime",
@@ -223,6 +223,16 @@ def check_finite(trial: Trial) -> None:
                 reason = f"{name} holds {np.sum(~np.isfinite(array))} values that are not finite"
                 failed = Failed(by=trial.adaptor.name, failure=FailureClass.NUMERICS, reason=reason)
                 raise CheckFailed(f"wrong outputs at {shape}", failed)
+
+
+def check_threads(trial: Trial) -> None:
+    """It may be called by several threads at once: each gets what it gets alone."""
+    differing = trial.outputs.differing
+    if isinstance(differing, Failed):
+        raise CheckFailed(f"a call fails while {THREADS} threads call it", differing)
+    if differing:
+        reason = f"{differing} of {THREADS * CALLS} calls of {THREADS} threads gave something else than alone"
+        raise CheckFailed(f"{reason}: let calls wait for one another where they share memory")
 
 
 def _find_mismatch(promised: tuple[TensorSpec, ...], arrays: Arrays, shape: Shape) -> str | None:

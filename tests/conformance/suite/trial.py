@@ -26,6 +26,8 @@ from kedro_hone.recipe.capabilities import find_versions_to_write
 Arrays = dict[str, NDArray[np.generic]]
 
 BATCHES = (1, 2, 5)
+THREADS, CALLS = 4, 16
+"""How many threads call the result at once, and how often each does."""
 CALIBRATION_ROWS = 32
 
 
@@ -53,9 +55,13 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class Outputs:
-    """What the result returned by the name of the shape, up to the one that failed, or why it could not be loaded."""
+    """What the result returned by the name of the shape, up to the one that failed, or why it could not be loaded.
+
+    ``differing`` says how many calls gave something else while several threads called it at the first shape.
+    """
 
     arrays: dict[str, Arrays]
+    differing: int | Failed = 0
     load_failure: Failed | None = None
     run_failure: Failed | None = None
 
@@ -128,7 +134,8 @@ class Trial:
                     return Outputs(arrays=arrays, run_failure=failed)
                 with np.load(outputs) as archive:
                     arrays[shape.name] = dict(archive)
-        return Outputs(arrays=arrays)
+            first = folder / f"{self.served[0].name}.npz"
+            return Outputs(arrays=arrays, differing=session.run_together(first, threads=THREADS, calls=CALLS))
 
     @property
     def served(self) -> tuple[Shape, ...]:

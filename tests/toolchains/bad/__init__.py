@@ -72,6 +72,7 @@ BAD: Final = (
     _make("grows_in_child", caught_by="transforms", failure=FailureClass.OUT_OF_MEMORY),
     _make("returns_nan", caught_by="finite", failure=FailureClass.NUMERICS, runs=True),
     _make("returns_wrong_shape", caught_by="shapes", failure=FailureClass.BAD_OUTPUT, runs=True),
+    _make("shares_memory", caught_by="threads", failure=None, runs=True),
     _make("writes_nothing", caught_by="verifies", failure=FailureClass.BAD_OUTPUT),
     _make("writes_other_format", caught_by="verifies", failure=FailureClass.BAD_OUTPUT),
     _make("writes_into_input", caught_by="input-unchanged", failure=FailureClass.BAD_OUTPUT),

@@ -286,3 +286,21 @@ def test_two_sessions_do_not_mix(tmp_path):
             assert first.run(feeds, outputs[0]) is second.run(feeds, outputs[1]) is None
             assert not np.array_equal(read(outputs[0])["y"], read(outputs[1])["y"])
         assert first.run(feeds, outputs[0]) is None
+
+
+@pytest.mark.parametrize("outputs", ["x", "np.repeat(['a', 'b'], [len(x), 0])", "x * np.nan", "np.roll(x, 1, axis=0)"])
+def test_what_threads_get_is_what_each_gets_alone(tmp_path, open_, outputs, monkeypatch):
+    code = f"import numpy as np\nclass Session:\n    def run(self, feeds): x = feeds['x']; return {{'y': {outputs}}}\n"
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", f"{code}def load(job): return Session()\n")
+    session = open_()
+    assert isinstance(session.load(), float)
+    assert session.run_together(feed(tmp_path / "f.npz"), threads=3, calls=4) == 0
+
+
+def test_each_call_of_a_thread_that_gives_something_else_is_counted(open_, tmp_path):
+    session = open_()  # one of its outputs is the number of the call
+    assert isinstance(session.load(), float)
+    assert session.run_together(feed(tmp_path / "f.npz"), threads=2, calls=3) == 6
+    failed = session.run_together(feed(tmp_path / "g.npz", first=-1.0), threads=1, calls=1)
+    assert isinstance(failed, Failed)
+    assert "no ones" in failed.reason

@@ -57,6 +57,14 @@ class WorkerSession:
         reply = self._ask("run", feeds=str(feeds.absolute()), output=str(output.absolute()), batch=batch)
         return reply if isinstance(reply, Failed) else None
 
+    def run_together(self, feeds: Path, *, threads: int, calls: int) -> int | Failed:
+        """Call the model from some threads at once, and return how many calls gave something else than one alone.
+
+        Each thread has rows of its own, made from an npz file, and makes so many calls.
+        """
+        reply = self._ask("run_together", feeds=str(feeds.absolute()), threads=threads, calls=calls)
+        return reply if isinstance(reply, Failed) else self._read(_read_differing, reply)
+
     def arm(self, shape: str, feeds: Path) -> Failed | None:
         """Read the feeds of one shape, an npz file with exactly the rows of one call, into the worker's memory."""
         reply = self._ask("arm", shape=shape, feeds=str(feeds.absolute()))
@@ -152,3 +160,10 @@ def _read_times(reply: Json, *, calls: int) -> list[int]:
     if len(times) != calls or min(times, default=0) < 0:
         raise ValueError(f"{len(times)} times, or negative ones, for {calls} calls")
     return times
+
+
+def _read_differing(reply: Json) -> int:
+    differing = int(reply["differing"])
+    if differing < 0:
+        raise ValueError(f"{differing} calls")
+    return differing

@@ -10,6 +10,7 @@ import gc
 import importlib.util
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -54,6 +55,25 @@ class Served:
                 parts.setdefault(name, []).append(array[:short] if pad and array.ndim else array)
         _write_arrays(output, {name: _join(values) for name, values in parts.items()})
         return {}
+
+    def run_together(self, feeds: str, threads: int, calls: int) -> dict[str, Any]:
+        """Call the model from some threads at once, each with rows of its own; count what is not as alone."""
+        import concurrent.futures
+
+        arrays = _read_arrays(feeds)
+        own = [{name: _vary(array, number, threads) for name, array in arrays.items()} for number in range(threads)]
+        alone = [_copy(self.session.run(each)) for each in own]
+
+        def call(number: int) -> int:
+            return sum(not _are_close(self.session.run(own[number]), alone[number]) for _ in range(calls))
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)  # seconds: so that threads take turns within a call, too
+        try:
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                return {"differing": sum(pool.map(call, range(threads)))}
+        finally:
+            sys.setswitchinterval(interval)
 
     def arm(self, shape: str, feeds: str) -> dict[str, Any]:
         """Read the feeds of a shape into memory, and keep its call ready to be timed."""
@@ -137,6 +157,33 @@ def _read_arrays(path: str) -> dict[str, Any]:
 
     with np.load(path, allow_pickle=False) as arrays:
         return {name: np.ascontiguousarray(arrays[name]) for name in arrays.files}
+
+
+def _vary(array: Any, number: int, count: int) -> Any:
+    """Return other values for each number below the count, with which a model gives something else."""
+    import numpy as np
+
+    if array.dtype.kind == "f":
+        return (array * ((number + 1) / count)).astype(array.dtype)
+    return np.roll(array, number, axis=-1) if array.ndim else array
+
+
+def _copy(outputs: dict[str, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    return {name: np.array(value) for name, value in outputs.items()}
+
+
+def _are_close(found: dict[str, Any], alone: dict[str, Any]) -> bool:
+    """Tell whether outputs are the same but for rounding, which may differ from call to call."""
+    import numpy as np
+
+    def is_close(one: Any, other: Any) -> bool:
+        if other.dtype.kind not in "fc" or not other.size:
+            return np.array_equal(one, other)
+        return np.allclose(one, other, rtol=0, atol=1e-3 * float(np.abs(np.nan_to_num(other)).max()), equal_nan=True)
+
+    return all(is_close(np.asarray(found[name]), value) for name, value in alone.items())
 
 
 def _write_arrays(path: str, arrays: dict[str, Any]) -> None:

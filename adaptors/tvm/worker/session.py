@@ -110,8 +110,8 @@ class Bound(NamedTuple):
 class Session:
     """A virtual machine for each shape that the model was compiled for.
 
-    Inputs are copied to memory that stays, and outputs are copied once: TVM's own conversions take four times as long
-    as a small network. Calls of several threads wait for one another, since a machine has one state and that memory.
+    Inputs are copied to memory that stays, and outputs are copied once: TVM's own conversions take longer than a small
+    network computes. Calls of several threads wait for one another, since a machine has one state and that memory.
     """
 
     has_cache = False

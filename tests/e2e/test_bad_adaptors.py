@@ -16,14 +16,17 @@ from kedro_hone.core.values.artifact import Stage
 from toolchains.bad import BAD
 
 for bad in BAD:
+    if bad.caught_by == "threads":  # a run calls a model from one thread
+        continue
     # One toolchain for each, since their workers differ; they compile, so that each ends a route.
     name = f"bad_{bad.adaptor.toolchain.worker.stem}"
     toolchain = replace(bad.adaptor.toolchain, name=name, runs=frozenset({"toy"}), default=True)
     register(replace(bad.adaptor, name=f"{name}.it", toolchain=toolchain, stage=Stage.COMPILE, default=True))
 """
 
-NAMES = [bad.adaptor.toolchain.worker.stem for bad in BAD]
-CLASSES = {name: bad.failure or "load" for name, bad in zip(NAMES, BAD, strict=True)}
+RUN = [bad for bad in BAD if bad.caught_by != "threads"]
+NAMES = [bad.adaptor.toolchain.worker.stem for bad in RUN]
+CLASSES = {name: bad.failure or "load" for name, bad in zip(NAMES, RUN, strict=True)}
 """Where transforming goes well, the model cannot be loaded: these workers have no function for it."""
 
 

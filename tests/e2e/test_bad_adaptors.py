@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kernel import find_layers
 from small_project import FAST, copy_project
-from toolchains.bad import BAD
+from toolchains.bad import IN_A_RUN
 
 from kedro_hone.core.store.manifest import read_sealed
 
@@ -13,20 +13,17 @@ REGISTRATION = """
 from dataclasses import replace
 
 from kedro_hone.core.values.artifact import Stage
-from toolchains.bad import BAD
+from toolchains.bad import IN_A_RUN
 
-for bad in BAD:
-    if bad.caught_by == "threads":  # a run calls a model from one thread
-        continue
+for bad in IN_A_RUN:
     # One toolchain for each, since their workers differ; they compile, so that each ends a route.
     name = f"bad_{bad.adaptor.toolchain.worker.stem}"
     toolchain = replace(bad.adaptor.toolchain, name=name, runs=frozenset({"toy"}), default=True)
     register(replace(bad.adaptor, name=f"{name}.it", toolchain=toolchain, stage=Stage.COMPILE, default=True))
 """
 
-RUN = [bad for bad in BAD if bad.caught_by != "threads"]
-NAMES = [bad.adaptor.toolchain.worker.stem for bad in RUN]
-CLASSES = {name: bad.failure or "load" for name, bad in zip(NAMES, RUN, strict=True)}
+NAMES = [bad.adaptor.toolchain.worker.stem for bad in IN_A_RUN]
+CLASSES = {name: bad.failure or "load" for name, bad in zip(NAMES, IN_A_RUN, strict=True)}
 """Where transforming goes well, the model cannot be loaded: these workers have no function for it."""
 
 
@@ -80,3 +77,4 @@ def test_a_log_keeps_no_more_than_it_may(project):
 
 def test_nobody_lives_on(project):
     project.wait_for_silence()
+    assert project.list_processes() == {}

@@ -1,7 +1,7 @@
 """Tuning with MetaSchedule (J. Shao et al., "Tensor program optimization with probabilistic programs", NeurIPS 2022).
 
-What was measured is kept as records: lines of JSON, each with the workload and one schedule of it with its times. Any
-number of runs and models share them.
+What was measured is kept as records: lines of JSON, each with the hash of an operator's loops and one schedule of them
+with its times. Any number of runs and models share them.
 """
 
 from __future__ import annotations

@@ -84,4 +84,7 @@ BAD: Final = (
 )
 """All of them, with the check that catches each."""
 
+IN_A_RUN: Final = tuple(bad for bad in BAD if bad.caught_by != "threads")
+"""Those that a run catches, too: it calls a model from one thread."""
+
 ADAPTORS: Final = tuple(bad.adaptor for bad in BAD)

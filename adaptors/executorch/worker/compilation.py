@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
     get_symmetric_quantization_config,
 )
 from executorch.exir import to_edge_transform_and_lower
-from hone_loading import load_worker
+from hone_loading import load_part, load_worker
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from . import session
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Tensors = tuple[torch.Tensor, ...]
@@ -55,7 +56,7 @@ def transform(job: Json) -> Json:
     pytorch = load_worker("hone_used_pytorch", str(_PYTORCH))
     program, described = pytorch.jobs.read_program(job)
     inputs, outputs = described["inputs"], described["outputs"]
-    fit = [shape for shape in job["shapes"] if _fits(inputs, shape["sizes"])]
+    fit = [shape for shape in job["shapes"] if compiled.fits(inputs, shape["sizes"])]
     if not fit:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     flat, quantizes = pytorch.models.flatten_program(program), job["adaptor"] == "executorch.xnnpack-int8"
@@ -72,17 +73,10 @@ def transform(job: Json) -> Json:
         except Exception as error:  # noqa: BLE001 - torch raises dozens of classes
             failed: Json = pytorch.jobs.fail("convert", f"ExecuTorch cannot lower it for {shape['name']}", error)
             return failed
-        session.find_file(job["output"], shape).write_bytes(lowered)
-    index = {"inputs": inputs, "outputs": outputs}
-    Path(job["output"], session.INDEX).write_text(json.dumps(index, indent=2))
+        compiled.find_file(job["output"], shape, session.ENDING).write_bytes(lowered)
+    compiled.write_index(job["output"], {"inputs": inputs, "outputs": outputs})
     notes: Json = {"outputs": outputs, "static_shapes": [shape["name"] for shape in fit]}
     return notes | ({"metadata": {"quantization": "executorch.xnnpack-int8"}} if quantizes else {})
-
-
-def _fits(inputs: list[Json], sizes: Json) -> bool:
-    """Whether a model can serve a shape: rows are all that a recipe may want of a model whose sizes are fixed."""
-    batches = {spec["shape"][0] for spec in inputs if spec["shape"]}
-    return batches <= {"batch", sizes["batch"]}
 
 
 def _quantize(pytorch: Any, flat: Any, batches: list[Tensors]) -> Any:

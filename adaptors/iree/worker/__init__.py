@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from hone_loading import load_part, require_cpu
 
-shapes = load_part("shapes")
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 
 _QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
+_ENDING = ".vmfb"
 _NAMES_FILE = "names.json"  # has the order of the module's arguments and results, which it does not name
 
 
@@ -42,16 +43,6 @@ class _Session:
         return {name: value.to_host() for name, value in zip(self._outputs, values, strict=True)}
 
 
-class _NoSession:
-    """What a call of a shape gets for which there is no module."""
-
-    def __init__(self, known: list[Any]) -> None:
-        self._known = known
-
-    def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        raise ValueError(f"made for the shapes {self._known} and fed {[array.shape for array in feeds.values()]}")
-
-
 def load(job: Json) -> Any:
     """Open the module for all sizes, or those that there are for some shapes each."""
     from iree import runtime
@@ -63,20 +54,14 @@ def load(job: Json) -> Any:
     config = runtime.Config("local-task")
     if not artifact["static_shapes"]:
         return _Session(_find_file(folder), names, config)
-    fixed = {
-        shapes.require_shapes(artifact["inputs"], shape["sizes"]): _Session(_find_file(folder, shape), names, config)
-        for shape in artifact["static_shapes"]
-    }
-    return shapes.ShapedSession(_NoSession(sorted(fixed)), fixed, names["inputs"])
+    return compiled.open_shapes(
+        artifact, artifact["inputs"], lambda shape, _: _Session(_find_file(folder, shape), names, config)
+    )
 
 
 def _find_file(folder: Path, shape: Json | None = None) -> Path:
     """Return where the module for all sizes is, or that of a shape."""
-    if shape is None:
-        return folder / "model.vmfb"
-    if Path(shape["name"]).name != shape["name"]:
-        raise ValueError(f"a shape's name is no file's name: {shape['name'][:80]!r}")
-    return folder / f"model-{shape['name']}.vmfb"
+    return folder / f"model{_ENDING}" if shape is None else Path(compiled.find_file(folder, shape, _ENDING))
 
 
 def transform(job: Json) -> Json:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_quantizer import quantizer, recipe
+from hone_loading import load_part
 
 from . import session
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -44,7 +46,7 @@ def quantize(job: Json, output: Path) -> Json:
     rules, static = _RECIPES[adaptor](), adaptor == "litert.int8-static"
     if static:
         rules = rules + _FLOAT_ENDS
-    index = session.read_index(folder)
+    index = session.read_index(str(folder))
     rows = _read_rows(job, index["inputs"]) if static else {}
     changed = False
     for shapes in _group_files(folder, job["input"]["static_shapes"]):
@@ -53,16 +55,16 @@ def quantize(job: Json, output: Path) -> Json:
             shape = _choose_shape(shapes, len(next(iter(rows.values()))), index["inputs"])
             if shape is None:
                 return {"refused": "there are too few rows of calibration data for one call of a shape"}
-            tool = _open(session.find_file(folder, shape), rules)
+            tool = _open(compiled.find_file(folder, shape, session.ENDING), rules)
             ranges = tool.calibrate({session.SIGNATURE: _make_batches(rows, index["inputs"], shape["sizes"])})
-        for path in (session.find_file(folder, shape) for shape in shapes):
+        for path in (compiled.find_file(folder, shape, session.ENDING) for shape in shapes):
             _open(path, rules).quantize(ranges).export_model(str(output / path.name))
             changed |= (output / path.name).stat().st_size < path.stat().st_size
     if not changed:
         for path in output.iterdir():
             path.unlink()
         return {"nothing_to_do": "the quantizer found no weights that it could quantize"}
-    shutil.copyfile(folder / session.INDEX, output / session.INDEX)
+    compiled.write_index(output, index)
     return {"metadata": {"quantization": adaptor}}
 
 
@@ -70,7 +72,7 @@ def _group_files(folder: Path, shapes: list[Json]) -> list[list[Json]]:
     """Return the shapes by the graphs of their files: those with tensors of the same names in the same order."""
     groups: dict[tuple[str, ...], list[Json]] = {}
     for shape in shapes:
-        details = Interpreter(str(session.find_file(folder, shape))).get_tensor_details()
+        details = Interpreter(str(compiled.find_file(folder, shape, session.ENDING))).get_tensor_details()
         groups.setdefault(tuple(str(tensor["name"]) for tensor in details), []).append(shape)
     return [*groups.values()]
 
@@ -92,13 +94,13 @@ def _read_rows(job: Json, inputs: list[Json]) -> Arrays:
 
 def _choose_shape(described: list[Json], count: int, inputs: list[Json]) -> Json | None:
     """Return the largest of the shapes for which there are rows enough; None where there is none."""
-    fitting = [(key, shape) for shape in described if (key := session.find_key(inputs, shape["sizes"]))[0][0] <= count]
+    fitting = [(key, shape) for shape in described if (key := compiled.find_key(inputs, shape["sizes"]))[0][0] <= count]
     return max(fitting, key=lambda pair: sum(map(math.prod, pair[0])))[1] if fitting else None
 
 
 def _make_batches(rows: Arrays, inputs: list[Json], sizes: Json) -> list[Arrays]:
     """Return rows in whole batches of a shape, by the keys of the file; sizes of text are cut, or filled with zeros."""
-    wanted = dict(zip((spec["name"] for spec in inputs), session.find_key(inputs, sizes), strict=True))
+    wanted = dict(zip((spec["name"] for spec in inputs), compiled.find_key(inputs, sizes), strict=True))
     size, count = next(iter(wanted.values()))[0], len(next(iter(rows.values())))
     fitted = {name: _fit(array, wanted[name][1:]) for name, array in rows.items()}
     return [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from hone_loading import load_worker
+from hone_loading import load_part, load_worker
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 
@@ -26,14 +27,14 @@ def transform(job: Json) -> Json:
     inputs, outputs = described["inputs"], described["outputs"]
     if sum(value.numel() * value.element_size() for value in program.state_dict.values()) > _LARGEST:
         return {"refused": f"its weights have more than {_LARGEST} bytes, which no file of LiteRT holds"}
-    shapes = [shape for shape in job["shapes"] if _fits(inputs, shape["sizes"])]
+    shapes = [shape for shape in job["shapes"] if compiled.fits(inputs, shape["sizes"])]
     if not shapes:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     flat, output = pytorch.models.flatten_program(program), Path(job["output"])
     for shape in shapes:
         examples = pytorch.jobs.make_examples(inputs, shape["sizes"])
         try:
-            _convert(flat, examples, litert.session.find_file(output, shape))
+            _convert(flat, examples, compiled.find_file(output, shape, litert.session.ENDING))
         except Exception as error:  # noqa: BLE001 - torch, JAX and MLIR raise dozens of classes
             failed: Json = pytorch.jobs.fail("convert", f"litert-torch cannot convert it for {shape['name']}", error)
             return failed
@@ -41,14 +42,8 @@ def transform(job: Json) -> Json:
         "inputs": [{**spec, "key": f"args_{number}"} for number, spec in enumerate(inputs)],
         "outputs": [{**spec, "key": f"output_{number}"} for number, spec in enumerate(outputs)],
     }
-    (output / litert.session.INDEX).write_text(json.dumps(index, indent=2))
+    compiled.write_index(output, index)
     return {"outputs": outputs, "static_shapes": [shape["name"] for shape in shapes]}
-
-
-def _fits(inputs: list[Json], sizes: Json) -> bool:
-    """Whether a model can serve a shape: rows are all that a recipe may want of a model whose sizes are fixed."""
-    batches = {spec["shape"][0] for spec in inputs if spec["shape"]}
-    return batches <= {"batch", sizes["batch"]}
 
 
 def _convert(flat: Any, examples: tuple[Any, ...], path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+from hone_loading import load_part
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from . import graphs, layouts
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -30,13 +32,13 @@ def transform(job: Json, litert: Any) -> Json:
         return {"refused": f"onnx2tf has no operator {', '.join(unknown)}"}
     if graphs.count_bytes(model) > _LARGEST:
         return {"refused": f"its weights have more than {_LARGEST} bytes, which no file of LiteRT holds"}
-    shapes = [shape for shape in job["shapes"] if _fits(inputs, shape["sizes"])]
+    shapes = [shape for shape in job["shapes"] if compiled.fits(inputs, shape["sizes"])]
     if not shapes:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     returned = []
     for number, shape in enumerate(shapes):
         folder = Path(job["temporary"], f"shape-{number}")
-        sizes = litert.find_key(inputs, shape["sizes"])
+        sizes = compiled.find_key(inputs, shape["sizes"])
         try:
             rows = graphs.compute_rows(job, sizes)
             fixed = graphs.fix(model, job["input"], rows[0])
@@ -44,21 +46,15 @@ def transform(job: Json, litert: Any) -> Json:
             written = _write(call, job["input"], sizes, folder / "saved")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - TensorFlow has dozens of classes, and onnx2tf exits
             return _fail(f"onnx2tf cannot convert it for {shape['name']}", error)
-        litert.find_file(job["output"], shape).write_bytes(written)
+        compiled.find_file(job["output"], shape, litert.ENDING).write_bytes(written)
         returned.append([array.shape for array in rows[0].outputs])
     named = [_name_sizes(spec, [found[n] for found in returned], shapes) for n, spec in enumerate(outputs)]
     index = {
         "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(inputs)],
         "outputs": [{**spec, "key": f"out_{number}"} for number, spec in enumerate(named)],
     }
-    Path(job["output"], litert.INDEX).write_text(json.dumps(index, indent=2))
+    compiled.write_index(job["output"], index)
     return {"outputs": named, "static_shapes": [shape["name"] for shape in shapes]}
-
-
-def _fits(inputs: list[Json], sizes: Json) -> bool:
-    """Whether a model can serve a shape: rows are all that a recipe may want of a model whose sizes are fixed."""
-    batches = {spec["shape"][0] for spec in inputs if spec["shape"]}
-    return batches <= {"batch", sizes["batch"]}
 
 
 def _name_sizes(spec: Json, found: list[tuple[int, ...]], shapes: list[Json]) -> Json:

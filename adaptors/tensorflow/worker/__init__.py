@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hone_loading import load_worker
+from hone_loading import load_part, load_worker
 
-from . import index, models
+from . import models
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 
@@ -18,8 +20,8 @@ def load(job: Json) -> Any:
     """Return a session of a source model, or of what XLA compiles of it."""
     from . import session
 
-    compiled = job["input"]["format"] == "tensorflow-xla"
-    return (session.CompiledSession if compiled else session.Session)(job)
+    xla = job["input"]["format"] == "tensorflow-xla"
+    return (session.open_compiled if xla else session.Session)(job)
 
 
 def transform(job: Json) -> Json:
@@ -43,7 +45,7 @@ def describe(job: Json) -> Json:
             described: Json = load_worker("hone_used_litert", str(_LITERT)).describe(job)
             return described
         case "tensorflow-xla":
-            return index.read(artifact["path"])
+            return dict(compiled.read_index(artifact["path"]))
         case "keras" | "saved-model":
             return _describe_source(artifact)
     raise KeyError(artifact["format"])

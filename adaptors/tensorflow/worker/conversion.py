@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from hone_loading import load_worker
+from hone_loading import load_part, load_worker
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from . import index, models
-from .session import find_key
+from . import models
+from .session import name_signature
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 
@@ -56,7 +57,7 @@ def _freeze(model: models.Model, sizes: Json | None = None) -> Any:
     """
     names = [spec["name"] for spec in model.inputs]
     returned = [spec["name"] for spec in model.outputs]
-    fixed = None if sizes is None else find_key(model.inputs, sizes)
+    fixed = None if sizes is None else compiled.find_key(model.inputs, sizes)
 
     def call(*tensors: Any) -> tuple[Any, ...]:
         found = model.call(dict(zip(names, tensors, strict=True)))
@@ -166,22 +167,22 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
         try:
             _save({litert.session.SIGNATURE: frozen}, folder, model, compiled=False)
             converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[litert.session.SIGNATURE])
-            litert.session.find_file(output, shape).write_bytes(converter.convert())
+            compiled.find_file(output, shape, litert.session.ENDING).write_bytes(converter.convert())
         except Exception as error:  # noqa: BLE001 - it raises what MLIR says
             return _fail("LiteRT's converter", error)
     specs = {
         "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(model.inputs)],
         "outputs": [{**spec, "key": f"out_{number}"} for number, spec in enumerate(model.outputs)],
     }
-    (output / litert.session.INDEX).write_text(json.dumps(specs, indent=2))
+    compiled.write_index(output, specs)
     return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
 
 
 def _write_compiled(job: Json, model: models.Model) -> Json:
     """Write a SavedModel with a function for each shape, which XLA compiles when it is called first."""
-    functions = {index.name_signature(shape): _freeze(model, shape["sizes"]) for shape in job["shapes"]}
+    functions = {name_signature(shape): _freeze(model, shape["sizes"]) for shape in job["shapes"]}
     _save(functions, Path(job["output"]), model, compiled=True)
-    index.write(job["output"], {"inputs": model.inputs, "outputs": model.outputs})
+    compiled.write_index(job["output"], {"inputs": model.inputs, "outputs": model.outputs})
     return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
 
 

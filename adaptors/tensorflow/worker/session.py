@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 from hone_loading import load_part, require_cpu
 
-from . import index, models
+from . import models
 
-shapes = load_part("shapes")
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -47,50 +48,43 @@ class Session:
         return partial(self._model.direct, given)
 
 
+def open_compiled(job: Json) -> Any:
+    """Return a session of a SavedModel with a function for each shape, each compiled here.
+
+    Raises:
+        ValueError: It is for another device, or TensorFlow runs with other threads, or it has no shapes.
+    """
+    require_cpu(job)
+    models.limit_threads(int(job["threads"]))
+    artifact = job["input"]
+    index = compiled.read_index(artifact["path"])
+    loaded = tf.saved_model.load(artifact["path"])
+
+    def open_one(shape: Json, key: tuple[tuple[int, ...], ...]) -> CompiledSession:
+        call = loaded.signatures[name_signature(shape)]
+        given = zip(key, index["inputs"], strict=True)
+        call(**{spec["name"]: tf.zeros(sizes, spec["dtype"]) for sizes, spec in given})
+        return CompiledSession(call, index, loaded)
+
+    return compiled.open_shapes(artifact, index["inputs"], open_one)
+
+
 class CompiledSession:
-    """A program of XLA for each shape, compiled when the session is opened."""
+    """XLA's program of one shape."""
 
     has_cache = False
 
-    def __init__(self, job: Json) -> None:
-        """Open a SavedModel, and compile its functions.
-
-        Raises:
-            ValueError: It is for another device, or TensorFlow runs with other threads, or it has no shapes.
-        """
-        require_cpu(job)
-        models.limit_threads(int(job["threads"]))
-        artifact = job["input"]
-        specs = index.read(artifact["path"])
-        self._names = [spec["name"] for spec in specs["inputs"]]
-        self._outputs = [spec["name"] for spec in specs["outputs"]]
-        self._loaded = tf.saved_model.load(artifact["path"])  # owns the variables
-        self._calls = {}
-        for shape in artifact["static_shapes"]:
-            key = find_key(specs["inputs"], shape["sizes"])
-            call = self._loaded.signatures[index.name_signature(shape)]
-            call(**{n: tf.zeros(s, d["dtype"]) for n, s, d in zip(self._names, key, specs["inputs"], strict=True)})
-            self._calls[key] = call
-        if not self._calls:
-            raise ValueError("the model says no shapes that it was compiled for")
+    def __init__(self, call: Callable[..., Json], index: Json, loaded: Any) -> None:
+        """Take a function, the specs of the model, and what owns its variables."""
+        self._call, self._loaded = call, loaded
+        self._inputs, self._outputs = ([spec["name"] for spec in index[side]] for side in compiled.SIDES)
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return every output by name, for inputs by name, of one of the shapes."""
-        key = tuple([feeds[name].shape for name in self._names])
-        call = self._calls.get(key)
-        if call is None:
-            raise ValueError(f"compiled for the shapes {sorted(self._calls)} and fed {key}")
-        found = call(**{name: tf.constant(feeds[name]) for name in self._names})
+        """Return every output by name, for inputs by name."""
+        found = self._call(**{name: tf.constant(feeds[name]) for name in self._inputs})
         return {name: found[name].numpy() for name in self._outputs}
 
 
-def find_key(specs: list[Json], sizes: Json) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the inputs at some sizes of their dynamic dimensions.
-
-    Raises:
-        ValueError: The sizes are no sizes, or one is missing.
-    """
-    if any(isinstance(dim, str) for spec in specs for dim in spec["shape"]):
-        found: tuple[tuple[int, ...], ...] = shapes.require_shapes(specs, sizes)
-        return found
-    return tuple(tuple(spec["shape"]) for spec in specs)
+def name_signature(shape: Json) -> str:
+    """Return the name of a shape's function; no two shapes have the same."""
+    return "shape_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", str(shape["name"]))

@@ -8,7 +8,7 @@ from . import session
 
 Json = dict[str, Any]
 
-load = session.Session
+load = session.open_model
 
 
 def transform(job: Json) -> Json:
@@ -28,7 +28,6 @@ def describe(job: Json) -> Json:
     artifact = job["input"]
     if artifact["format"] != "torch-tensorrt":
         raise KeyError(artifact["format"])
-    described = session.read_index(artifact["path"])
     for shape in artifact["static_shapes"]:
-        session.open_program(session.find_file(artifact["path"], shape))
-    return described
+        session.open_program(artifact["path"], shape)
+    return dict(session.compiled.read_index(artifact["path"]))

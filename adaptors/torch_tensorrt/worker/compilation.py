@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import torch
-from hone_loading import load_worker
+from hone_loading import load_part, load_worker
 from torch.export.passes import move_to_device_pass
 
 from . import session
 from .library import DEVICE, require_gpu, torch_tensorrt
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 
@@ -25,7 +26,7 @@ def transform(job: Json) -> Json:
     library, pytorch = torch_tensorrt(), load_worker("hone_used_pytorch", str(_PYTORCH))
     program, described = pytorch.jobs.read_program(job)
     inputs, outputs = described["inputs"], described["outputs"]
-    fit = [shape for shape in job["shapes"] if fits(inputs, shape["sizes"])]
+    fit = [shape for shape in job["shapes"] if compiled.fits(inputs, shape["sizes"])]
     if not fit:
         return {"refused": f"the model is fixed to {inputs[0]['shape']}, which is none of the recipe's shapes"}
     flat, engines = pytorch.models.flatten_program(move_to_device_pass(program, DEVICE)), dict[str, int]()
@@ -35,24 +36,18 @@ def transform(job: Json) -> Json:
         try:
             with torch.no_grad():
                 exported = torch.export.export(flat, examples)
-                compiled = library.dynamo.compile(exported, arg_inputs=examples, **settings)
+                made = library.dynamo.compile(exported, arg_inputs=examples, **settings)
         except Exception as error:  # noqa: BLE001 - torch and TensorRT raise dozens of classes
             failed: Json = pytorch.jobs.fail("compile", f"Torch-TensorRT cannot compile it for {shape['name']}", error)
             return failed
-        engines[shape["name"]] = count_engines(compiled, library.dynamo.runtime.TorchTensorRTModule)
+        engines[shape["name"]] = count_engines(made, library.dynamo.runtime.TorchTensorRTModule)
         if not engines[shape["name"]]:
             return {"nothing_to_do": f"TensorRT takes no {settings['min_block_size']} operators in a row of it"}
-        path = str(session.find_file(job["output"], shape))
-        library.save(compiled, path, output_format="exported_program", arg_inputs=examples)
-    Path(job["output"], session.INDEX).write_text(json.dumps({"inputs": inputs, "outputs": outputs}, indent=2))
+        path = str(compiled.find_file(job["output"], shape, session.ENDING))
+        library.save(made, path, output_format="exported_program", arg_inputs=examples)
+    compiled.write_index(job["output"], {"inputs": inputs, "outputs": outputs})
     metadata = {"torch_tensorrt": library.__version__, "engines": engines}
     return {"outputs": outputs, "static_shapes": [shape["name"] for shape in fit], "metadata": metadata}
-
-
-def fits(inputs: list[Json], sizes: Json) -> bool:
-    """Whether a model can serve a shape: rows are all that a recipe may want of a model whose sizes are fixed."""
-    batches = {spec["shape"][0] for spec in inputs if spec["shape"]}
-    return batches <= {"batch", sizes["batch"]}
 
 
 def make_settings(options: Json) -> Json:

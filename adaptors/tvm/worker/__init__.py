@@ -6,7 +6,7 @@ from typing import Any
 
 from . import session
 
-load, describe = session.Session, session.describe
+load, describe = session.open_model, session.describe
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from itertools import chain
@@ -13,7 +12,7 @@ from hone_loading import load_part
 
 from . import session, tuning
 
-normalization = load_part("normalization")
+compiled, normalization = load_part("compiled"), load_part("normalization")
 
 Json = dict[str, Any]
 
@@ -60,9 +59,8 @@ def compile_model(job: Json) -> Json:
             )
         for shape in chosen:
             library = tvm.compile(records.apply(prepared[shape["name"]]), target=target)
-            library.export_library(str(session.find_file(job["output"], shape)))
-    index = {side: job["input"][side] for side in ("inputs", "outputs")}
-    Path(job["output"], session.INDEX).write_text(json.dumps(index, indent=2))
+            library.export_library(str(compiled.find_file(job["output"], shape, session.ENDING)))
+    compiled.write_index(job["output"], job["input"])
     return {"static_shapes": [shape["name"] for shape in chosen], "metadata": {"tuning": told, **notes}}
 
 
@@ -78,7 +76,7 @@ def import_model(model: Any, specs: list[Json], sizes: Json) -> Any:
     """Return a model as a module of Relax whose sizes are all fixed; the weights are constants in it."""
     from tvm.relax.frontend.onnx import from_onnx
 
-    keys = session.find_key(specs, sizes)
+    keys = compiled.find_key(specs, sizes)
     return from_onnx(model, shape_dict={spec["name"]: list(key) for spec, key in zip(specs, keys, strict=True)})
 
 

@@ -1,28 +1,23 @@
-"""Run what was compiled: a library for each shape, in Relax's virtual machine.
-
-A folder has ``index.json`` and, for each shape, ``model-<shape>.so``. The index has the specs of ``inputs`` and
-``outputs`` as the model's source has them.
-"""
+"""Run what was compiled: a library for each shape, in Relax's virtual machine."""
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from hone_loading import load_part, require_cpu
 
-shapes = load_part("shapes")
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
-INDEX = "index.json"
+ENDING = ".so"
 THREADS = "TVM_NUM_THREADS"
 _ALIGNMENT = 64
 """Bytes: compiled loops read an input by instructions that end the process where it is aligned to less (TVM's
@@ -44,44 +39,6 @@ def import_tvm(threads: int) -> Any:
     return tvm
 
 
-def find_file(folder: str | Path, shape: Json) -> Path:
-    """Return where the library of a shape is.
-
-    Raises:
-        ValueError: It would be in another folder.
-    """
-    name = str(shape["name"])
-    if Path(name).name != name:
-        raise ValueError(f"a shape's name is no file's name: {name[:80]!r}")
-    return Path(folder, f"model-{name}.so")
-
-
-def find_key(specs: list[Json], sizes: Json) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the inputs at some sizes of their dynamic dimensions.
-
-    Raises:
-        ValueError: The sizes are no sizes, or one is missing.
-    """
-    if any(isinstance(dim, str) for spec in specs for dim in spec["shape"]):
-        found: tuple[tuple[int, ...], ...] = shapes.require_shapes(specs, sizes)
-        return found
-    return tuple(tuple(spec["shape"]) for spec in specs)
-
-
-def read_index(folder: str | Path) -> dict[str, list[Json]]:
-    """Return the specs of a folder's model.
-
-    Raises:
-        ValueError: There is no index, or it does not say what it should.
-    """
-    try:
-        index = json.loads(Path(folder, INDEX).read_text())
-        names = ("name", "dtype", "shape")
-        return {side: [{name: spec[name] for name in names} for spec in index[side]] for side in ("inputs", "outputs")}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{INDEX} cannot be read: {type(error).__name__}: {error}") from error
-
-
 def describe(job: Json) -> Json:
     """Return the specs of a saved model.
 
@@ -93,22 +50,36 @@ def describe(job: Json) -> Json:
     if artifact["format"] != "tvm-so":
         raise KeyError(artifact["format"])
     for shape in artifact["static_shapes"]:
-        if not find_file(artifact["path"], shape).is_file():
-            raise ValueError(f"the library of {shape['name']} is missing")
-    described: Json = read_index(artifact["path"])
-    return described
+        compiled.require_file(artifact["path"], shape, ENDING)
+    return dict(compiled.read_index(artifact["path"]))
 
 
-class Bound(NamedTuple):
-    """What computes one shape, with the memory that it reads."""
+def open_model(job: Json) -> Any:
+    """Return a session of the libraries of all shapes that a model was compiled for.
 
-    call: Callable[..., Any]
-    arrays: list[Array]
-    tensors: list[Any]  # the same memory
+    Raises:
+        ValueError: A library is missing, or the model is for another device or another number of threads.
+    """
+    require_cpu(job)
+    tvm, folder, turn = import_tvm(int(job["threads"])), job["input"]["path"], threading.Lock()
+    from tvm import relax
+
+    index = compiled.read_index(folder)
+
+    def open_one(shape: Json, key: tuple[tuple[int, ...], ...]) -> Session:
+        library = tvm.runtime.load_module(str(compiled.require_file(folder, shape, ENDING)))
+        inputs = {
+            spec["name"]: allocate(sizes, spec["dtype"]) for sizes, spec in zip(key, index["inputs"], strict=True)
+        }
+        tensors = [tvm.runtime.from_dlpack(array) for array in inputs.values()]
+        call = partial(relax.VirtualMachine(library, tvm.cpu())["main"], *tensors)
+        return Session(call, inputs, [spec["name"] for spec in index["outputs"]], turn)
+
+    return compiled.open_shapes(job["input"], index["inputs"], open_one)
 
 
 class Session:
-    """A virtual machine for each shape that the model was compiled for.
+    """The virtual machine of one shape, with the memory that it reads.
 
     Inputs are copied to memory that stays, and outputs are copied once: TVM's own conversions take longer than a small
     network computes. Calls of several threads wait for one another, since a machine has one state and that memory.
@@ -116,46 +87,22 @@ class Session:
 
     has_cache = False
 
-    def __init__(self, job: Json) -> None:
-        """Open the libraries of all shapes.
-
-        Raises:
-            ValueError: A library is missing, or the model is for another device or another number of threads.
-        """
-        require_cpu(job)
-        artifact = job["input"]
-        tvm = import_tvm(int(job["threads"]))
-        from tvm import relax
-
-        index = read_index(artifact["path"])
-        self._inputs = [spec["name"] for spec in index["inputs"]]
-        self._outputs = [spec["name"] for spec in index["outputs"]]
-        self._turn, self._bound = threading.Lock(), {}
-        for shape in artifact["static_shapes"]:
-            library = tvm.runtime.load_module(str(find_file(artifact["path"], shape)))
-            key = find_key(index["inputs"], shape["sizes"])
-            arrays = [allocate(sizes, spec["dtype"]) for sizes, spec in zip(key, index["inputs"], strict=True)]
-            tensors = [tvm.runtime.from_dlpack(array) for array in arrays]
-            self._bound[key] = Bound(relax.VirtualMachine(library, tvm.cpu())["main"], arrays, tensors)
-        if not self._bound:
-            raise ValueError("the model says no shapes that it was compiled for")
+    def __init__(
+        self, call: Callable[[], Any], inputs: dict[str, Array], outputs: list[str], turn: threading.Lock
+    ) -> None:
+        """Take a call, the memory that it reads, and the names of what it returns."""
+        self._call, self._inputs, self._outputs, self._turn = call, inputs, outputs, turn
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return every output by name, for inputs by name, of one of the shapes.
+        """Return every output by name, for inputs by name.
 
         Raises:
-            ValueError: It was not compiled for their shapes.
             TypeError: An input is of another type.
         """
-        given = [feeds[name] for name in self._inputs]
-        key = tuple([array.shape for array in given])
-        bound = self._bound.get(key)
-        if bound is None:
-            raise ValueError(f"compiled for the shapes {sorted(self._bound)} and fed {key}")
         with self._turn:
-            for array, own in zip(given, bound.arrays, strict=True):
-                np.copyto(own, array, casting="equiv")
-            found = bound.call(*bound.tensors)
+            for name, own in self._inputs.items():
+                np.copyto(own, feeds[name], casting="equiv")
+            found = self._call()
             values = [found] if hasattr(found, "numpy") else [*found]
             # Copied: an output may be a constant of the model, or one of its inputs.
             arrays = [np.array(np.from_dlpack(value)) for value in values]

@@ -29,6 +29,7 @@ class ShapedSession:
     """A session for each of some shapes of the inputs, and one for all others: arrays by name in and out, no cache.
 
     Attributes:
+        fixed: The sessions of fixed shapes, by the shapes of the inputs.
         parts: Sessions that take any shape and each of which serves some calls; empty where all are of one model.
     """
 
@@ -38,16 +39,16 @@ class ShapedSession:
         self, default: Any, fixed: dict[tuple[tuple[int, ...], ...], Any], names: list[str], *, parts: Any = ()
     ) -> None:
         """Take the sessions: of fixed shapes by the shapes of the inputs of these names, in their order."""
-        self._default, self._fixed, self._names, self.parts = default, fixed, tuple(names), tuple(parts)
+        self._default, self.fixed, self._names, self.parts = default, fixed, tuple(names), tuple(parts)
 
     def run(self, feeds: dict[str, Any]) -> dict[str, Any]:
         """Return every output by name, for inputs by name."""
         key = tuple([feeds[name].shape for name in self._names])
-        return self._fixed.get(key, self._default).run(feeds)  # type: ignore[no-any-return]  # a session has no types
+        return self.fixed.get(key, self._default).run(feeds)  # type: ignore[no-any-return]  # a session has no types
 
     def find(self, key: tuple[tuple[int, ...], ...]) -> Any:
         """Return the session that computes calls of these shapes of the inputs."""
-        return self._fixed.get(key, self._default)
+        return self.fixed.get(key, self._default)
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:

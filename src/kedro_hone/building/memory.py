@@ -41,12 +41,18 @@ class Memory:
         store: The store whose rows are read and written.
         source: The model.
         host: The machine.
-        recipe: Whose options of adaptors a route has: what was measured with others says nothing of it.
+        recipe: Whose options of adaptors a route has: what was measured with others says nothing of it. Its shapes are
+            those of the races.
+
+    Attributes:
+        batches: The batch sizes of the recipe, in rows, by the name of the shape.
     """
 
     def __init__(self, store: Store, source: Artifact, host: Host, recipe: Recipe | None = None) -> None:
         self._root, self.source = store.memory, source
         self._options = {name: own.options for name, own in recipe.adaptors.items()} if recipe else {}
+        self.batches = {shape.name: shape.batch for shape in recipe.all_shapes} if recipe else {}
+        self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
         inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
         self._like = Cost(
             what="",
@@ -94,9 +100,15 @@ class Memory:
         similar = keep_similar(rows, like)
         return guess_seconds(similar, like) if len(similar) >= LEAST_ROWS else None
 
-    def find_share(self, route: Iterable[str]) -> Share | None:
-        """Return which share of the best speed-up a candidate is expected to have; None where nothing tells."""
-        return guess_share(*self._look_up_route(tuple(route)))
+    def find_share(self, route: Iterable[str], batch: int | None = None) -> Share | None:
+        """Return which share of the best speed-up a candidate is expected to have; None where nothing tells.
+
+        It is that at a batch size, of so many rows, or where it is largest.
+        """
+        key = tuple(route), batch
+        if key not in self._shares:
+            self._shares[key] = guess_share(*self._look_up_route(key[0]), batch)
+        return self._shares[key]
 
     def find_hopeless(
         self, routes: Iterable[Sequence[str]], rivals: Collection[Sequence[str]], *, recipe: Recipe
@@ -152,9 +164,14 @@ class Memory:
         for name, mine in speeds.items():
             candidate = validations[name].candidate
             changed = self._describe_route(candidate.route, candidate.options)
-            known = {"seconds": validations[name].seconds, "outcome": _CANDIDATE, "options": changed}
-            share = max(speed / best[shape] for shape, speed in mine.items())
-            self._keep(name_route(candidate.route), self.source.format, share=min(1.0, share), **known)
+            known: dict[str, Any] = {"seconds": validations[name].seconds, "outcome": _CANDIDATE, "options": changed}
+            parts = {shape: min(1.0, speed / best[shape]) for shape, speed in mine.items()}
+            shares: dict[int, float] = {}
+            for shape in self.batches.keys() & parts.keys():
+                batch = self.batches[shape]
+                shares[batch] = max(parts[shape], shares.get(batch, 0.0))
+            known |= {"share": max(parts.values()), "shares": shares}
+            self._keep(name_route(candidate.route), self.source.format, **known)
 
     def _look_up_route(
         self, route: tuple[str, ...], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})

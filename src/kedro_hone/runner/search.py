@@ -15,6 +15,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
+from statistics import fmean
 from typing import Any, Final
 
 from kedro.io import CatalogProtocol
@@ -162,11 +163,17 @@ class Turns:
         return Memory(store, source, self.host, recipe)
 
     @cached_property
-    def best(self) -> Share | None:
-        """The largest share of the best speed-up that is expected of those candidates that were found valid."""
+    def best(self) -> dict[int, Share | None]:
+        """The largest share of the best speed-up that is expected of those candidates that were found valid.
+
+        It is at each batch size of the recipe: a winner can be of several, each the fastest at a shape.
+        """
         routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else ()
-        shares = filter(None, map(self.memory.find_share, routes))
-        return max(shares, key=lambda one: one.share, default=None)
+        found: dict[int, Share | None] = {}
+        for batch in {*self.memory.batches.values()}:
+            shares = filter(None, (self.memory.find_share(route, batch) for route in routes))
+            found[batch] = max(shares, key=lambda one: one.share, default=None)
+        return found
 
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return for how many at once of some nodes the machine has memory; one at least."""
@@ -178,8 +185,8 @@ class Turns:
     def weigh(self, node: Node) -> float:
         """Return what the candidates that a node leads to are expected to gain a second; other nodes come first.
 
-        The gain is what a share of the best speed-up is expected to exceed that of the valid candidates by. So the
-        first ones are cheap, and the next ones those that can be faster than they are.
+        The gain is what a share of the best speed-up is expected to exceed that of the valid candidates by, as the mean
+        over the batch sizes. So the first ones are cheap, and the next ones those that can be faster than they are.
         """
         step = self.steps.get(node.namespace or "")
         if step is None:
@@ -202,12 +209,14 @@ class Turns:
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
         seconds, _ = self.memory.guess_route(end.route)
-        gain = (self.memory.find_share(end.route) or _SHARE).find_gain(self.best)
+        gains = [
+            (self.memory.find_share(end.route, batch) or _SHARE).find_gain(best) for batch, best in self.best.items()
+        ]
         total = _SECONDS if seconds is None else seconds
         if not built:
             route = [one for one in self.steps.values() if one.leads_to(end)]
             total += sum(self._guess_step(one) for one in route[route.index(step) :])
-        return gain / max(total, 0.1)
+        return fmean(gains) / max(total, 0.1)
 
     def _guess_step(self, step: RouteStep) -> float:
         parent = self.steps.get(step.parent)

@@ -55,6 +55,29 @@ def test_of_the_same_model_the_newest_rows_count(make_memory):
     assert make_memory().find_share(SLOW).share == pytest.approx(1.0)
 
 
+def test_a_share_is_remembered_at_each_batch_size(make_memory):
+    recipe = read_recipe({"model": {"uri": "m"}, "shapes": {"one": {"batch": 1}, "many": {"batch": 32}}})
+    ratios = {"fast": {"one": 4.0, "many": 1.0}, "slow": {"one": 2.0, "many": 2.0}}
+    keep_race(make_memory(recipe), ratios, fast=2.5, slow=2.0)
+    memory = make_memory(recipe)
+    assert [memory.find_share(FAST, batch).share for batch in (1, 32, None)] == pytest.approx([1.0, 0.5, 1.0])
+    assert [memory.find_share(SLOW, batch).share for batch in (1, 32)] == pytest.approx([0.5, 1.0])
+    assert [memory.find_share(FAST, batch).share for batch in (2, 64)] == pytest.approx([1.0, 0.5]), "the nearest"
+
+
+def test_of_shapes_with_one_batch_size_the_largest_share_counts(make_memory):
+    sizes = {"short": {"batch": 1, "length": 8}, "long": {"batch": 1, "length": 512}}
+    recipe = read_recipe({"model": {"uri": "m"}, "shapes": sizes})
+    ratios = {"fast": {"short": 4.0, "long": 1.0}, "slow": {"short": 2.0, "long": 2.0}}
+    keep_race(make_memory(recipe), ratios, fast=2.0, slow=2.0)
+    assert make_memory(recipe).find_share(FAST, 1).share == pytest.approx(1.0)
+
+
+def test_where_no_batch_size_was_remembered_the_largest_share_counts(make_memory):
+    keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_share(SLOW, 64).share == pytest.approx(0.25)
+
+
 def test_who_failed_in_the_race_is_not_remembered(make_memory):
     memory = make_memory()
     validation = Validation(

@@ -28,6 +28,9 @@ class Memory:
     source = SimpleNamespace(format="toy")
     size = 1 << 30
 
+    def __init__(self):
+        self.batches, self.at = {"batch1": 1, "batch64": 64}, {}
+
     def guess_step(self, adaptor, form):
         assert form == "toy"
         return SECONDS.get(adaptor)
@@ -35,8 +38,8 @@ class Memory:
     def guess_route(self, route):
         return 1.0, SHARES.get(route[-1])
 
-    def find_share(self, route):
-        return SHARES.get(route[-1])
+    def find_share(self, route, batch):
+        return self.at.get((route[-1], batch), SHARES.get(route[-1]))
 
 
 def make_step(name):
@@ -83,10 +86,25 @@ def test_once_something_is_valid_what_can_exceed_it_comes_first():
     valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
     turns = make_turns(steps, run=MemoryDataset(valid, copy_mode="assign"))
     gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "hopeful")}
-    assert turns.best.share == 0.6
+    assert {batch: best.share for batch, best in turns.best.items()} == {1: 0.6, 64: 0.6}
     assert gains["hopeful"] > gains["cheap"]  # of 1 and of 5 seconds
     nothing = make_turns(steps)
     assert nothing.weigh(place("compile", "source.hopeful")) < nothing.weigh(place("compile", "source.cheap"))
+
+
+def test_who_is_the_fastest_at_another_shape_comes_before_who_is_at_none():
+    """One of them is a part of the winner, though over all shapes nobody exceeds who is valid."""
+    steps = {step.namespace: step for step in map(make_step, ("dear", "other", "behind"))}
+    valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
+    turns = make_turns(steps, run=MemoryDataset(valid, copy_mode="assign"))
+    shares = {"dear": (1.0, 0.4), "other": (0.4, 1.0), "behind": (0.9, 0.4)}
+    turns.memory.at = {
+        (one, batch): Share(share, 0.2, 5)
+        for one, own in shares.items()
+        for batch, share in zip((1, 64), own, strict=True)
+    }
+    gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("other", "behind")}
+    assert gains["other"] > 4 * gains["behind"]
 
 
 def test_what_is_built_is_validated_first(turns):

@@ -11,12 +11,14 @@ import math
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field, ValidationError
 
 from kedro_hone.core.store.disk import append_line
 from kedro_hone.core.values.base import Value
+
+_Part = Annotated[float, Field(gt=0, le=1)]
 
 NEIGHBOURS: Final = 5
 LEAST_DEVIATION: Final = 0.2
@@ -45,6 +47,7 @@ class Cost(Value):
         outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, what became of it.
         share: Of a candidate that was raced: its speed-up over that of the race's best, by the objective or at a shape,
             whichever is most.
+        shares: The same at each batch size that was raced, by its rows; empty where nothing tells.
         host: The processor's vector instructions.
         options: The options that differ from the adaptors' defaults, as JSON; empty where none does. A row of others
             says nothing of the defaults.
@@ -57,9 +60,16 @@ class Cost(Value):
     size: int = Field(ge=0)
     seconds: float = Field(ge=0, allow_inf_nan=False)
     outcome: str
-    share: float | None = Field(None, gt=0, le=1)
+    share: _Part | None = None
+    shares: dict[int, _Part] = Field(default_factory=dict)
     host: str = ""
     options: str = ""
+
+    def find_share(self, batch: int | None) -> float | None:
+        """Return the share at the batch size that is nearest to some rows, or at the best shape where none is told."""
+        if batch is None or not self.shares:
+            return self.share
+        return self.shares[min(self.shares, key=lambda rows: abs(math.log(rows / batch)))]
 
 
 class Share(NamedTuple):
@@ -124,14 +134,17 @@ def guess_seconds(rows: Iterable[Cost], like: Cost) -> float | None:
     return statistics.median(near) if near else None
 
 
-def guess_share(rows: Iterable[Cost], like: Cost) -> Share | None:
+def guess_share(rows: Iterable[Cost], like: Cost, batch: int | None = None) -> Share | None:
     """Return which share of the best's speed-up a candidate is expected to have; None where no row tells.
+
+    With ``batch`` it is the share at a batch size, of so many rows; else that at the shape where it is largest.
 
     It is the geometric mean over the nearest rows of similar models, with their deviation, or ``LEAST_DEVIATION`` where
     that is less.
     """
     similar = keep_similar((row for row in rows if row.share is not None), like)
-    near = [math.log(max(row.share, _LEAST_SHARE)) for row in find_nearest(similar, like) if row.share]
+    shares = filter(None, (row.find_share(batch) for row in find_nearest(similar, like)))
+    near = [math.log(max(share, _LEAST_SHARE)) for share in shares]
     if not near:
         return None
     return Share(math.exp(statistics.fmean(near)), max(LEAST_DEVIATION, _deviate(near)), len(near))

@@ -13,8 +13,10 @@ import atexit
 import contextlib
 import gc
 import importlib
+import inspect
 import json
 import os
+import pkgutil
 import runpy
 import select
 import signal
@@ -31,19 +33,44 @@ from typing import NoReturn
 TESTS = Path(__file__).parent
 
 PRELOADED = (
+    "dulwich.ignore",
+    "dulwich.worktree",
     "dvc.api",
+    "dvc.cachemgr",
+    "dvc.data_cloud",
+    "dvc.repo.artifacts",
+    "dvc.repo.datasets",
+    "dvc.repo.index",
+    "dvc.repo.open_repo",
+    "dvc.repo.plots",
+    "dvc.repo.stage",
+    "dvc.utils.strictyaml",
+    "dvc_data.hashfile.db.local",
+    "email.policy",
+    "fsspec.implementations.memory",
     "kedro.framework.cli.cli",
     "kedro.framework.session",
+    "kedro.framework.session.store",
+    "kedro_hone.adaptors.registries.local.registry",
+    "kedro_hone.adaptors.registries.mlflow.registry",
     "kedro_hone.cli",
+    "kedro_hone.core.contract.skipping",
     "kedro_hone.datasets.dvc",
+    "kedro_hone.datasets.revision",
     "kedro_hone.pipeline_registry",
     "kedro_hone.report.files",
     "kedro_hone.runner",
     "kedro_hone.settings",
+    "kedro_hone.sources.huggingface.tasks",
     "kedro_telemetry.plugin",
+    "kedro_viz.integrations.kedro.hooks",
+    "kedro_viz.integrations.kedro.run_hooks",
+    "kedro_viz.launchers.cli.main",
     "kedro_viz.utils",
     "mlflow.models.utils",
     "pandas",
+    "rich._emoji_codes",
+    "ruamel.yaml",
     "scipy.special",
 )
 """What nearly every command imports, and what reads no variable at import that a project of the tests sets."""
@@ -166,10 +193,25 @@ def can_be_forked(variables: Mapping[str, str]) -> bool:
     return all(mine.get(name) == variables.get(name) for name in names)
 
 
+def preload() -> None:
+    """Import what commands import, and compile the report's templates, which each would compile again."""
+    from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS
+    from kedro_hone.report.rendering import TEMPLATES
+
+    modules = [*PRELOADED, *BUILTIN_TOOLCHAINS.values()]
+    for package in ("kedro_hone.comparing.gates", "kedro_hone.sources.formats"):
+        places = importlib.import_module(package).__path__
+        modules += [f"{package}.{found.name}" for found in pkgutil.iter_modules(places)]
+    for module in modules:
+        importlib.import_module(module)
+    inspect.stack()  # Dynaconf asks for it, and the first time it looks at every module
+    for name in TEMPLATES.list_templates(extensions=["j2"]):
+        TEMPLATES.get_template(name)
+
+
 def serve(requests: socket.socket) -> None:
     """Fork for each request; return in the command's process, which then is as if Python had just started."""
-    for module in PRELOADED:
-        importlib.import_module(module)
+    preload()
     assert not (wrong := set(NOT_PRELOADED) & set(sys.modules)), wrong
     assert len([*Path("/proc/self/task").iterdir()]) == 1, "other threads would be missing in each fork"
     gc.collect()

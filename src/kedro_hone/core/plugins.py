@@ -108,7 +108,8 @@ def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:
     """Return what is built in (name to target), then the entry points of a group; nothing is imported."""
     folders = (Path(place or ".") for place in sys.path)
     # An installation changes one of the folders of packages.
-    points = _read_entry_points(group, tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.is_dir()))
+    places = tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.is_dir())
+    points = _read_entry_points(places).select(group=group)
     return [
         *(Offer(name, target, BUILT_IN) for name, target in builtin.items()),
         *(Offer(one.name, one.value, f"the package {one.dist.name if one.dist else 'unknown'}") for one in points),
@@ -174,7 +175,8 @@ def name_function(function: Callable[..., Any]) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-@lru_cache(maxsize=16)
-def _read_entry_points(group: str, _: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
-    """Read the files of all distributions: tens of milliseconds, and a run asks for every worker that it starts."""
-    return metadata.entry_points(group=group)
+@lru_cache(maxsize=1)
+def _read_entry_points(_: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
+    """Read the files of all distributions: tens of milliseconds, and a run asks for several groups, and again."""
+    found: Any = metadata.entry_points()  # of another type before Python 3.12, which selects as well
+    return found  # type: ignore[no-any-return]

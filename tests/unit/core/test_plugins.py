@@ -66,7 +66,8 @@ def test_the_files_of_all_distributions_are_not_read_again(tmp_path, monkeypatch
     read = metadata.entry_points
     monkeypatch.setattr(metadata, "entry_points", lambda **which: reads.append(which) or read(**which))
     assert [list_names() for _ in range(3)] == [["first"]] * 3
-    assert reads == [{"group": GROUP}]
+    assert not list_offers("kedro_hone.another_group", {})
+    assert reads == [{}], "whichever group is asked for"
 
 
 @pytest.mark.parametrize("error", [KeyError("boom"), SystemExit(0)])

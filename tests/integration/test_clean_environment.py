@@ -119,6 +119,7 @@ def clean_python(tmp_path):
     return python
 
 
+@pytest.mark.nightly
 def test_the_winner_needs_only_its_runtime(published, clean_python, tmp_path):
     variables = {**os.environ, "MLFLOW_TRACKING_URI": published, "PYTHONWARNINGS": "ignore", "PYTHONPATH": ""}
     done = subprocess.run(

@@ -223,7 +223,13 @@ def test_one_namespace_can_be_run_alone_after_a_first_run(spawned):
     assert json.loads(outcome.read_text()) == was
 
 
-@pytest.mark.parametrize("runner", ["ParallelRunner", "SequentialRunner", "ThreadRunner"])
+@pytest.mark.parametrize(
+    "runner",
+    [
+        "ParallelRunner",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("SequentialRunner", "ThreadRunner")),
+    ],
+)
 def test_a_node_sees_what_the_command_line_changed(project, runner):
     project.environment["KEDRO_MP_CONTEXT"] = "spawn"
     project.run(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
+from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,7 +15,16 @@ from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.costs import Cost, Share, guess_seconds, guess_share, keep_similar, read_costs, write_cost
+from kedro_hone.core.store.costs import (
+    Cost,
+    Share,
+    guess_ratio,
+    guess_seconds,
+    guess_share,
+    keep_similar,
+    read_costs,
+    write_cost,
+)
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage, StepFacts
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.measurement import RACED, Standing, Validation
@@ -28,6 +38,9 @@ LEAST_GAIN: Final = 0.02
 what a race can hardly tell from noise. Where the chance to win is a hundredth, it is far less."""
 LEAST_ROWS: Final = 2
 """From fewer rows nothing is left out."""
+UNKNOWN: Final = Share(0.7, 0.5, 0)
+"""What is expected of a candidate of which nothing is remembered."""
+_SAME: Final = Share(1.0, 0.0, 0)
 _CANDIDATE: Final = "raced"
 """The outcome in the rows of candidates; those of steps have others."""
 _JUDGED_EARLY: Final = frozenset({"speedup", "drop", "drops", "require_improvement", "beat_published", "confidence"})
@@ -53,6 +66,7 @@ class Memory:
         self._options = {name: own.options for name, own in recipe.adaptors.items()} if recipe else {}
         self.batches = {shape.name: shape.batch for shape in recipe.all_shapes} if recipe else {}
         self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
+        self._gains: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], float] = {}
         inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
         self._like = Cost(
             what="",
@@ -110,13 +124,34 @@ class Memory:
             self._shares[key] = guess_share(*self._look_up_route(key[0]), batch)
         return self._shares[key]
 
+    def find_gain(self, route: Iterable[str], best: Sequence[str] | None, batch: int | None) -> float:
+        """Return by how much a candidate's share is expected to exceed another one's; all of it where there is none.
+
+        Where both were raced together on similar models, it follows from their ratio there.
+        """
+        key = tuple(route), tuple(best or ()), batch
+        if key not in self._gains:
+            self._gains[key] = self._guess_gain(*key)
+        return self._gains[key]
+
+    def find_best(self, routes: Iterable[Sequence[str]], batch: int | None, *, least: int = 1) -> Sequence[str] | None:
+        """Return which of some routes is expected to be the fastest at a batch size.
+
+        None where fewer rows than ``least`` tell of each.
+        """
+        shares = ((one, self.find_share(one, batch)) for one in routes)
+        known = [(one, share) for one, share in shares if share and share.rows >= least]
+        return max(known, key=lambda pair: pair[1].share, default=(None, None))[0]
+
     def find_hopeless(
         self, routes: Iterable[Sequence[str]], rivals: Collection[Sequence[str]], *, recipe: Recipe
     ) -> str | None:
         """Return why none of some routes is worth its time, from what is remembered; None where one may be.
 
-        A route is hopeless that is expected to gain less than ``LEAST_GAIN`` over the best of ``rivals``, the routes of
-        candidates that were found valid. Rivals may miss a gate later: so what only converts is compared with what only
+        A route is hopeless that is expected to gain less than ``LEAST_GAIN`` at each batch size over the best there of
+        ``rivals``, the routes of candidates that were found valid.
+
+        Rivals may miss a gate later: so what only converts is compared with what only
         converts, and nothing is hopeless where a gate is set that no validation looks at, such as a size. Nor is a
         route hopeless with an adaptor that the recipe names.
         """
@@ -124,14 +159,15 @@ class Memory:
         if _asks_more(recipe.gates):
             return None
         behind: list[tuple[float, str]] = []
-        for route in routes:
-            mine, first = self.find_share(route), self._find_first(rivals, exact=only_converts(route))
-            if named.intersection(route) or first is None or mine is None or mine.rows < LEAST_ROWS:
+        for route, batch in product(routes, {shape.batch for shape in recipe.all_shapes}):
+            own = [one for one in rivals if only_converts(one)] if only_converts(route) else rivals
+            best, mine = self.find_best(own, batch, least=LEAST_ROWS), self.find_share(route, batch)
+            other = None if best is None else self.find_share(best, batch)
+            if named.intersection(route) or mine is None or mine.rows < LEAST_ROWS or best is None or other is None:
                 return None
-            name, best = first
-            if mine.find_gain(best) >= LEAST_GAIN * best.mean:
+            if self.find_gain(route, best, batch) >= LEAST_GAIN * other.mean:
                 return None
-            behind.append((mine.share / best.share, name))
+            behind.append((mine.share / other.share, name_route(best)))
         if not behind:
             return None
         ratio, name = max(behind)
@@ -139,12 +175,6 @@ class Memory:
             f"on similar models it was {ratio:.2f} times as fast as {name.replace('>', ' ▸ ')}, and it is expected to "
             f"gain less than {LEAST_GAIN:.0%} over that; `budget: thorough` tries it"
         )
-
-    def _find_first(self, rivals: Iterable[Sequence[str]], *, exact: bool) -> tuple[str, Share] | None:
-        """Return the name and the share of the rival that is expected to be the fastest, of those that only convert."""
-        shares = ((name_route(one), self.find_share(one)) for one in rivals if not exact or only_converts(one))
-        known = [(name, share) for name, share in shares if share and share.rows >= LEAST_ROWS]
-        return max(known, key=lambda one: one[1].share, default=None)
 
     def keep_step(self, facts: StepFacts, form: Format, options: Options | None = None) -> None:
         """Keep what a step took on an input of a format, with options or the defaults."""
@@ -159,6 +189,7 @@ class Memory:
         raced = [one for one in standings if one.status in RACED and one.objective and one.objective.estimate > 0]
         speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}
         best: dict[str, float] = {}
+        race = token_hex(8)
         for mine in speeds.values():
             best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in mine.items()}
         for name, mine in speeds.items():
@@ -170,8 +201,16 @@ class Memory:
             for shape in self.batches.keys() & parts.keys():
                 batch = self.batches[shape]
                 shares[batch] = max(parts[shape], shares.get(batch, 0.0))
-            known |= {"share": max(parts.values()), "shares": shares}
+            known |= {"share": max(parts.values()), "shares": shares, "race": race}
             self._keep(name_route(candidate.route), self.source.format, **known)
+
+    def _guess_gain(self, route: tuple[str, ...], best: tuple[str, ...], batch: int | None) -> float:
+        mine, other = self.find_share(route, batch) or UNKNOWN, self.find_share(best, batch) if best else None
+        if other is None:
+            return mine.find_gain(None)
+        rows, like = self._look_up_route(route)
+        ratio = guess_ratio(rows, self._look_up_route(best)[0], like, batch)
+        return mine.find_gain(other) if ratio is None else other.mean * ratio.find_gain(_SAME)
 
     def _look_up_route(
         self, route: tuple[str, ...], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})

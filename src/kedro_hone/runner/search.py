@@ -29,7 +29,6 @@ from kedro_hone.building.budget import list_valid
 from kedro_hone.building.memory import Memory
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.costs import Share
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import SOURCE, RouteStep
 
@@ -43,8 +42,8 @@ _TIMES_AS_PROMISING: Final = 3.0
 demo: a compilation of a minute waits for the export that ONNX Runtime needs, and what takes 15 seconds does not."""
 _TIMES_AS_LONG, _LOOK_SECONDS = 2.0, 1.0
 """For how many times its expected seconds it is waited for, and how often that is looked at, in seconds."""
-_SHARE, _SECONDS = Share(0.7, 0.5, 0), 5.0
-"""What is expected of a candidate, and of a step, of which nothing is remembered."""
+_SECONDS = 5.0
+"""What is expected of a step of which nothing is remembered."""
 
 
 class SearchRunner(AbstractRunner):
@@ -163,17 +162,13 @@ class Turns:
         return Memory(store, source, self.host, recipe)
 
     @cached_property
-    def best(self) -> dict[int, Share | None]:
-        """The largest share of the best speed-up that is expected of those candidates that were found valid.
+    def best(self) -> dict[int, Sequence[str] | None]:
+        """The route that is expected to be the fastest of those candidates that were found valid.
 
-        It is at each batch size of the recipe: a winner can be of several, each the fastest at a shape.
+        There is one for each batch size of the recipe: a winner can be of several, each the fastest at a shape.
         """
-        routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else ()
-        found: dict[int, Share | None] = {}
-        for batch in {*self.memory.batches.values()}:
-            shares = filter(None, (self.memory.find_share(route, batch) for route in routes))
-            found[batch] = max(shares, key=lambda one: one.share, default=None)
-        return found
+        routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else []
+        return {batch: self.memory.find_best(routes, batch) for batch in {*self.memory.batches.values()}}
 
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return for how many at once of some nodes the machine has memory; one at least."""
@@ -209,9 +204,7 @@ class Turns:
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
         seconds, _ = self.memory.guess_route(end.route)
-        gains = [
-            (self.memory.find_share(end.route, batch) or _SHARE).find_gain(best) for batch, best in self.best.items()
-        ]
+        gains = [self.memory.find_gain(end.route, best, batch) for batch, best in self.best.items()]
         total = _SECONDS if seconds is None else seconds
         if not built:
             route = [one for one in self.steps.values() if one.leads_to(end)]

@@ -4,7 +4,7 @@ import pytest
 from toolchains.toy.model import make_model
 
 from kedro_hone.building import memory as module
-from kedro_hone.building.memory import SHIPPED, Memory
+from kedro_hone.building.memory import SHIPPED, UNKNOWN, Memory
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, read_costs
@@ -144,6 +144,39 @@ def test_what_would_gain_less_than_the_noise_is_left_out_though_it_may_win(make_
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=speed)
     assert (make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None) is tried
+
+
+SHAPES = read_recipe({"model": {"uri": "m"}, "shapes": {"one": {"batch": 1}, "many": {"batch": 32}}})
+
+
+@pytest.mark.parametrize(("races", "tried"), [(2, True), (3, False)])
+def test_what_was_behind_in_the_same_races_each_time_is_left_out_sooner(make_memory, races, tried):
+    """At 0.9 times the speed: two shares could be 0.28 apart in their logarithms, a ratio of three races 0.1."""
+    ratios = {"fast": {"one": 4.0, "many": 2.0}, "slow": {"one": 3.6, "many": 1.8}}
+    for _ in range(races):
+        keep_race(make_memory(SHAPES), ratios, fast=4.0, slow=3.6)
+    assert (make_memory(SHAPES).find_hopeless([SLOW], [FAST], recipe=SHAPES) is None) is tried
+
+
+def test_who_is_a_little_faster_at_one_shape_is_tried(make_memory):
+    ratios = {"fast": {"one": 4.0, "many": 2.0}, "slow": {"one": 1.0, "many": 2.02}}
+    for _ in range(5):
+        keep_race(make_memory(SHAPES), ratios, fast=4.0, slow=1.0)
+    memory = make_memory(SHAPES)
+    assert memory.find_hopeless([SLOW], [FAST], recipe=SHAPES) is None
+    assert memory.find_gain(SLOW, FAST, 1) < 1e-6
+    assert memory.find_gain(SLOW, FAST, 32) == pytest.approx(0.045, rel=0.1)
+
+
+def test_without_a_rival_the_gain_is_all_that_is_expected(make_memory):
+    keep_race(
+        make_memory(SHAPES), {"fast": {"one": 4.0, "many": 2.0}, "slow": {"one": 2.0, "many": 2.0}}, fast=3, slow=2
+    )
+    memory = make_memory(SHAPES)
+    assert memory.find_gain(SLOW, None, 1) == pytest.approx(memory.find_share(SLOW, 1).mean)
+    assert memory.find_gain(("x.unknown",), None, 1) == pytest.approx(UNKNOWN.mean)
+    assert memory.find_best([SLOW, FAST, ("x.unknown",)], 1) == FAST
+    assert memory.find_best([SLOW, FAST], 1, least=2) is None
 
 
 @pytest.mark.parametrize("rivals", [[], [SLOW], [("x.unknown",)]])

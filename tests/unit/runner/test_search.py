@@ -11,6 +11,7 @@ from kedro.framework.hooks.manager import _NullPluginManager
 from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Pipeline, node
 
+from kedro_hone.building.memory import UNKNOWN
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.costs import Share
 from kedro_hone.core.values.artifact import Stage
@@ -40,6 +41,12 @@ class Memory:
 
     def find_share(self, route, batch):
         return self.at.get((route[-1], batch), SHARES.get(route[-1]))
+
+    def find_best(self, routes, batch):
+        return max(routes, key=lambda route: self.find_share(route, batch).share, default=None)
+
+    def find_gain(self, route, best, batch):
+        return (self.find_share(route, batch) or UNKNOWN).find_gain(best and self.find_share(best, batch))
 
 
 def make_step(name):
@@ -86,7 +93,7 @@ def test_once_something_is_valid_what_can_exceed_it_comes_first():
     valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
     turns = make_turns(steps, run=MemoryDataset(valid, copy_mode="assign"))
     gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("cheap", "hopeful")}
-    assert {batch: best.share for batch, best in turns.best.items()} == {1: 0.6, 64: 0.6}
+    assert turns.best == {1: ["dear"], 64: ["dear"]}
     assert gains["hopeful"] > gains["cheap"]  # of 1 and of 5 seconds
     nothing = make_turns(steps)
     assert nothing.weigh(place("compile", "source.hopeful")) < nothing.weigh(place("compile", "source.cheap"))

@@ -1,15 +1,28 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
-from kedro_hone.core.store.costs import Cost, Share, find_nearest, guess_seconds, guess_share, read_costs, write_cost
+from kedro_hone.core.store.costs import (
+    LEAST_PAIRED,
+    Cost,
+    Share,
+    find_nearest,
+    guess_ratio,
+    guess_seconds,
+    guess_share,
+    read_costs,
+    write_cost,
+)
 
 LIKE = Cost(what="a", format="onnx", size=1000, seconds=0, outcome="", host="VNNI")
 
 
-def row(seconds=1.0, *, size=1000, share=None, host="VNNI"):
-    return LIKE.model_copy(update={"seconds": seconds, "size": size, "share": share, "host": host})
+def row(seconds=1.0, *, size=1000, share=None, host="VNNI", shares=None, race=""):
+    told = {"seconds": seconds, "size": size, "share": share, "host": host, "shares": shares or {}, "race": race}
+    return LIKE.model_copy(update=told)
 
 
 def test_rows_come_back(tmp_path):
@@ -122,3 +135,37 @@ def test_what_is_far_below_the_best_gains_nothing():
 def test_a_best_that_is_a_guess_leaves_more_to_gain():
     """At 0.65 with a chance of a third."""
     assert Share(0.65, 0.2, 5).find_gain(Share(0.9, 0.8, 2)) > 0.1 * 0.9
+
+
+def race(number, mine, other):
+    """Return the rows of two candidates of one race."""
+    return [row(share=1.0, shares={8: share}, race=str(number)) for share in (mine, other)]
+
+
+def split(races):
+    return [[pair[place] for pair in races] for place in (0, 1)]
+
+
+def test_a_ratio_is_that_of_the_races_in_which_both_were():
+    races = [race(number, 0.5 * share, share) for number, share in enumerate((1.0, 0.5, 0.1))]
+    mine, other = split(races)
+    alone = [row(share=1.0, shares={8: 1.0}, race=""), row(share=1.0, shares={8: 1.0}, race="alone")]
+    found = guess_ratio([*mine, *alone], [*other, row(share=1.0, shares={8: 1.0})], LIKE, 8)
+    assert found == (pytest.approx(0.5), LEAST_PAIRED, 3), "whatever the model does to the speed of both"
+    assert guess_ratio(mine[:2], other, LIKE, 8) is None
+    assert guess_ratio(mine, other[1:], LIKE, 8) is None
+
+
+def test_a_ratio_that_differs_from_race_to_race_is_as_uncertain():
+    mine, other = split([race(number, share, 0.5) for number, share in enumerate((0.25, 0.5, 1.0))])
+    found = guess_ratio(mine, other, LIKE, 8)
+    assert found.share == pytest.approx(1.0)
+    assert found.deviation == pytest.approx(math.log(2) * math.sqrt(4 / 3))
+
+
+def test_rows_without_batch_sizes_or_of_other_models_tell_no_ratio():
+    mine, other = split([race(number, 0.5, 1.0) for number in range(3)])
+    assert guess_ratio([one.model_copy(update={"shares": {}}) for one in mine], other, LIKE, 8) is None
+    assert guess_ratio(mine, [one.model_copy(update={"shares": {}}) for one in other], LIKE, 8) is None
+    far = LIKE.model_copy(update={"size": 100 * LIKE.size})
+    assert guess_ratio(mine, other, far, 8) is None

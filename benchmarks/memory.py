@@ -5,7 +5,10 @@ so that its store remembers them. Then every candidate of an eleventh is tried (
 Printed is in which place, of the candidates that were tried, the winner was: of one with a graph for each shape, the
 last of its parts. Next to it is the place that it has in a project that remembers only what is shipped::
 
-    python benchmarks/memory.py            # half an hour; fails where the winner is not among the first five
+    python benchmarks/memory.py            # an hour; fails where the winner is not among the first five
+
+Each race is also predicted from the others: printed is how wrong the ratios are of each candidate to the one that is
+expected to be the fastest at a batch size, how many candidates would have been left out, and what that would have cost.
 
 The weights are random: which candidate is fast does not depend on them, and the gate on quality is wide.
 """
@@ -14,7 +17,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,6 +31,9 @@ import numpy as np
 import yaml
 from by_hand_models import ROOT, read_winner, run
 from costs import SPLITS, track
+
+from kedro_hone.building.memory import LEAST_GAIN, LEAST_ROWS
+from kedro_hone.core.store.costs import Cost, Share, guess_ratio, guess_share, read_costs
 
 FIRST = 5
 SIDE = 8
@@ -108,6 +116,47 @@ def find_places(project: Path) -> tuple[str, int, int, int]:
     return winner, max(map(tried.index, parts)) + 1, near + 1, len(tried)
 
 
+def predict_races(races: list[list[Cost]]) -> str:
+    """Return how well each race follows from the others, by the rules of ``kedro_hone.building.memory``."""
+    wrong: list[float] = []
+    lost: list[float] = []
+    left_out = 0
+    for number, race in enumerate(races):
+        others = [row for other in (*races[:number], *races[number + 1 :]) for row in other]
+        rows = {one.what: [row for row in others if row.what == one.what] for one in race}
+        like, kept = race[0], {one.what: False for one in race}
+        for batch in like.shares:
+            shares = {one.what: guess_share(rows[one.what], like, batch) for one in race}
+            known = {name: share for name, share in shares.items() if share and share.rows >= LEAST_ROWS}
+            best = max(known, key=lambda name: known[name].share, default="")
+            fastest = next((one.shares[batch] for one in race if one.what == best), 1.0)
+            for one in race:
+                ratio = guess_ratio(rows[one.what], rows[best], like, batch) if one.what in known else None
+                gain = ratio.find_gain(Share(1.0, 0.0, 0)) if ratio else LEAST_GAIN
+                kept[one.what] |= one.what == best or gain >= LEAST_GAIN
+                if ratio and one.what != best:
+                    wrong.append(math.log(one.shares[batch] / fastest / ratio.share))
+        left_out += sum(not tried for tried in kept.values())
+        lost += [
+            max(r.shares[b] for r in race) / max(r.shares[b] for r in race if kept[r.what]) - 1 for b in like.shares
+        ]
+    error, most = math.sqrt(statistics.fmean(one**2 for one in wrong)), max(map(abs, wrong))
+    return (
+        f"{len(wrong)} ratios predicted, wrong by {error:.3f} (root mean square of the logarithm), {most:.2f} at most; "
+        f"{left_out} of {sum(map(len, races))} candidates would have been left out, and with them {max(lost):.1%} of "
+        f"the speed at a batch size at most"
+    )
+
+
+def read_races(project: Path) -> list[list[Cost]]:
+    """Return the rows of each race that a project remembers."""
+    races: dict[str, list[Cost]] = {}
+    for row in read_costs(project / "data" / "hone" / "store"):
+        if row.race and not row.options:
+            races.setdefault(row.race, []).append(row)
+    return [*races.values()]
+
+
 def main() -> None:
     """Race ten models, then the last one with and without what they left, and print the places of its winner."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -133,6 +182,7 @@ def main() -> None:
         winner, places[name], near, count = find_places(project)
         said = f"was in place {places[name]} of {count}, who is as fast but for 3 % in place {near}"
         print(f"{name}: the winner {winner} {said}", flush=True)
+    print(predict_races(read_races(folder / "remembered")))
     sys.exit(0 if places["remembered"] <= FIRST else 1)
 
 

@@ -19,6 +19,7 @@ from kedro_hone.core.store.disk import append_line
 from kedro_hone.core.values.base import Value
 
 _Part = Annotated[float, Field(gt=0, le=1)]
+_Rows = Annotated[int, Field(ge=1)]
 
 NEIGHBOURS: Final = 5
 LEAST_DEVIATION: Final = 0.2
@@ -67,7 +68,7 @@ class Cost(Value):
     seconds: float = Field(ge=0, allow_inf_nan=False)
     outcome: str
     share: _Part | None = None
-    shares: dict[int, _Part] = Field(default_factory=dict)
+    shares: dict[_Rows, _Part] = Field(default_factory=dict)
     race: str = ""
     host: str = ""
     options: str = ""

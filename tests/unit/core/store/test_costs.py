@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -44,7 +45,14 @@ def test_without_a_file_there_are_none(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{", "[]", "null", '{"what": 1}', '{"what": "a", "seconds": -1}', '{"share": 7}', "\x00\xff"]
+    "line",
+    [
+        *("", "{", "[]", "null", '{"what": 1}', '{"what": "a", "seconds": -1}', '{"share": 7}', "\x00\xff"),
+        *(
+            json.dumps(LIKE.model_dump(mode="json") | {"shares": each})
+            for each in ({"0": 1}, {"1": 0}, {"x": 1}, {"1": 2})
+        ),
+    ],
 )
 def test_a_line_that_is_no_row_is_left_out(tmp_path, line):
     write_cost(tmp_path, row(2.0))

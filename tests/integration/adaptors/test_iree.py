@@ -83,7 +83,7 @@ def test_sizes_are_fixed_where_the_compiler_cannot_leave_them_open(bench, berts)
     job = {"described": BERT, "static_shapes": shapes, "expect_error": True}
     feeds = [{name: np.ones((3, 16), np.int64) for name in ("ids", "mask")}]
     result, _ = bench.call("run", output, "iree-vmfb", feeds=feeds, **job)
-    assert "made for the shapes" in result["raised"]
+    assert "compiled for the shapes" in result["raised"]
 
 
 def test_an_error_of_the_compiler_names_the_operator(bench, berts):

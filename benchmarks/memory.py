@@ -117,7 +117,7 @@ def find_places(project: Path) -> tuple[str, int, int, int]:
 
 
 def predict_races(races: list[list[Cost]]) -> str:
-    """Return how well each race follows from the others, by the rules of ``kedro_hone.building.memory``."""
+    """Return how well each race follows from the others, and what would be left out by ratios alone."""
     wrong: list[float] = []
     lost: list[float] = []
     left_out = 0

@@ -13,7 +13,6 @@ import atexit
 import contextlib
 import gc
 import importlib
-import inspect
 import json
 import os
 import pkgutil
@@ -204,7 +203,6 @@ def preload() -> None:
         modules += [f"{package}.{found.name}" for found in pkgutil.iter_modules(places)]
     for module in modules:
         importlib.import_module(module)
-    inspect.stack()  # Dynaconf asks for it, and the first time it looks at every module
     for name in TEMPLATES.list_templates(extensions=["j2"]):
         TEMPLATES.get_template(name)
 

@@ -34,7 +34,7 @@ def open_model(job: Json) -> Any:
     session = compiled.open_shapes(
         artifact, index["inputs"], lambda shape, _: Session(open_program(folder, shape), names)
     )
-    session.synchronize = partial(torch.cuda.synchronize, DEVICE)
+    session.synchronize = partial(torch.cuda.synchronize, DEVICE)  # a worker asks the session of all shapes for it
     return session
 
 

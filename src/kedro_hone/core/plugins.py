@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 from kedro_hone.core.errors import HoneError
 
@@ -178,5 +178,5 @@ def name_function(function: Callable[..., Any]) -> str:
 @lru_cache(maxsize=1)
 def _read_entry_points(_: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
     """Read the files of all distributions: tens of milliseconds, and a run asks for several groups, and again."""
-    found: Any = metadata.entry_points()  # of another type before Python 3.12, which selects as well
-    return found  # type: ignore[no-any-return]
+    # Before Python 3.12 it is of another type, which selects as well.
+    return cast("metadata.EntryPoints", metadata.entry_points())

@@ -99,19 +99,35 @@ def test_once_something_is_valid_what_can_exceed_it_comes_first():
     assert nothing.weigh(place("compile", "source.hopeful")) < nothing.weigh(place("compile", "source.cheap"))
 
 
-def test_who_is_the_fastest_at_another_shape_comes_before_who_is_at_none():
-    """One of them is a part of the winner, though over all shapes nobody exceeds who is valid."""
-    steps = {step.namespace: step for step in map(make_step, ("dear", "other", "behind"))}
-    valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
-    turns = make_turns(steps, run=MemoryDataset(valid, copy_mode="assign"))
-    shares = {"dear": (1.0, 0.4), "other": (0.4, 1.0), "behind": (0.9, 0.4)}
+def weigh_by_shape(shares, *, valid):
+    """Return turns, and the weights of candidates whose shares at batch 1 and 64 are given."""
+    steps = {step.namespace: step for step in map(make_step, shares)}
+    found = SimpleNamespace(read_notes=lambda event: [{"route": [one]} for one in valid] if event == "valid" else [])
+    turns = make_turns(steps, run=MemoryDataset(found, copy_mode="assign"))
     turns.memory.at = {
         (one, batch): Share(share, 0.2, 5)
         for one, own in shares.items()
         for batch, share in zip((1, 64), own, strict=True)
     }
-    gains = {name: turns.weigh(place("compile", f"source.{name}")) for name in ("other", "behind")}
+    return turns, {one: turns.weigh(place("compile", f"source.{one}")) for one in shares}
+
+
+def test_who_is_the_fastest_at_another_shape_comes_before_who_is_at_none():
+    """One of them is a part of the winner, though over all shapes nobody exceeds who is valid."""
+    _, gains = weigh_by_shape({"valid": (1.0, 0.4), "other": (0.4, 1.0), "behind": (0.9, 0.4)}, valid=["valid"])
     assert gains["other"] > 4 * gains["behind"]
+
+
+def test_who_gains_at_every_shape_comes_before_who_gains_more_at_one():
+    _, gains = weigh_by_shape({"valid": (0.5, 0.5), "one": (1.0, 0.1), "every": (0.9, 0.9)}, valid=["valid"])
+    assert gains["every"] > 1.4 * gains["one"]
+
+
+def test_at_each_shape_the_fastest_there_is_to_be_exceeded():
+    shares = {"first": (1.0, 0.4), "second": (0.4, 1.0), "between": (0.8, 0.8)}
+    turns, gains = weigh_by_shape(shares, valid=["first", "second"])
+    assert turns.best == {1: ["first"], 64: ["second"]}
+    assert gains["between"] < 0.01
 
 
 def test_what_is_built_is_validated_first(turns):

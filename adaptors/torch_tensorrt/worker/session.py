@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,11 @@ def open_model(job: Json) -> Any:
     folder = artifact["path"]
     index = compiled.read_index(folder)
     names = [[spec["name"] for spec in index[side]] for side in compiled.SIDES]
-    session = compiled.open_shapes(
-        artifact, index["inputs"], lambda shape, _: Session(open_program(folder, shape), names)
-    )
-    session.synchronize = partial(torch.cuda.synchronize, DEVICE)  # a worker asks the session of all shapes for it
-    return session
+    return compiled.open_shapes(artifact, index["inputs"], lambda shape, _: Session(open_program(folder, shape), names))
 
 
 class Session:
-    """The program of one shape."""
+    """The program of one shape; ``Tensor.cpu`` waits for the GPU, so that it needs no ``synchronize``."""
 
     has_cache = False
 

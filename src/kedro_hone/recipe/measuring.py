@@ -18,7 +18,9 @@ class RaceSection(Section):
     seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
     rounds: int = Field(30, ge=5, le=1_000_000, description="At most so many rounds.")
     block: int = Field(5, ge=3, description="Candidates drop out after each block of so many rounds; at most `rounds`.")
-    burst_ms: float = Field(20.0, gt=0, le=60_000, description="How long one candidate is measured in one round.")
+    burst_ms: float = Field(
+        20.0, gt=0, le=60_000, description="How long one candidate is measured in a round; two calls at least."
+    )
     memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
     candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
 
@@ -37,4 +39,6 @@ class ConfirmSection(Section):
         LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
     )
     rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
-    burst_ms: float = Field(50.0, gt=0, le=60_000, description="How long each is measured in one round.")
+    burst_ms: float = Field(
+        50.0, gt=0, le=60_000, description="How long each is measured in one round; two calls at least."
+    )

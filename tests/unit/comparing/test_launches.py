@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from kedro_hone.comparing.launches import LEAST, Entrant, _size_bursts, count_calls, enter, measure_round
+from kedro_hone.comparing.launches import Burst, Entrant, _size_bursts, enter, measure_round, plan_burst
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import Timings
 from kedro_hone.core.store.artifacts import Store
@@ -16,6 +16,8 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.recipe.schema import read_recipe
 
+BURSTS = {"b1": Burst(calls=3, warmup=2), "b64": Burst(calls=2, warmup=0)}
+
 
 class Clock:
     """Stands for a worker: what is tested is who is measured when, and who stands still meanwhile."""
@@ -24,6 +26,7 @@ class Clock:
 
     def __init__(self, name, journal, *, fails=False, took=100):
         self.name, self.journal, self.fails, self.stopped, self.took = name, journal, fails, True, took
+        self.bursts = {}
 
     def resume(self):
         self.stopped = False
@@ -35,8 +38,8 @@ class Clock:
 
     def time(self, shape, calls, *, warmup=0):
         assert not self.stopped
-        assert warmup >= 1 + (calls > LEAST)
         self.journal.append(("time", self.name, shape))
+        self.bursts[shape] = Burst(calls=calls, warmup=warmup)
         self.called = self.called + calls + warmup
         if self.fails:
             return Failed(by=self.name, failure=FailureClass.CRASH, reason="gone")
@@ -45,22 +48,22 @@ class Clock:
 
 def entrants(journal, names, failing=()):
     return [
-        Entrant(
-            id=name, session=Clock(name, journal, fails=name in failing), calls={"b1": 3, "b64": 5}, stack=ExitStack()
-        )
+        Entrant(id=name, session=Clock(name, journal, fails=name in failing), bursts=BURSTS, stack=ExitStack())
         for name in names
     ]
 
 
 def test_only_the_measured_one_runs():
     journal: list[tuple[str, ...]] = []
-    measure_round(entrants(journal, "abc"), order=random.Random(0), timings=Timings())
+    racers = entrants(journal, "abc")
+    measure_round(racers, order=random.Random(0), timings=Timings())
     alive: set[str] = set()
     for event, name, *_ in journal:
         alive = alive | {name} if event == "resume" else alive - {name} if event == "pause" else alive
         assert len(alive) <= 1
 
     assert Counter(event for event, *_ in journal) == {"resume": 3, "time": 6, "pause": 3}
+    assert all(racer.session.bursts == BURSTS for racer in racers)
 
 
 def test_the_order_is_random_and_seeded():
@@ -99,18 +102,34 @@ def test_late_entrants_know_when_they_came_in():
 
 
 @pytest.mark.parametrize(
-    ("times", "burst_ms", "expected"), [([1_000_000, *[9_000_000] * 4], 20, 20), ([10**9], 20, 3), ([100], 20, 5000)]
+    ("fastest_ms", "burst"),
+    [
+        (0.0001, Burst(calls=5000, warmup=1250)),
+        (1, Burst(calls=50, warmup=12)),
+        (10, Burst(calls=5, warmup=2)),
+        (16, Burst(calls=3, warmup=2)),
+        (25, Burst(calls=2, warmup=1)),
+        (60, Burst(calls=2, warmup=1)),
+        (999, Burst(calls=2, warmup=1)),
+        (1000, Burst(calls=2, warmup=0)),
+        (5000, Burst(calls=2, warmup=0)),
+    ],
 )
-def test_calls_fill_a_burst_within_bounds(times, burst_ms, expected):
-    assert count_calls(times, burst_ms=burst_ms) == expected
+def test_a_burst_is_filled_within_bounds_and_long_calls_need_no_warm_up(fastest_ms, burst):
+    fastest = round(fastest_ms * 1e6)
+
+    assert plan_burst([9 * fastest, fastest, 2 * fastest], burst_ms=50) == burst
 
 
-@pytest.mark.parametrize(("took_ms", "calls", "sized"), [(60, LEAST, 2), (40, LEAST, 9), (1, 50, 9)])
-def test_a_call_that_is_longer_than_a_burst_is_not_made_for_its_size_again(took_ms, calls, sized):
+@pytest.mark.parametrize(
+    ("took_ms", "burst", "sized"),
+    [(60, Burst(calls=2, warmup=1), 2), (40, Burst(calls=2, warmup=1), 9), (1, Burst(calls=50, warmup=12), 9)],
+)
+def test_a_call_that_is_longer_than_a_burst_is_not_made_for_its_size_again(took_ms, burst, sized):
     clock = Clock("a", [], took=took_ms * 1_000_000)
     entrant = _size_bursts("a", clock, shapes=["b1"], burst_ms=50, stack=ExitStack())
 
-    assert (entrant.calls, clock.called, clock.stopped) == ({"b1": calls}, sized, True)
+    assert (entrant.bursts, clock.called, clock.stopped) == ({"b1": burst}, sized, True)
 
 
 def test_without_an_environment_there_is_no_worker(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ class Session:
 @pytest.mark.parametrize(("limit", "heat"), [(1400, ["a", "b"]), (1399, ["a"]), (100, ["a"])])
 def test_a_heat_is_what_fits_next_to_the_memory_that_the_source_really_takes(limit, heat):
     race = line_up(*(validation(name, f"sha256:{name}", memory=300 << 20) for name in "abcd"), memory_mb=limit)
-    race._running["source"] = Entrant(id="source", session=Session(800), calls={}, stack=ExitStack())
+    race._running["source"] = Entrant(id="source", session=Session(800), bursts={}, stack=ExitStack())
 
     assert race._fill_heat() == heat
     assert race._waiting == [name for name in "abcd" if name not in heat]
@@ -94,7 +94,7 @@ def test_no_more_rounds_than_the_recipe_allows(tmp_path, monkeypatch):
     """A block that is not the last of a number of rounds is cut: 8 rounds in blocks of 5 are 5 and 3."""
     race = line_up(validation("a", "sha256:a"), validation("b", "sha256:b"), rounds=8, block=5)
     for name in ("source", "a", "b", "c", "d"):
-        race._running[name] = Entrant(id=name, session=Session(1), calls={}, stack=ExitStack())
+        race._running[name] = Entrant(id=name, session=Session(1), bursts={}, stack=ExitStack())
     rounds = []
     monkeypatch.chdir(tmp_path)  # the run's events are written
     monkeypatch.setattr("kedro_hone.nodes.race.measure_round", lambda *_, **__: rounds.append(1))

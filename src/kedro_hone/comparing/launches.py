@@ -36,7 +36,7 @@ _LEAST = 2
 """The calls of a burst that are timed, however long one takes. With the rounds of a confirmation of seven launches they
 are enough for a 90th percentile."""
 _MOST = 5000
-"""The same for calls that take next to no time."""
+"""So many are timed at most, however short they are."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,9 @@ of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` make
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
     python benchmarks/toolchains.py --folder DIR --collect     # only write what the last runs left
+    python benchmarks/toolchains.py --folder DIR --onnx --toolchains onnxruntime,modelopt,onnxruntime_gpu  # on a GPU
+
+With ``--onnx`` the same networks come as ONNX, so that PyTorch's toolchain is not needed.
 
 What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
 model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason.
@@ -88,6 +91,7 @@ def main() -> None:
     parser.add_argument(
         "--tuning-seconds", type=int, help="how long TVM and SparseML tune each model; as long as they do by default"
     )
+    parser.add_argument("--onnx", action="store_true", help="begin at the models as ONNX")
     parser.add_argument("--collect", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
@@ -125,7 +129,7 @@ def list_toolchains(*, build: bool) -> list[str]:
 def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.Namespace) -> None:
     """Race every candidate of a model in its project, which is made where it is not there."""
     began, asked, threads = time.monotonic(), MODELS[name], given.threads
-    if name == "cnn":
+    if name == "cnn" and not given.onnx:
         made = make_project("digits", project.parent / f".{name}", threads=threads).project
         if not (made / "data" / "digits" / "splits" / "training.npz.dvc").exists():
             write_training(made)
@@ -136,8 +140,9 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         shutil.copytree(ROOT / "conf", project / "conf")
         (project / "conf" / "local").mkdir(exist_ok=True)
         script = Path(__file__).with_name("toolchains_models.py")
-        subprocess.run([sys.executable, "-W", "ignore", str(script), name, str(project)], check=True)
-        model = {"uri": "models/source", **asked.get("model", {})}
+        form = ["--onnx"] if given.onnx else []
+        subprocess.run([sys.executable, "-W", "ignore", str(script), name, str(project), *form], check=True)
+        model = {"uri": "models/source", **({} if given.onnx else asked.get("model", {}))}
         trust = ["module"] if "module" in model else []
         recipe = {"model": model, "trust": trust, "program": {"name": "fidelity"}}
         (project / "conf" / "base" / "parameters.yml").write_text(yaml.safe_dump({"hone": recipe}))
@@ -274,6 +279,7 @@ def describe_machine(toolchains: list[str], given: argparse.Namespace) -> Json:
         "instructions": host.instructions,
         "flags": sorted(host.flags),
         "cores": host.cores,
+        **({"gpu": host.gpu, "driver": host.driver} if host.gpu else {}),
         "threads": given.threads,
         "versions": list_versions(toolchains),
         **({"tuning_seconds": seconds} if seconds else {}),

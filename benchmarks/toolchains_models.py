@@ -1,13 +1,14 @@
 """A network of the shape of ResNet-50, and a BERT with six layers; run as a program, it writes one with its data.
 
 ``python toolchains_models.py NAME PROJECT`` writes ``models/source`` and the splits into a project, in a process of its
-own; for ``toolchains.py``. The weights are random, from a seed.
+own; for ``toolchains.py``. The weights are random, from a seed. With ``--onnx`` the source is the same network in ONNX,
+and there is the demo's network, too, trained.
 """
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -70,40 +71,86 @@ def settle(network: nn.Module, rows: torch.Tensor) -> nn.Module:
     return network.eval()
 
 
-def write_resnet(source: Path, count: int) -> dict[str, np.ndarray]:
-    """Write an exported program with a dynamic batch, and return its rows."""
+def make_resnet(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:
+    """Return the network and its rows."""
     rows = torch.randn(count, 3, SIZE, SIZE)
-    network = settle(ResNet50(), rows[:8])
-    dynamic = ({0: torch.export.Dim("batch")},)
-    torch.export.save(torch.export.export(network, (rows[:2],), dynamic_shapes=dynamic), source / "model.pt2")
-    shutil.copyfile(__file__, source.parents[1] / "resnet.py")  # the author's class
-    return {"x": rows.numpy()}
+    return settle(ResNet50(), rows[:8]), {"x": rows.numpy()}
 
 
-def write_bert(source: Path, count: int) -> dict[str, np.ndarray]:
-    """Write a folder of Transformers, and return its rows."""
+def make_bert(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:
+    """Return the network and its rows."""
     import transformers as t  # noqa: PLC0415 - slow to import
 
     sizes = {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6, "intermediate_size": 1536}
-    t.BertForSequenceClassification(t.BertConfig(**sizes, vocab_size=WORDS, num_labels=4)).eval().save_pretrained(
-        source
-    )
+    network = t.BertForSequenceClassification(t.BertConfig(**sizes, vocab_size=WORDS, num_labels=4))
     ids = np.random.default_rng(0).integers(1, WORDS, size=(count, LENGTH))
-    return {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    rows = {"input_ids": ids, "attention_mask": np.ones_like(ids), "token_type_ids": np.zeros_like(ids)}
+    return network.eval(), rows
 
 
-def main(name: str, project: Path) -> None:
+def make_cnn(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:
+    """Return the demo's network, trained on the digits that are none of its rows."""
+    from sklearn.datasets import load_digits  # noqa: PLC0415 - of this one only
+
+    from kedro_hone.pipelines.demo.train import train  # noqa: PLC0415 - imports mlflow
+
+    images, labels = load_digits(return_X_y=True)
+    images = (images / 16).astype(np.float32).reshape(-1, 1, 8, 8)
+    return train(images[count:], labels[count:]), {"x": images[:count]}
+
+
+MAKERS = {"cnn": make_cnn, "resnet50": make_resnet, "bert": make_bert}
+
+
+def write_source(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) -> None:
+    """Write a folder of Transformers, or an exported program with a dynamic batch next to its author's class."""
+    if hasattr(network, "save_pretrained"):
+        network.save_pretrained(source)
+        return
+    dynamic = ({0: torch.export.Dim("batch")},)
+    example = torch.from_numpy(rows["x"][:2])
+    torch.export.save(torch.export.export(network, (example,), dynamic_shapes=dynamic), source / "model.pt2")
+    shutil.copyfile(__file__, source.parents[1] / "resnet.py")
+
+
+def write_onnx(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) -> None:
+    """Write the network in ONNX, with a dynamic batch and, of a text, length."""
+    dynamic = {0: torch.export.Dim("batch")}
+    if hasattr(network, "config"):
+        network.config.return_dict = False
+        dynamic[1] = torch.export.Dim("length", min=2, max=network.config.max_position_embeddings)
+    torch.onnx.export(
+        network,
+        tuple(torch.from_numpy(array[:2]) for array in rows.values()),
+        source / "model.onnx",
+        input_names=list(rows),
+        output_names=["logits"],
+        dynamic_shapes=tuple(dynamic for _ in rows),
+        external_data=False,
+        dynamo=True,
+        verbose=False,
+    )
+
+
+def main() -> None:
     """Write one model."""
     import costs  # noqa: PLC0415 - ResNet50 is imported from a copy of this file, without its neighbours
     from toolchains import SPLITS  # noqa: PLC0415 - see above
 
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name", choices=MAKERS)
+    parser.add_argument("project", type=Path)
+    parser.add_argument("--onnx", action="store_true")
+    given = parser.parse_args()
     torch.manual_seed(0)
-    source = project / "models" / "source"
+    source = given.project / "models" / "source"
     source.mkdir(parents=True, exist_ok=True)
     costs.SPLITS.clear()
     costs.SPLITS.update(SPLITS)
-    costs.track(project, {"resnet50": write_resnet, "bert": write_bert}[name](source, sum(SPLITS.values())))
+    network, rows = MAKERS[given.name](sum(SPLITS.values()))
+    (write_onnx if given.onnx else write_source)(source, network, rows)
+    costs.track(given.project, rows)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main()

@@ -41,6 +41,7 @@ def system_call(number, *arguments):
 
 def try_read(job): return open(job["target"]).read()
 def try_read_in_a_child(job): return subprocess.run(["cat", job["target"]], capture_output=True).stdout.decode()
+def try_open_to_write(job): return os.open(job["target"], os.O_WRONLY)
 def try_list(job): return os.listdir(job["target"])
 def try_link(job):
     os.symlink(job["target"], job["output"] + "/link"); return open(job["output"] + "/link").read()
@@ -142,7 +143,7 @@ def try_claim(job):
 def try_report(job): return os.open(f"/proc/{os.getppid()}/fd/1", os.O_WRONLY)
 def try_core(job): return resource.getrlimit(resource.RLIMIT_CORE)
 def try_ordinary_work(job):
-    import getpass, multiprocessing, multiprocessing.managers, shutil, ssl, tempfile
+    import getpass, multiprocessing, multiprocessing.managers, shutil, ssl, tempfile, threading
     from concurrent.futures import ProcessPoolExecutor
     for kind in ("fork", "spawn"):
         context = multiprocessing.get_context(kind)
@@ -159,6 +160,10 @@ def try_ordinary_work(job):
     for place in seen:
         with open(place, "rb") as stream: assert stream.read(4)
     assert getpass.getuser()
+    # CUDA names its threads by this file, and does not start where it cannot.
+    def name(): open(f"/proc/self/task/{threading.get_native_id()}/comm", "w").write("mine")
+    thread = threading.Thread(target=name); name(); thread.start(); thread.join()
+    assert open("/proc/self/comm").read() == "mine\\n"
     # CPython's own sockets between processes: what data loaders and managers use
     try:
         manager = multiprocessing.managers.SyncManager()  # its socket is below TMPDIR, in a path of 107 bytes at most
@@ -713,6 +718,19 @@ def test_a_step_in_shared_memory(attack, nested):
         assert (result.notes, result.end.isolation) == ({"got": "x"}, expect_layers())
         refuse(attack("read", target=secret, **more), *HIDDEN)
         refuse(attack("chmod", target=weights, **more), "EROFS")
+
+
+@pytest.mark.attack(
+    what="changing a setting of the kernel, such as what it starts for a core",
+    who="worker",
+    stopped_by="of `/proc` only its own threads can be written to",
+    feature="namespaces (Linux 5.12) or Landlock (Linux 5.19)",
+)
+@pytest.mark.parametrize("layers", [EVERY, ("namespaces",), ("landlock",)], ids="-".join)
+@pytest.mark.parametrize("setting", ["sys/kernel/core_pattern", "self/oom_score_adj", "self/task/../oom_score_adj"])
+def test_changing_the_kernel(attack, only, setting, layers):
+    only(*layers)
+    refuse(attack("open_to_write", target=f"/proc/{setting}"), "EROFS", "EACCES")
 
 
 @pytest.mark.parametrize("layers", [EVERY, ("landlock", "seccomp"), ("seccomp",), ("landlock",), ()], ids="-".join)

@@ -38,6 +38,8 @@ _DEVICES = (
     "accel/*",
 )
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - named to be closed, not written to
+_TASKS = "/proc/self/task"
+"""Where a process names its threads. CUDA does so at its start, and ends with error 304 where it cannot."""
 _THREADS = 4096
 """Of a user in one worker. Linux counts it for each user namespace, and not for root; the guard counts processes."""
 
@@ -63,7 +65,7 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
         namespaces.enter(
             libc,
             reads=[*reads, *devices],
-            writes=limits["mounts"],
+            writes=[*limits["mounts"], _TASKS],
             new_links=limits["links"],
             shared_bytes=limits["shared_bytes"],
             network=scoped,
@@ -71,7 +73,7 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
         with contextlib.suppress(ValueError):  # the hard limit is lower
             resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
     held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
-    shown = {"reads": reads, "lists": limits["lists"], "writes": writes, "devices": devices}
+    shown = {"reads": reads, "lists": limits["lists"], "writes": writes, "changes": [*devices, _TASKS]}
     version = landlock.confine(libc, **shown) if "landlock" in layers else 0
     # A socket's path is hidden by namespaces only, and an abstract one by a network or by Landlock.
     filtered = "seccomp" in layers and seccomp.confine(libc, connects=own_files)

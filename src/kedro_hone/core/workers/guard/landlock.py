@@ -24,7 +24,7 @@ def find_version(libc: ctypes.CDLL) -> int:
 
 
 def confine(
-    libc: ctypes.CDLL, *, reads: Iterable[str], lists: Iterable[str], writes: Iterable[str], devices: Iterable[str]
+    libc: ctypes.CDLL, *, reads: Iterable[str], lists: Iterable[str], writes: Iterable[str], changes: Iterable[str]
 ) -> int:
     """Let this process and its children open only what is below these paths, for good; ``lists`` as folders only.
 
@@ -45,7 +45,7 @@ def confine(
     allowed = (
         [(path, _READ_FOLDER) for path in ("/dev", *lists)]
         + [(path, look) for path in reads]
-        + [(path, look | change) for path in devices]
+        + [(path, look | change) for path in changes]
     )
     for path, rights in allowed + [(path, everything) for path in writes]:
         try:

@@ -64,15 +64,17 @@ def make_corrupt(path: Path, why: str) -> HoneError:
 def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
     """Write the files of a source model from the pulled folder into another, under the names that its format asks for.
 
-    The disk holds a large file once: what is in the pulled folder is linked where that is possible.
+    The disk holds a large file once: what is in the pulled folder is linked where that is possible. What belongs to a
+    model in ONNX is copied (``may_share``).
 
     Raises:
         OSError: A file cannot be read or written.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    share = not any(name.endswith(".onnx") for _, name in flavor.files)
     for path, name in flavor.files:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        _put(pulled, path, folder / name)
+        _put(pulled, path, folder / name, share=share)
     for name, text in flavor.texts:
         (folder / name).write_text(text, encoding="utf-8")
 
@@ -93,10 +95,10 @@ def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str
     return tuple((name_in(pulled.folder, path), f"code/{path.relative_to(root).as_posix()}") for path in found)
 
 
-def _put(pulled: Path, path: str | Path, place: Path) -> None:
+def _put(pulled: Path, path: str | Path, place: Path, *, share: bool) -> None:
     """Link a pulled file to a place, or copy it there; an absolute path, such as that of code that its user edits."""
     source = (pulled / path).resolve()
-    if Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):  # it is not ours alone
+    if not share or Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):  # it is not ours alone
         shutil.copyfile(source, place)
     else:
         link_or_copy(source, place)

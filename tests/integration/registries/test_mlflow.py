@@ -14,6 +14,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.files import write_files
 
 X = np.ones((2, 4), np.float32)
 NOTHING: frozenset[str] = frozenset()
@@ -54,6 +55,29 @@ def test_pull_brings_the_folder_as_mlflow_wrote_it(source, tmp_path):
     assert (flavor.format, flavor.files) == ("onnx", (("model.onnx", "model.onnx"),))
     assert flavor.inputs == (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),)
     assert not list(tmp_path.glob(".pull-*"))
+
+
+def test_weights_next_to_a_model_can_be_read_by_its_library(tmp_path):
+    """MLflow writes those of 1 KiB and more there, and ``onnx`` reads none that are hard links."""
+    import mlflow
+    from onnx import TensorProto, helper, load, numpy_helper
+
+    weight = numpy_helper.from_array(np.ones((4, 256), np.float32), "w")
+    sides = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in (("x", 4), ("y", 256))
+    ]
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "g", sides[:1], sides[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    with mlflow.start_run():
+        mlflow.onnx.log_model(model, name="m", pip_requirements=["onnxruntime"], registered_model_name="wide")
+    MlflowRegistry().pull("models:/wide/1", tmp_path / "pulled")
+
+    flavor = read_flavor(tmp_path / "pulled", trust=NOTHING)
+    write_files(flavor, tmp_path / "pulled", tmp_path / "files")
+
+    assert len(flavor.files) == 2
+    (read,) = load(tmp_path / "files" / "model.onnx").graph.initializer
+    assert numpy_helper.to_array(read).sum() == 1024
 
 
 def test_unknown_names_say_what_there_is(source):

@@ -35,6 +35,15 @@ class UnsealableError(ValueError):
     """A folder that cannot become an artifact, such as one with no file or with a link that leads out of it."""
 
 
+def may_share(folder: Path) -> bool:
+    """Whether the files of a folder may have names elsewhere, too, which makes them hard links.
+
+    Not where there is a model in ONNX: its library (as of 1.23) does not read weights next to a model that have a
+    second name ("a potential hardlink attack"; ``onnx/checker.cc``).
+    """
+    return next(folder.rglob("*.onnx"), None) is None
+
+
 def link_or_copy(source: Path, target: Path) -> None:
     """Let a new name have the bytes of a file that never changes, by a hard link; by a copy where there can be none."""
     try:
@@ -46,13 +55,14 @@ def link_or_copy(source: Path, target: Path) -> None:
 def copy_tree(source: Path, target: Path, *, share: bool) -> None:
     """Copy a folder to a place that does not exist; a link to a file inside it becomes a copy of that file.
 
-    With ``share`` the copy has the same bytes (hard links) where that is possible, which is right only for what never
-    changes.
+    With ``share`` the copy has the same bytes (hard links) where that is possible and ``may_share``, which is right
+    only for what never changes.
 
     Raises:
         UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.
     """
     target.mkdir()
+    share = share and may_share(source)
     for path in sorted(source.rglob("*")):
         place = target / path.relative_to(source)
         if path.is_dir() and not path.is_symlink():
@@ -157,12 +167,12 @@ def seal_files(place: Path, attributes: Json) -> str:
 def share_files(folder: Path, place: Path) -> None:
     """Let the files of a folder that are equal to one of a place of the store be links to it, so that the disk has one.
 
-    Nothing is done where the place is not there any more, or damaged.
+    Nothing is done where the place is not there any more, or damaged, or the folder's files must not be links.
 
     Raises:
         UnsealableError: As ``measure_files``.
     """
-    manifest = read_sealed(place)
+    manifest = read_sealed(place) if may_share(folder) and may_share(place / FILES) else None
     if manifest is None:
         return
     known = {(file.size, file.digest): place / FILES / name for name, file in manifest.files.items()}

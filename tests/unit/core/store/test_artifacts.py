@@ -12,7 +12,7 @@ import pytest
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store import disk as disk_module
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, UnsealableError, read_sealed
+from kedro_hone.core.store.manifest import Manifest, UnsealableError, copy_tree, read_sealed
 from kedro_hone.core.store.steps import StepRecord
 from kedro_hone.core.values import digest as digest_module
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
@@ -119,9 +119,11 @@ def test_attributes_are_part_of_the_artifact(store, tmp_path, changes):
 
 
 def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
-    first = seal(store, write_model(tmp_path / "model"))
+    folder = write_model(tmp_path / "model")
+    (folder / "model.onnx").rename(folder / "model.xml")
+    first = seal(store, folder)
     second = seal(store, store.locate(first), run_options={"precision": "bf16"})
-    assert (store.locate(second) / "model.onnx").samefile(store.locate(first) / "model.onnx")
+    assert (store.locate(second) / "model.xml").samefile(store.locate(first) / "model.xml")
     assert read_sealed(store.root / "objects" / first.digest.removeprefix("sha256:"))
     assert read_sealed(store.root / "objects" / second.digest.removeprefix("sha256:"))
 
@@ -129,18 +131,37 @@ def test_two_artifacts_of_the_same_files_share_their_bytes(store, tmp_path):
 def test_what_a_step_leaves_as_it_was_is_kept_once(store):
     """A compile step of OpenVINO writes the same weights again; a worker can make no link of what it reads."""
     with store.workspace() as workspace:
-        parent = seal(store, write_model(workspace / "source"))
+        folder = write_model(workspace / "source")
+        (folder / "model.onnx").rename(folder / "model.xml")
+        parent = seal(store, folder)
     with store.workspace() as workspace:
         folder = write_model(workspace / "output", text="MODEL")
+        (folder / "model.onnx").rename(folder / "model.xml")
         shutil.copytree(folder / "deep", folder / "again")
         made = seal(store, folder, parent=parent)
     weights = store.locate(parent) / "deep" / "weights.bin"
     assert (store.locate(made) / "deep" / "weights.bin").samefile(weights)
     assert (store.locate(made) / "again" / "weights.bin").samefile(weights)
-    assert (store.locate(made) / "model.onnx").read_text() == "MODEL"
-    assert (store.locate(parent) / "model.onnx").read_text() == "model"
+    assert (store.locate(made) / "model.xml").read_text() == "MODEL"
+    assert (store.locate(parent) / "model.xml").read_text() == "model"
     for artifact in (parent, made):
         assert read_sealed(store.root / "objects" / artifact.digest.removeprefix("sha256:"))
+
+
+def test_weights_next_to_a_model_in_onnx_have_one_name(store, tmp_path):
+    """The library refuses to read others; a session keeps its parent's files, and a run's folder the winner's."""
+    with store.workspace() as workspace:
+        parent = seal(store, write_model(workspace / "source"))
+    with store.workspace() as workspace:
+        made = seal(store, write_model(workspace / "output", text="MODEL"), parent=parent)
+    with store.workspace() as workspace:
+        folder = write_model(workspace / "output")
+        (folder / "model.onnx").rename(folder / "model.xml")
+        converted = seal(store, folder, parent=parent)
+    copy_tree(store.locate(parent), tmp_path / "winner", share=True)
+    again = seal(store, store.locate(parent), metadata={"another": 1})
+    for artifact in (parent, made, converted, again):
+        assert (store.locate(artifact) / "deep" / "weights.bin").stat().st_nlink == 1
 
 
 def test_a_parent_that_is_gone_is_no_error(store):

@@ -18,6 +18,8 @@ class GpuRunOptions(RunOptions):
     """What computes: ONNX Runtime's own kernels, or engines that TensorRT builds when the session is opened."""
     tf32: bool = True
     """Whether CUDA's products of fp32 may round their factors to ten bits of mantissa."""
+    graphs: bool = False
+    """Whether the calls of each shape are captured as a graph of CUDA and replayed."""
 
 
 TOOLCHAIN = Toolchain(
@@ -40,6 +42,9 @@ class CudaOptions(Options):
 
     tf32: bool = True
     """Whether products of fp32 may round their factors to ten bits of mantissa, as GPUs since Ampere do faster."""
+    graphs: bool = False
+    """Whether the calls of each shape are captured as a graph of CUDA and replayed, which starts all kernels at once:
+    small models are faster. Refused where an operator runs on the CPU, also one that only computes a size."""
 
 
 _adaptor = partial(
@@ -67,7 +72,7 @@ ADAPTORS = (
         summary="Runs a model on an NVIDIA GPU with ONNX Runtime's kernels; refused where operators fall back to the "
         "CPU. Unverified on a GPU.",
         options=CudaOptions,
-        run_options=lambda options: {"provider": "cuda", "tf32": options.model_dump()["tf32"]},
+        run_options=lambda options: {"provider": "cuda", **options.model_dump()},
     ),
     _adaptor(
         name="onnxruntime_gpu.tensorrt",

@@ -30,3 +30,20 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
         return {"refused": str(error)}
     shutil.copytree(source, job["output"], dirs_exist_ok=True)
     return {"metadata": {"placement": placed}}
+
+
+def probe(job: dict[str, Any]) -> dict[str, Any]:
+    """Return what this machine ``lacks`` for the job's adaptor: a graph of one operator has to be placed on the GPU."""
+    import onnx
+
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 20]> one (float[4] x) => (float[4] y) { y = Relu(x) }'
+    )
+    onnx.save(model, Path(job["temporary"], "model.onnx"))
+    inputs = [{"name": "x", "dtype": "float32", "shape": [4]}]
+    asked = {"input": {"path": job["temporary"], "inputs": inputs}, "shapes": [{"sizes": {}}]}
+    try:
+        session.place({**job, **asked})
+    except session.FallbackError as error:
+        return {"lacks": str(error)}
+    return {}

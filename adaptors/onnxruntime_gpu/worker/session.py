@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ _SIZES = {
     ),
 }
 """Operators that ONNX Runtime gives to the CPU on purpose, where they compute the sizes of other operators' arrays."""
+_CAPTURED = 16
+"""Of how many shapes a session keeps a graph, each with memory of its own on the GPU."""
 _SMALL = 16  # numbers of an output: more than an array has dimensions
 
 
@@ -64,6 +68,76 @@ class Session:
         return dict(zip(self._outputs, self.session.run(self._outputs, feeds), strict=True))
 
 
+@dataclass(frozen=True)
+class Captured:
+    """A graph of CUDA for one shape of every input: the arrays on the GPU that it reads and writes.
+
+    Attributes:
+        inputs: What the feeds are copied to, by name.
+        outputs: What it leaves, by name.
+        binding: Both, as ONNX Runtime takes them.
+        options: A run's options, with the graph's number.
+    """
+
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    binding: Any
+    options: Any
+
+
+class GraphSession(Session):
+    """A session whose calls are captured, a graph for each shape, and replayed: all kernels are started at once.
+
+    Graphs are kept of the first sixteen shapes; later ones are called without. One call runs at a time.
+    Source: https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html, "Using CUDA Graphs".
+    """
+
+    def __init__(self, session: Any, *, number: int) -> None:
+        """Take a session of ONNX Runtime that may capture, and the GPU's number."""
+        super().__init__(session)
+        self._number, self._lock = number, threading.Lock()
+        self._captured: dict[Any, Captured] = {}
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return every output by name, for inputs by name."""
+        shapes = tuple((name, array.shape, array.dtype.str) for name, array in sorted(feeds.items()))
+        with self._lock:
+            if shapes not in self._captured:
+                if len(self._captured) == _CAPTURED:
+                    return self._call(feeds)
+                self._captured[shapes] = self._prepare(feeds)
+            captured = self._captured[shapes]
+            for name, array in feeds.items():
+                captured.inputs[name].update_inplace(np.ascontiguousarray(array))
+            self.session.run_with_iobinding(captured.binding, captured.options)
+            return {name: value.numpy() for name, value in captured.outputs.items()}
+
+    def _call(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        found = self.session.run(self._outputs, feeds, _number_graph(-1))
+        return dict(zip(self._outputs, found, strict=True))
+
+    def _prepare(self, feeds: dict[str, Array]) -> Captured:
+        """Return arrays on the GPU for feeds of these shapes; the first run with them captures."""
+        place, binding = ("cuda", self._number), self.session.io_binding()
+        inputs = {name: ort.OrtValue.ortvalue_from_numpy(array, *place) for name, array in feeds.items()}
+        outputs = {
+            name: ort.OrtValue.ortvalue_from_shape_and_type(array.shape, array.dtype, *place)
+            for name, array in self._call(feeds).items()
+        }
+        for name, value in inputs.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in outputs.items():
+            binding.bind_ortvalue_output(name, value)
+        return Captured(inputs, outputs, binding, _number_graph(len(self._captured) + 1))
+
+
+def _number_graph(number: int) -> Any:
+    """Return a run's options that name its graph; -1 captures none."""
+    options = ort.RunOptions()
+    options.add_run_config_entry("gpu_graph_id", str(number))
+    return options
+
+
 def open_session(job: Json) -> Session:
     """Open ``model.onnx`` on the job's GPU, with the provider that its run options name.
 
@@ -71,25 +145,45 @@ def open_session(job: Json) -> Session:
         FallbackError: The provider is not used.
         ValueError: The model is for no GPU.
     """
-    return Session(_open(job, job["input"]["run_options"], _make_options(job)))
+    return _open_session(job, job["input"]["run_options"])
+
+
+def _open_session(job: Json, asked: Json) -> Session:
+    session = _open(job, asked, _make_options(job))
+    if not asked.get("graphs"):
+        return Session(session)
+    return GraphSession(session, number=int(job["input"]["device"].partition(":")[2] or 0))
 
 
 def place(job: Json) -> dict[str, int]:
     """Return how many operators each provider ran, by its name, in one call at the first of the job's shapes.
 
     Raises:
-        FallbackError: The provider is not used, or operators that compute run on the CPU.
+        FallbackError: The provider is not used, operators that compute run on the CPU, or calls cannot be captured.
         ValueError: The model is for no GPU.
     """
     options = _make_options(job)
     options.enable_profiling = True
     options.profile_file_prefix = str(Path(job["temporary"], "placement"))
     asked = {"provider": job["adaptor"].rpartition(".")[2], **job["options"]}
-    session = _open({**job, "input": {**job["input"], "device": "cuda:0"}}, asked, options)
-    session.run(None, make_feeds(job["input"]["inputs"], job["shapes"][0]["sizes"]))
+    job = {**job, "input": {**job["input"], "device": "cuda:0"}}
+    feeds = make_feeds(job["input"]["inputs"], job["shapes"][0]["sizes"])
+    session = _open(job, {**asked, "graphs": False}, options)
+    session.run(None, feeds)
     placed = read_placement(json.loads(Path(session.end_profiling()).read_text()))
     require_placement(placed, PROVIDERS[asked["provider"]])
+    if asked.get("graphs"):
+        _require_capture(job, asked, feeds)
     return dict(Counter(provider for provider, *_ in placed))
+
+
+def _require_capture(job: Json, asked: Json, feeds: dict[str, Array]) -> None:
+    try:
+        session = _open_session(job, asked)
+        for _ in range(2):  # the second is a replay
+            session.run(feeds)
+    except Exception as error:  # ONNX Runtime's errors have no class in common but this one
+        raise FallbackError(f"its calls cannot be captured as a graph of CUDA: {error}") from error
 
 
 def make_feeds(inputs: list[Json], sizes: dict[str, int]) -> dict[str, Array]:
@@ -138,7 +232,8 @@ def _open(job: Json, asked: Json, options: Any) -> Any:
         raise ValueError(f"the model is for the device {kind}, and this toolchain computes on NVIDIA GPUs only")
     wanted = PROVIDERS[asked.get("provider", "cuda")]
     given = {"device_id": number or "0"}
-    cuda = (PROVIDERS["cuda"], {**given, "use_tf32": str(int(asked.get("tf32", True)))})
+    flags = {"use_tf32": asked.get("tf32", True), "enable_cuda_graph": asked.get("graphs", False)}
+    cuda = (PROVIDERS["cuda"], {**given, **{name: str(int(flag)) for name, flag in flags.items()}})
     providers = [cuda] if wanted == PROVIDERS["cuda"] else [(wanted, given), cuda]
     if wanted not in ort.get_available_providers():
         raise FallbackError(f"asked for {wanted}, and this build of ONNX Runtime has {ort.get_available_providers()}")

@@ -27,3 +27,16 @@ def load(job: dict[str, Any]) -> Any:
     from . import session
 
     return session.Session(job)
+
+
+def probe(_: dict[str, Any]) -> dict[str, Any]:
+    """Return what this machine ``lacks`` to build an engine: a GPU, or TensorRT's libraries."""
+    from . import library
+
+    try:
+        library.require_gpu()
+        trt = library.tensorrt()
+        trt.Builder(trt.Logger(trt.Logger.WARNING)).create_network(0)
+    except ValueError as error:
+        return {"lacks": str(error)}
+    return {}

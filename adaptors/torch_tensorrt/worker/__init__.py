@@ -31,3 +31,15 @@ def describe(job: Json) -> Json:
     for shape in artifact["static_shapes"]:
         session.open_program(artifact["path"], shape)
     return dict(session.compiled.read_index(artifact["path"]))
+
+
+def probe(_: Json) -> Json:
+    """Return what this machine ``lacks`` to build an engine: a GPU, or TensorRT's libraries."""
+    from . import library
+
+    try:
+        library.require_gpu()
+        library.torch_tensorrt()
+    except ValueError as error:
+        return {"lacks": str(error)}
+    return {}

@@ -14,6 +14,8 @@ from rich.text import Text
 
 from kedro_hone.cli.building import build_all
 from kedro_hone.cli.capabilities import print_capabilities
+from kedro_hone.cli.probes import WORKS, probe
+from kedro_hone.core.contract.adaptor import Need
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.registry import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -74,12 +76,23 @@ def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
 @toolchains.command()
 @click.argument("names", nargs=-1)
 def test(names: tuple[str, ...]) -> None:
-    """Check that the environments of NAMES, or all that exist, are healthy, and what this machine lacks for them."""
-    catalogue = read_catalogue()
+    """Check that the environments of NAMES, or all that exist, are healthy, and what this machine lacks for them.
+
+    Each adaptor that computes on a GPU is tried there. Exit code 1: one of these does not work.
+    """
+    catalogue, works = read_catalogue(), True
     for name in names or tuple(catalogue.toolchains):
         toolchain = catalogue.find_toolchain(name)
         missing = find_missing(catalogue, toolchain)
         click.echo(clean_text(f"{name:18s} {missing or _describe_environment(toolchain)}"))
+        environment = EnvironmentStore().ensure(toolchain, build=False)
+        if missing is None and isinstance(environment, Environment):
+            for adaptor in (one for one in catalogue.adaptors.values() if one.toolchain.name == name):
+                if Need.GPU in adaptor.needs:
+                    found = probe(adaptor, environment, logs=EnvironmentStore().root / "logs")
+                    click.echo(clean_text(f"  {adaptor.name}: {found}"))
+                    works &= found == WORKS
+    sys.exit(0 if works else 1)
 
 
 @toolchains.command()

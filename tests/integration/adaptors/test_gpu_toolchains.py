@@ -10,6 +10,7 @@ from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
 from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
 from kedro_hone.building.steps import transform
+from kedro_hone.cli.probes import probe
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.measurement import Status
 from kedro_hone.core.values.outcome import Refused
@@ -49,6 +50,21 @@ def test_a_provider_that_falls_back_to_the_cpu_does_not_pass(source, environment
 
     assert validation.status is not Status.MEASURED
     assert "ExecutionProvider, and ONNX Runtime fell back to CPUExecutionProvider" in validation.reason
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    ("name", "lacks"),
+    [
+        ("onnxruntime_gpu.cuda", "asked for CUDAExecutionProvider, and ONNX Runtime fell back to CPUExecutionProvider"),
+        ("onnxruntime_gpu.tensorrt", "ONNX Runtime fell back to CPUExecutionProvider"),
+        ("tensorrt.engine", "needs an NVIDIA GPU, and CUDA finds none here (cudaError"),
+    ],
+)
+def test_an_adaptor_that_is_tried_says_what_is_missing(environments, monkeypatch, tmp_path, name, lacks):
+    monkeypatch.setenv("HONE_HOME", str(environments.root))
+    adaptor = next(one for one in ADAPTORS if one.name == name)
+    assert lacks in probe(adaptor, environments.ensure(adaptor.toolchain), logs=tmp_path)
 
 
 @pytest.mark.large

@@ -1,0 +1,36 @@
+"""Whether an adaptor for GPUs works on this machine: its worker is asked, shut in as in a run."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import find_used
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.workers.host.job import Job, StepResult
+from kedro_hone.core.workers.host.run import call_worker
+
+WORKS = "works"
+
+
+def probe(adaptor: Adaptor, environment: Environment, *, logs: Path) -> str:
+    """Return ``works``, or why an adaptor does not work on this machine, by the function ``probe`` of its worker.
+
+    What the worker prints is left in a folder below ``logs``, which is named where it fails.
+    """
+    toolchain, folder = adaptor.toolchain, logs / f"probe-{adaptor.name}"
+    with tempfile.TemporaryDirectory(prefix="kedro-hone-") as place:
+        job = Job(
+            function="probe",
+            worker=str(toolchain.worker),
+            adaptor=adaptor.name,
+            temporary=place,
+            reads=tuple(str(worker.parent) for worker in find_used(toolchain)),
+        )
+        result = call_worker(
+            job, python=Path(environment.python), toolchain=toolchain, folder=folder, limits=toolchain.limits
+        )
+    if not isinstance(result, StepResult):
+        return f"{result.reason}; the log is {folder / 'log'}"
+    return str(result.notes.get("lacks") or WORKS)

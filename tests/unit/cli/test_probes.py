@@ -1,0 +1,80 @@
+"""What `kedro hone toolchains test` says of adaptors for GPUs, by workers that run in this interpreter."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from click.testing import CliRunner
+
+from kedro_hone.cli import plugins
+from kedro_hone.core.contract.adaptor import Adaptor, Need
+from kedro_hone.core.contract.catalogue import Catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Precision, Stage
+
+WORKER = """
+import pathlib
+
+def probe(job):
+    pathlib.Path(job["temporary"], "tried").touch()
+    name = job["adaptor"].partition(".")[2]
+    if name == "broken": raise RuntimeError("CUDA failure 304")
+    return {"lacks": "the libraries of TensorRT"} if name == "engine" else {}
+"""
+
+
+@pytest.fixture
+def test(tmp_path, monkeypatch):
+    """Test a toolchain of these adaptors on a machine with a GPU; return the exit code and the lines."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(plugins, "read_host", lambda: dataclasses.replace(read_host(), gpu="NVIDIA H100"))
+    folder = tmp_path / "tool"
+    (folder / "worker").mkdir(parents=True)
+    (folder / "worker" / "__init__.py").write_text(WORKER)
+    (folder / "requirements.in").write_text("packaging")
+    tool = Toolchain(name="tool", folder=folder, runs=frozenset({"onnx"}))
+
+    def test(*names, needs=frozenset({Need.GPU})):
+        adaptors = {
+            f"tool.{name}": Adaptor(
+                name=f"tool.{name}",
+                version=1,
+                summary="",
+                toolchain=tool,
+                stage=Stage.COMPILE,
+                accepts=frozenset({"onnx"}),
+                produces="onnx",
+                needs=needs,
+                precisions=frozenset({Precision.FP32}),
+                device="cuda:0",
+            )
+            for name in names
+        }
+        catalogue = Catalogue(adaptors=adaptors, toolchains={"tool": tool}, broken={})
+        monkeypatch.setattr(plugins, "read_catalogue", lambda: catalogue)
+        done = CliRunner().invoke(plugins.toolchains, ["test", "tool"])
+        return done.exit_code, done.output.splitlines()
+
+    return test
+
+
+def test_each_adaptor_for_gpus_is_tried(test):
+    assert test("cuda") == (0, ["tool               this interpreter", "  tool.cuda: works"])
+
+
+def test_one_that_lacks_something_says_what(test):
+    code, lines = test("cuda", "engine")
+    assert (code, lines[1:]) == (1, ["  tool.cuda: works", "  tool.engine: the libraries of TensorRT"])
+
+
+def test_an_error_has_its_log(test, tmp_path):
+    code, (_, line) = test("broken")
+    log = tmp_path / "home" / "logs" / "probe-tool.broken" / "log"
+    assert (code, line) == (1, f"  tool.broken: RuntimeError: CUDA failure 304; the log is {log}")
+    assert "CUDA failure 304" in log.read_text()
+
+
+def test_what_needs_no_gpu_is_not_tried(test):
+    assert test("broken", needs=frozenset()) == (0, ["tool               this interpreter"])

@@ -42,9 +42,9 @@ class CudaOptions(Options):
 
     tf32: bool = True
     """Whether products of fp32 may round their factors to ten bits of mantissa, as GPUs since Ampere do faster."""
-    graphs: bool = False
+    graphs: bool = True
     """Whether the calls of each shape are captured as a graph of CUDA and replayed, which starts all kernels at once:
-    small models are faster. Refused where an operator runs on the CPU, also one that only computes a size."""
+    small models are faster. Where that cannot be, as with a loop, they are not; the artifact's ``graphs`` says it."""
 
 
 _adaptor = partial(

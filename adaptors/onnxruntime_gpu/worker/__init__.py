@@ -29,7 +29,7 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     except session.FallbackError as error:
         return {"refused": str(error)}
     shutil.copytree(source, job["output"], dirs_exist_ok=True)
-    return {"metadata": {"placement": placed}}
+    return {"metadata": placed}
 
 
 def probe(job: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""ONNX Runtime's adaptors for NVIDIA GPUs: its providers for CUDA and TensorRT. Unverified: none ran on a GPU yet."""
+"""ONNX Runtime's adaptors for NVIDIA GPUs: its providers for CUDA, which ran on an H100, and TensorRT, unverified."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ TOOLCHAIN = Toolchain(
     uses=("onnxruntime",),
     runtime_requirements=("onnxruntime-gpu[cuda,cudnn]>=1.31,<2",),
     default=False,  # it is of use on a machine with a GPU only
-    note="Needs an NVIDIA GPU; unverified, since none was at hand. Its environment brings CUDA and cuDNN, 2.3 GB; "
-    "the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for `onnxruntime_gpu.tensorrt`.",
+    note="Needs an NVIDIA GPU. CUDA was tried on an H100; TensorRT is unverified. The environment brings CUDA and "
+    "cuDNN, 2.3 GB; the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for "
+    "`onnxruntime_gpu.tensorrt`.",
 )
 
 
@@ -70,7 +71,7 @@ ADAPTORS = (
     _adaptor(
         name="onnxruntime_gpu.cuda",
         summary="Runs a model on an NVIDIA GPU with ONNX Runtime's kernels; refused where operators fall back to the "
-        "CPU. Unverified on a GPU.",
+        "CPU.",
         options=CudaOptions,
         run_options=lambda options: {"provider": "cuda", **options.model_dump()},
     ),

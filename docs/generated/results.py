@@ -1,4 +1,4 @@
-"""The tables of ``docs/reference/toolchain-results.md``, from what ``benchmarks/toolchains.py`` measured."""
+"""The tables of ``docs/reference/toolchain-results*.md``, from what ``benchmarks/toolchains.py`` measured."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from typing import Any
 Json = dict[str, Any]
 
 RESULTS = Path(__file__).resolve().parents[1] / "reference" / "toolchain-results.json"
+GPU_RESULTS = RESULTS.with_name("toolchain-results-gpu.json")
 _STATUS = {"refused": "refused", "failed": "failed", "dropped": "wrong", "not_tried": "not tried", "measured": "failed"}
 
 
-def list_results() -> str:
+def list_results(path: Path = RESULTS) -> str:
     """Return a section for each model: on what it was measured, and a table with a row for each candidate."""
-    models = json.loads(RESULTS.read_text())["models"]
+    models = json.loads(path.read_text())["models"]
     if not models:
         return "Nothing was measured yet on a quiet machine; `python benchmarks/toolchains.py` writes the file."
     return "\n\n".join(_describe_model(model) for model in models.values())
@@ -51,9 +52,10 @@ def _describe_run(model: Json) -> str:
     source = ", ".join(f"{ms:g} ms at {shape}" for shape, ms in model["source_ms"].items())
     given = [f"`{name}` at most {seconds:g} s" for name, seconds in model.get("tuning_seconds", {}).items()]
     tuned = f" To tune were given: {', '.join(given)}." if given else ""
+    gpu = f" and {model['gpu']} (driver {model['driver']})" if "gpu" in model else ""
     return (
-        f"On {model['cpu']} ({model['instructions']}), {model['cores']} cores, with {model['threads']} threads, on "
-        f"{model['date']}, in at least {model['rounds']} rounds.{load}{tuned} The source took {source}. "
+        f"On {model['cpu']} ({model['instructions']}), {model['cores']} cores{gpu}, with {model['threads']} threads, "
+        f"on {model['date']}, in at least {model['rounds']} rounds.{load}{tuned} The source took {source}. "
         f"Versions: {versions}."
     )
 

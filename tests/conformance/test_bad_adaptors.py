@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 import time
 from dataclasses import replace
@@ -67,6 +68,13 @@ def test_each_bad_adaptor_is_caught_by_its_check_and_no_other(bad, tmp_path):
 )
 def test_good_adaptors_pass(adaptor, options, tmp_path):
     assert run_checks(make_trial(adaptor, tmp_path, **options)) == {}
+
+
+def test_what_is_compiled_for_a_gpu_is_loaded_on_it(tmp_path):
+    trial = make_trial(replace(toy.COMPILE, device="cuda:0"), tmp_path)
+    assert trial.outputs.load_failure is None
+    jobs = {name: json.loads((trial.folder / name / "job.json").read_text()) for name in ("run", "first/step")}
+    assert [job["input"]["device"] for job in jobs.values()] == ["cuda:0", "cpu"]
 
 
 def test_damage_is_prevented_not_only_noticed(tmp_path):

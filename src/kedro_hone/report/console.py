@@ -69,7 +69,8 @@ def _list_sentences(evidence: Evidence) -> list[Text]:
             f"{shape}: {sure} interval {wording.format_range(speedup.ratio)} over {speedup.launches} paired launches, "
             f"noise floor {wording.format_ratio(speedup.noise_floor)}"
         )
-        said = (f"Against {evidence.source.baseline}", compared, f"On {evidence.hardware.processor}")
+        machine = ", ".join(filter(None, (evidence.hardware.processor, evidence.hardware.gpu)))
+        said = (f"Against {evidence.source.baseline}", compared, f"On {machine}")
         lines += [Text(), *(_make_text(line, style="dim") for line in said)]
     if busy := wording.say_load(evidence):
         lines += [Text(), _make_text(busy, style="yellow")]

@@ -15,7 +15,7 @@ from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.catalogue import find_used
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
+from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
@@ -116,7 +116,8 @@ class Trial:
         output, toolchain, folder = self.require_output(), self.adaptor.toolchain, self.folder / "run"
         if self.adaptor.produces not in toolchain.runs:
             raise NotApplicable(f"{toolchain.name} does not run {self.adaptor.produces}")
-        model = output.model_copy(update={"run_options": self.adaptor.run_options(self.options)})
+        device = self.adaptor.device if self.adaptor.stage is Stage.COMPILE else self.artifact.device
+        model = output.model_copy(update={"run_options": self.adaptor.run_options(self.options), "device": device})
         job = self.first.job.model_copy(update={"function": "load", "stage": "load", "input": model, "output": None})
         arrays: dict[str, Arrays] = {}
         session = open_session(job, python=self.python, folder=folder, limits=self.limits, toolchain=toolchain)

@@ -44,9 +44,9 @@ def test_its_metadata_says_where_operators_ran(bench, digits_onnx):
 
 
 @pytest.mark.parametrize("graphs", [True, False])
-def test_its_outputs_are_those_of_the_cpu(bench, make_bench, digits_onnx, graphs):
+def test_its_outputs_are_those_of_the_cpu(bench, make_shared_bench, digits_onnx, graphs):
     feeds = make_feeds(1, 5, 5, 1)
-    expected = make_bench(onnxruntime).run(digits_onnx, "onnx", feeds)
+    expected = make_shared_bench(onnxruntime).run(digits_onnx, "onnx", feeds)
     for mine, outputs in zip(run(bench, digits_onnx, feeds, graphs=graphs), expected, strict=True):
         np.testing.assert_allclose(mine, outputs["logits"], rtol=1e-4, atol=1e-4)
 
@@ -58,7 +58,7 @@ def test_more_shapes_than_graphs_are_kept_of(bench, digits_onnx):
         np.testing.assert_allclose(mine, other, rtol=1e-5, atol=1e-5)
 
 
-def test_operators_that_it_has_no_kernel_for_are_named(bench, make_bench, digits_onnx):
-    _, quantized = make_bench(onnxruntime).transform("onnxruntime.int8-dynamic", digits_onnx, shapes=SHAPES)
+def test_operators_that_it_has_no_kernel_for_are_named(bench, make_shared_bench, digits_onnx):
+    _, quantized = make_shared_bench(onnxruntime).transform("onnxruntime.int8-dynamic", digits_onnx, shapes=SHAPES)
     notes, _ = bench.transform("onnxruntime_gpu.cuda", quantized, shapes=SHAPES)
     assert "these operators ran on the CPU: 1 DynamicQuantizeLinear" in notes["refused"]

@@ -112,6 +112,13 @@ def test_without_a_winner_there_is_nothing_to_load():
     assert "kedro_hone.load" not in capture(make_evidence(Verdict.KEEP))
 
 
+def test_it_names_the_gpu_next_to_the_processor():
+    evidence = make_evidence()
+    hardware = evidence.hardware.model_copy(update={"gpu": "NVIDIA H100 80GB HBM3"})
+    text = capture(evidence.model_copy(update={"hardware": hardware}), width=160)
+    assert "AMX), 2 cores, NVIDIA H100 80GB HBM3" in text
+
+
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.KEEP])
 def test_it_names_the_processor_that_the_times_hold_for(verdict):
     text = capture(make_evidence(verdict), width=160)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.deepsparse import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
@@ -21,6 +21,8 @@ BERT = {
     "inputs": [{"name": name, "dtype": "int64", "shape": ["batch", 16]} for name in ("ids", "mask")],
     "outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 4]}],
 }
+SIDES = {"image": ["batch", 4], "logits": ["batch"]}
+SPEC = {"name": "logits", "dtype": "float32"}
 SHAPES = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 64)]
 
 
@@ -94,11 +96,33 @@ def test_every_export_of_a_bert_is_taken(bench, reference, berts, name):
     np.testing.assert_allclose(have, want, atol=1e-5)
 
 
+def test_a_quantized_model_whose_means_name_their_axes_as_inputs_is_taken(bench, tmp_path):
+    """Such a mean is in no opset below 18, and the engine quantizes in none above it."""
+    values = {"scale": np.float32(0.1), "zero": np.uint8(128), "axes": np.array([1])}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["image", "scale", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["d"]),
+        helper.make_node("ReduceMean", ["d", "axes"], ["logits"], keepdims=0),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in SIDES.items())
+    weights = [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8), tmp_path / "model.onnx"
+    )
+    described = {"inputs": [SPEC | {"name": "image", "shape": ["batch", 4]}], "outputs": [SPEC | {"shape": ["batch"]}]}
+    notes, output = bench.transform("deepsparse.engine", tmp_path, described=described, shapes=SHAPES[:1])
+    assert notes["metadata"]["normalized"]["opset"] == [20, 18]
+    feeds = {"image": np.array([[0.1, 0.2, 0.3, 0.4]], np.float32)}
+    (found,) = bench.run(output, "deepsparse-onnx", [feeds], described=described, shapes=SHAPES[:1])
+    np.testing.assert_allclose(found["logits"], [0.25], atol=1e-6)
+
+
 def test_what_the_engine_cannot_read_is_refused(bench, tmp_path):
     cases = {
         "float16": (helper.make_node("Relu", ["x"], ["y"]), TensorProto.FLOAT16, 17),
         "com.microsoft": (helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"), TensorProto.FLOAT, 17),
-        "opset 19: that has no ImageDecoder": (helper.make_node("ImageDecoder", ["x"], ["y"]), TensorProto.UINT8, 20),
+        "opset 18: that has no ImageDecoder": (helper.make_node("ImageDecoder", ["x"], ["y"]), TensorProto.UINT8, 20),
     }
     for words, (node, kind, opset) in cases.items():
         folder = tmp_path / words.replace(" ", "-")

@@ -19,8 +19,8 @@ TOOLCHAIN = Toolchain(
     limits=Limits(seconds=1800.0, memory_mb=16384),
     runtime_requirements=("tensorrt-cu13-bindings>=11.4,<12", "cuda-bindings>=13,<14", "numpy>=2,<3"),
     default=False,  # it is of use on a machine with a GPU only
-    note="Needs an NVIDIA GPU; unverified, since none was at hand. Its environment has the bindings of TensorRT 11; "
-    "the libraries, of several GB, are on no public index, and have to be on `LD_LIBRARY_PATH`.",
+    note="Needs an NVIDIA GPU; unverified: its libraries could not be had. Its environment has the bindings of "
+    "TensorRT 11; the libraries, of several GB, are on no public index, and have to be on `LD_LIBRARY_PATH`.",
 )
 
 

@@ -23,7 +23,7 @@ TOOLCHAIN = Toolchain(
     uses=("pytorch",),  # what reads programs safely
     lockable=False,
     default=False,  # it is of use on a machine with a GPU only
-    note="Needs an NVIDIA GPU; unverified, since none was at hand. `torch-tensorrt` 2.13 needs TensorRT 11.0, whose "
+    note="Needs an NVIDIA GPU; unverified: it could not be had. `torch-tensorrt` 2.13 needs TensorRT 11.0, whose "
     "libraries are on NVIDIA's index only: install it from there, and name the interpreter in the recipe.",
 )
 

@@ -14,8 +14,8 @@ from kedro_hone.report.files import keep_winner
 def test_the_winner_is_kept_also_where_the_store_is_on_another_disk(tmp_path, monkeypatch, fault):
     store = Store(tmp_path / "store")
     (tmp_path / "made").mkdir()
-    (tmp_path / "made" / "model.onnx").write_text("model")
-    artifact = store.seal(tmp_path / "made", format="onnx", inputs=(), outputs=())
+    (tmp_path / "made" / "model.xml").write_text("model")
+    artifact = store.seal(tmp_path / "made", format="openvino-ir", inputs=(), outputs=())
 
     def refuse(source, target):
         raise OSError(fault, os.strerror(fault))
@@ -24,6 +24,6 @@ def test_the_winner_is_kept_also_where_the_store_is_on_another_disk(tmp_path, mo
         monkeypatch.setattr(os, "link", refuse)
     place = keep_winner(artifact, store.locate(artifact), tmp_path / "run")
 
-    assert (place / "model.onnx").read_text() == "model"
+    assert (place / "model.xml").read_text() == "model"
     assert read_artifact(place).digest == artifact.digest
-    assert ((place / "model.onnx").stat().st_nlink == 2) == (fault is None)
+    assert ((place / "model.xml").stat().st_nlink == 2) == (fault is None)

@@ -8,9 +8,7 @@ of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` make
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
     python benchmarks/toolchains.py --folder DIR --collect     # only write what the last runs left
-    python benchmarks/toolchains.py --folder DIR --onnx --toolchains onnxruntime,modelopt,onnxruntime_gpu  # on a GPU
-
-With ``--onnx`` the same networks come as ONNX, so that PyTorch's toolchain is not needed.
+    python benchmarks/toolchains.py --folder DIR --onnx        # begins at ONNX: without PyTorch's toolchain
 
 What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
 model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason.

@@ -110,7 +110,7 @@ def write_source(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) 
     dynamic = ({0: torch.export.Dim("batch")},)
     example = torch.from_numpy(rows["x"][:2])
     torch.export.save(torch.export.export(network, (example,), dynamic_shapes=dynamic), source / "model.pt2")
-    shutil.copyfile(__file__, source.parents[1] / "resnet.py")
+    shutil.copyfile(__file__, source.parents[1] / "resnet.py")  # the author's class
 
 
 def write_onnx(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) -> None:

@@ -24,6 +24,7 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
+from kedro_hone.core.values.outcome import Failed
 
 
 @click.group(invoke_without_command=True)
@@ -44,7 +45,8 @@ def list_() -> None:
     rows = []
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
-        rows.append((own, toolchain.licence.value, _describe_environment(toolchain), ", ".join(names)))
+        environment = EnvironmentStore().ensure(toolchain, build=False)
+        rows.append((own, toolchain.licence.value, _describe_environment(environment), ", ".join(names)))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
 
 
@@ -83,9 +85,8 @@ def test(names: tuple[str, ...]) -> None:
     catalogue, works = read_catalogue(), True
     for name in names or tuple(catalogue.toolchains):
         toolchain = catalogue.find_toolchain(name)
-        missing = find_missing(catalogue, toolchain)
-        click.echo(clean_text(f"{name:18s} {missing or _describe_environment(toolchain)}"))
-        environment = EnvironmentStore().ensure(toolchain, build=False)
+        missing, environment = find_missing(catalogue, toolchain), EnvironmentStore().ensure(toolchain, build=False)
+        click.echo(clean_text(f"{name:18s} {missing or _describe_environment(environment)}"))
         if missing is None and isinstance(environment, Environment):
             for adaptor in (one for one in catalogue.adaptors.values() if one.toolchain.name == name):
                 if Need.GPU in adaptor.needs:
@@ -159,8 +160,7 @@ def _find_unlocked(toolchain: Toolchain) -> str | None:
     return "works in an interpreter that a recipe names, since package indexes lack what it needs"
 
 
-def _describe_environment(toolchain: Toolchain) -> str:
-    found = EnvironmentStore().ensure(toolchain, build=False)
+def _describe_environment(found: Environment | Failed) -> str:
     if not isinstance(found, Environment):
         return f"not built: {found.reason}"
     return "its own, built" if found.own else "this interpreter"

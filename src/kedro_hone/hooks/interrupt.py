@@ -26,6 +26,8 @@ class InterruptHooks:
     def __init__(self) -> None:
         self.interrupted = False
         self._clock: Clock | None = None
+        self._over = threading.Event()
+        self._teller: threading.Thread | None = None
 
     @hook_impl
     def before_pipeline_run(
@@ -38,21 +40,41 @@ class InterruptHooks:
             return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._clock = catalog.load("run").clock
+            self._over.clear()
+            self._teller = threading.Thread(target=self._tell, name="hone-interrupt", daemon=True)
+            self._teller.start()
             signal.signal(signal.SIGINT, self._stop)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
-        self.after_pipeline_run()
+        self._restore()
         if self._clock is None or not self._clock.begun:
             signal.default_int_handler(number, frame)
             return
         self.interrupted = True
         self._clock.stop()
-        _LOGGER.warning("interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run")
+        self._over.set()
+
+    def _tell(self) -> None:
+        """Say that the run was interrupted, once it was.
+
+        Not in the handler: what it interrupts may be printing and hold a lock that the display waits for, while the
+        display holds the one that the handler's own line would need.
+        """
+        self._over.wait()
+        if self.interrupted:
+            _LOGGER.warning("interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run")
+
+    def _restore(self) -> None:
+        if signal.getsignal(signal.SIGINT) == self._stop:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
     @hook_impl
     def after_pipeline_run(self) -> None:
         """Leave Ctrl-C as it was."""
-        if signal.getsignal(signal.SIGINT) == self._stop:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._restore()
+        self._over.set()
+        if self._teller is not None:
+            self._teller.join()
+            self._teller = None
 
     on_pipeline_error = after_pipeline_run

@@ -77,20 +77,30 @@ def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-def test(names: tuple[str, ...]) -> None:
+@click.option(
+    "--python",
+    type=click.Path(path_type=Path),
+    help="Check this interpreter for one toolchain, as hone.environments of a recipe would name it.",
+)
+def test(names: tuple[str, ...], *, python: Path | None) -> None:
     """Check that the environments of NAMES, or all that exist, are healthy, and what this machine lacks for them.
 
-    Each adaptor that computes on a GPU is tried there. Exit code 1: one of these does not work.
+    Each adaptor that computes on a GPU is tried there. Exit code 1: one of these does not work, or the interpreter
+    that --python names is none for the toolchain.
     """
+    if python and len(names) != 1:
+        raise click.UsageError("--python is the interpreter of one toolchain: name that one")
     catalogue, works = read_catalogue(), True
+    store = EnvironmentStore(named={names[0]: python.absolute()} if python else None)
     for name in names or tuple(catalogue.toolchains):
         toolchain = catalogue.find_toolchain(name)
-        missing, environment = find_missing(catalogue, toolchain), EnvironmentStore().ensure(toolchain, build=False)
+        missing, environment = find_missing(catalogue, toolchain), store.ensure(toolchain, build=False)
+        works &= python is None or isinstance(environment, Environment)
         click.echo(clean_text(f"{name:18s} {missing or _describe_environment(environment)}"))
         if missing is None and isinstance(environment, Environment):
             for adaptor in (one for one in catalogue.adaptors.values() if one.toolchain.name == name):
                 if Need.GPU in adaptor.needs:
-                    found = probe(adaptor, environment, logs=EnvironmentStore().root / "logs")
+                    found = probe(adaptor, environment, logs=store.root / "logs")
                     click.echo(clean_text(f"  {adaptor.name}: {found}"))
                     works &= found == WORKS
     sys.exit(0 if works else 1)
@@ -163,4 +173,6 @@ def _find_unlocked(toolchain: Toolchain) -> str | None:
 def _describe_environment(found: Environment | Failed) -> str:
     if not isinstance(found, Environment):
         return f"not built: {found.reason}"
+    if found.named:
+        return f"the interpreter {found.python}"
     return "its own, built" if found.own else "this interpreter"

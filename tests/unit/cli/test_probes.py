@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -36,7 +37,7 @@ def test(tmp_path, monkeypatch):
     (folder / "requirements.in").write_text("packaging")
     tool = Toolchain(name="tool", folder=folder, runs=frozenset({"onnx"}))
 
-    def test(*names, needs=frozenset({Need.GPU})):
+    def test(*names, needs=frozenset({Need.GPU}), options=("tool",)):
         adaptors = {
             f"tool.{name}": Adaptor(
                 name=f"tool.{name}",
@@ -54,7 +55,7 @@ def test(tmp_path, monkeypatch):
         }
         catalogue = Catalogue(adaptors=adaptors, toolchains={"tool": tool}, broken={})
         monkeypatch.setattr(plugins, "read_catalogue", lambda: catalogue)
-        done = CliRunner().invoke(plugins.toolchains, ["test", "tool"])
+        done = CliRunner().invoke(plugins.toolchains, ["test", *options])
         return done.exit_code, done.output.splitlines()
 
     return test
@@ -78,3 +79,24 @@ def test_an_error_has_its_log(test, tmp_path):
 
 def test_what_needs_no_gpu_is_not_tried(test):
     assert test("broken", needs=frozenset()) == (0, ["tool               this interpreter"])
+
+
+def test_an_interpreter_is_checked_as_a_recipe_would_name_it(test):
+    code, lines = test("cuda", "engine", options=("tool", "--python", sys.executable))
+    assert (code, lines[0]) == (1, f"tool               the interpreter {sys.executable}")
+    assert lines[1:] == ["  tool.cuda: works", "  tool.engine: the libraries of TensorRT"]
+    assert test("cuda", options=("tool", "--python", sys.executable))[0] == 0
+
+
+def test_what_is_no_interpreter_does_not_work(test, tmp_path):
+    code, (line,) = test("cuda", options=("tool", "--python", str(tmp_path / "python")))
+    assert code == 1
+    assert str(tmp_path / "python") in line
+    assert "works" not in line
+
+
+@pytest.mark.parametrize("names", [(), ("tool", "other")])
+def test_an_interpreter_is_of_one_toolchain(test, names):
+    code, lines = test("cuda", options=(*names, "--python", sys.executable))
+    assert code == 2
+    assert "name that one" in lines[-1]

@@ -1,0 +1,108 @@
+"""Tests of SIGINT, which ``test_interrupt.py`` runs in a process of their own."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kedro.io import DataCatalog, MemoryDataset
+from kedro.pipeline import node, pipeline
+
+from kedro_hone.core.store.clock import Clock
+from kedro_hone.hooks.interrupt import InterruptHooks
+
+RACES = pipeline([node(lambda: 1, None, "race", name="race")])
+BUILDS = pipeline([node(lambda: 1, None, "built", name="build")])
+
+
+class Printing(logging.Handler):
+    """Prints under a lock that is not reentrant, and gives up waiting for it, where rich's display would not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.free, self.printed, self.said = threading.Lock(), threading.Event(), list[str]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.free.acquire(timeout=5):
+            self.said.append("nothing: whoever printed was waiting for itself")
+            return
+        self.said.append(record.getMessage())
+        self.free.release()
+        self.printed.set()
+
+
+@pytest.fixture
+def printing() -> Iterator[Printing]:
+    handler, logger = Printing(), logging.getLogger("kedro_hone.hooks.interrupt")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+@pytest.fixture
+def clock(tmp_path: Path) -> Clock:
+    return Clock(tmp_path / "clock")
+
+
+@pytest.fixture
+def hooks() -> Iterator[InterruptHooks]:
+    found = signal.signal(signal.SIGINT, signal.default_int_handler)
+    made = InterruptHooks()
+    yield made
+    made.after_pipeline_run()
+    signal.signal(signal.SIGINT, found)
+
+
+def begin(hooks: InterruptHooks, clock: Clock, **changes: object) -> None:
+    values = {"run_params": {"runner": "SequentialRunner"}, "pipeline": RACES} | changes
+    hooks.before_pipeline_run(**values, catalog=DataCatalog({"run": MemoryDataset(SimpleNamespace(clock=clock))}))
+
+
+def test_ctrl_c_while_a_line_is_printed_is_told_when_that_is_done(hooks, clock, printing):
+    begin(hooks, clock)
+    clock.begin()
+    with printing.free:
+        signal.raise_signal(signal.SIGINT)
+        assert hooks.interrupted
+        assert clock.stopped
+        assert printing.said == []
+    assert printing.printed.wait(60)
+    assert printing.said == ["interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run"]
+
+
+def test_a_second_ctrl_c_ends_the_run(hooks, clock):
+    begin(hooks, clock)
+    clock.begin()
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_before_the_search_ends_the_run(hooks, clock, printing):
+    begin(hooks, clock)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    hooks.on_pipeline_error()
+    assert not hooks.interrupted
+    assert not clock.stopped
+    assert printing.said == []
+
+
+@pytest.mark.parametrize("changes", [{"pipeline": BUILDS}, {"run_params": {"runner": "ParallelRunner"}}])
+def test_what_does_not_race_or_has_many_processes_is_left_to_python(hooks, clock, changes):
+    begin(hooks, clock, **changes)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_after_the_run_ctrl_c_is_as_it_was_and_no_thread_is_left(hooks, clock, printing):
+    before = {*threading.enumerate()}
+    begin(hooks, clock)
+    hooks.after_pipeline_run()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert {*threading.enumerate()} == before
+    assert printing.said == []

@@ -145,10 +145,11 @@ def test_where_the_gate_fails_the_next_push_finds_what_was_built(runner, project
     assert project.candidate(FAST)["cached"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("verdict", "params", "conclusion"),
     [
-        pytest.param(Verdict.KEEP, "hone.gates.speedup=1000000", "success", marks=pytest.mark.nightly),
+        (Verdict.KEEP, "hone.gates.speedup=1000000", "success"),
         (Verdict.INCONCLUSIVE, "hone.budget=0.001", "neutral"),
     ],
 )

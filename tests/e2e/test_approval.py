@@ -169,6 +169,7 @@ def test_the_report_alone_is_the_report_of_the_full_run(assessed):
     assert json.loads((place / "evidence" / "evidence.json").read_text()) == assessed.evidence
 
 
+@pytest.mark.nightly
 def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
     first = assessed.evidence
     assessed.run("--pipelines", "build", "--nodes", f"{FAST}.compile,tensorflow.convert")
@@ -280,6 +281,7 @@ def assert_refused(project, *command, value, slug="value-outdated"):
     assert list_published(project) == []
 
 
+@pytest.mark.nightly
 def test_a_confirmation_of_another_race_decides_nothing(assessed):
     """As after a run that was killed while it confirmed: the candidate of that name is three times as slow now."""
     adaptors = assessed.root / "src" / "shop" / "adaptors.py"
@@ -357,6 +359,7 @@ def test_a_gate_with_another_limit_is_asked_again_alone(assessed):
     assert second["confirmation"] == first["confirmation"]
 
 
+@pytest.mark.nightly
 def test_a_winner_waits_for_its_alias_the_first_time(assessed, tmp_path):
     assessed.environment["HONE_RESULT"] = str(tmp_path / "result.json")
     assessed.set(publish={"approval": "first"})

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 SLOW = "source.shop_slow"
 
 
@@ -23,6 +25,7 @@ def test_what_there_is_no_time_for_is_tried_by_the_next_run(project):
     assert list_untried(project) == {}
 
 
+@pytest.mark.nightly
 def test_of_what_is_built_one_at_least_is_compared_however_short_the_budget_is(project):
     project.run("--pipelines", "assess")
     shutil.rmtree(project.work / "store" / "values")  # where validations are remembered
@@ -34,6 +37,7 @@ def test_of_what_is_built_one_at_least_is_compared_however_short_the_budget_is(p
     assert set(list_untried(project))
 
 
+@pytest.mark.nightly
 def test_who_was_far_behind_on_similar_models_is_not_tried_again(project):
     for _ in range(2):
         project.run("--pipelines", "assess")

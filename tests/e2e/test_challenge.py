@@ -26,6 +26,7 @@ def test_the_same_winner_is_published_once(project):
     assert list_versions(project) == ["1"]
 
 
+@pytest.mark.nightly
 def test_one_that_is_no_faster_is_not_published(project):
     project.set(adaptors={"shop.fast": {"options": {"slow": 0.0201}}})
     project.run(code={0, 11})
@@ -43,6 +44,7 @@ def test_one_that_is_faster_is_published(project):
     assert project.root.joinpath(*HONED, "honed").resolve().name == "2"
 
 
+@pytest.mark.nightly
 def test_where_nothing_is_published_there_is_nobody_to_beat(unpublished, tmp_path):
     project = copy_project(unpublished, tmp_path)
     project.set(gates={"beat_published": True})

@@ -117,6 +117,7 @@ def test_a_step_that_is_not_there(finished):
     assert "-shop.round" in text
 
 
+@pytest.mark.nightly
 def test_the_public_suite_tests_the_projects_own_adaptor(project):
     (project.root / "test_fast.py").write_text(OWN_TEST)
     text = ask(project, "adaptor", "test", "test_fast.py")

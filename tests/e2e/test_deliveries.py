@@ -6,7 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from small_project import HANG
+
+pytestmark = pytest.mark.nightly
 
 BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "deliveries.py"
 

@@ -94,7 +94,7 @@ def test_its_own_environment_was_built_and_recorded(project):
     assert subprocess.run([environment / "venv" / "bin" / "python", "-c", "import six"], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("when", [is_validated, is_raced])
+@pytest.mark.parametrize("when", [is_validated, pytest.param(is_raced, marks=pytest.mark.nightly)])
 def test_a_deleted_environment_fails_its_candidates_only(project, when):
     project.set(seed=project.parameters.get("seed", 0) + 1, gates={"drop": project.parameters["gates"]["drop"] + 0.01})
     output = run_and_delete(project, when)

@@ -97,6 +97,7 @@ def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
     assert project.evidence["source"]["uri"] == f"hf://org/matrix@{source}"
 
 
+@pytest.mark.nightly
 def test_from_the_hub_to_a_pull_request(project, hub):
     repository = hub.repositories["org/matrix"]
     source = repository.head
@@ -131,6 +132,7 @@ def test_from_the_hub_to_mlflow_and_from_mlflow_to_the_hub(project, hub):
     assert load(project, "hf://org/fast") == [8, 3]
 
 
+@pytest.mark.nightly
 def test_a_model_that_moves_on_in_the_last_moment_is_exit_3(project, hub):
     repository = hub.repositories["org/matrix"]
     hub.faults = [Fault("POST .*/commit/", call=lambda: repository.commit({"notes.txt": b"new"}), times=1)]

@@ -162,6 +162,7 @@ def test_a_wrong_candidate_is_dropped_however_fast_it_is(project):
     assert list_published(project) == []
 
 
+@pytest.mark.nightly
 def test_a_winner_that_misses_an_absolute_gate_fails(project):
     project.set(adaptors=SHORT, gates={"latency_ms": {"eight": 0.001}})
     done = project.run(code=10)
@@ -174,6 +175,7 @@ def test_a_winner_that_misses_an_absolute_gate_fails(project):
     assert list_published(project) == []
 
 
+@pytest.mark.nightly
 def test_too_few_rows_to_tell_is_inconclusive(project):
     project.write_splits(gate=15)
     project.track()
@@ -205,6 +207,7 @@ def test_assess_follows_the_command_line_and_publishes_nothing(project):
     assert list_published(project) == []
 
 
+@pytest.mark.nightly
 def test_a_spent_budget_points_at_what_was_not_tried_only_where_there_is_some(project):
     project.set(adaptors=SHORT, race={"seconds": 0.001})
     done = project.run("--pipelines", "assess")

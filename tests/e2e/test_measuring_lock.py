@@ -15,6 +15,7 @@ HELD_SECONDS = 6.0
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.nightly
 def test_the_wait_for_another_run_is_not_the_races(template, tmp_path):
     project = copy_project(template, tmp_path)
     project.set(adaptors={name: {"enabled": False} for name in ("shop.slow", "shop.convert")})

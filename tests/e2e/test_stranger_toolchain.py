@@ -19,7 +19,7 @@ FILES = ["adaptor.py", "requirements.in", "requirements.lock", "worker/__init__.
 CANDIDATE = "onnx.fp16_weights.onnxruntime_session"
 OTHERS = ("onnxruntime.int8-dynamic", "onnxruntime.int8-static", "onnxruntime.int4-weights")
 
-pytestmark = pytest.mark.toolchain
+pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 
 
 def install(site: Path) -> None:

@@ -32,6 +32,7 @@ def age(project, **tags):
     path.write_text(json.dumps(said))
 
 
+@pytest.mark.nightly
 def test_what_is_out_of_date_runs_once_and_keeps_what_is_published(project):
     assert "0 out of date" in sweep(project)
     age(project, toolset="shop=older", machine="another")

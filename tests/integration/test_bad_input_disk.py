@@ -30,7 +30,7 @@ def run(project: Project, *, mount: str, after: str = ""):
 @pytest.mark.attack(
     what="a disk that becomes full in a run", who="nobody", stopped_by="files appear whole or not at all"
 )
-@pytest.mark.parametrize("size", [60, 250, 560])
+@pytest.mark.parametrize("size", [250, *(pytest.param(size, marks=pytest.mark.nightly) for size in (60, 560))])
 def test_a_full_disk_is_explained_and_what_was_finished_is_kept(project, size):
     place, saved = project.work, project.root.parent / "saved"
     place.mkdir()

@@ -60,6 +60,7 @@ def count_operators(artifact: Artifact, store: Store) -> Counter[str]:
     return Counter(node.op_type for node in onnx.load(store.locate(artifact) / "model.onnx").graph.node)
 
 
+@pytest.mark.nightly
 def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits_models, tmp_path):
     bench, artifacts = run_chain(digits_models, tmp_path, WEIGHTS_THEN_CONVS, "openvino.f32")
 

@@ -62,6 +62,7 @@ def test_it_finds_what_a_local_run_finds(project, cluster, finished):
     assert {"build", "validation", "rounds"} <= {event["event"] for event in ran}
 
 
+@pytest.mark.nightly
 def test_nodes_of_workers_that_die_run_again(project, cluster, finished):
     with project.start("run", *RUNNER, f"scheduler={cluster.address}", "--pipelines", "pull,build") as process:
         for _ in range(3):
@@ -79,6 +80,7 @@ def test_nodes_of_workers_that_die_run_again(project, cluster, finished):
     project.check_store()
 
 
+@pytest.mark.nightly
 def test_the_death_of_the_scheduler_ends_the_run_and_what_was_built_is_kept(project, cluster, finished):
     with project.start("run", *RUNNER, f"scheduler={cluster.address}") as process:
         wait_for(lambda: len([*project.work.glob("store/steps/*.json")]) > 1)

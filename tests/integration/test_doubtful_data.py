@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pytest
 from small_project import copy_project, make_template
 
 
@@ -23,6 +24,7 @@ def shift_labels(arrays):
     arrays["labels"] = (arrays["labels"] + 1) % 3
 
 
+@pytest.mark.nightly
 def test_doubtful_inputs_and_labels_are_warnings(tmp_path):
     project = copy_project(make_template(tmp_path / "template"), tmp_path)
     change(project.splits / "calibration.npz", spoil_rows)

@@ -19,7 +19,7 @@ from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 from kedro_hone.core.values.outcome import OUTCOME
 
-pytestmark = pytest.mark.toolchain
+pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 
 TESTS = Path(__file__).parents[1]
 SESSION = "onnx.onnxruntime_session"

@@ -67,6 +67,7 @@ def test_without_a_valid_candidate_nothing_is_tried(bench):
     )
 
 
+@pytest.mark.nightly
 def test_a_better_choice_is_found_and_wins_the_race(bench):
     found, own = search(bench, own=SLOW, choice=FAST)
     (trial,) = found.made

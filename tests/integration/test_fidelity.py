@@ -91,7 +91,8 @@ def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
     return found
 
 
-@pytest.mark.parametrize("kind", ["encoder", pytest.param("decoder", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_quantized_transformers_pass_the_quality_gate(transformers, tmp_path, kind):
     bench = make_bench(tmp_path, transformers / kind / "model.onnx", kind)
     metric = {"encoder": "cosine_similarity", "decoder": "argmax_agreement"}[kind]

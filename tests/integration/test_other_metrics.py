@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from small_project import FAST
 
+pytestmark = pytest.mark.nightly
+
 PROGRAM = '''
 """Fidelity, and how many rows are near the source's at all."""
 

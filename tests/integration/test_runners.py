@@ -169,6 +169,7 @@ def test_no_value_that_is_kept_names_a_place_of_this_machine(finished, spawned):
             assert not here, path
 
 
+@pytest.mark.nightly
 def test_another_machine_continues_over_a_shared_store(finished, continued):
     assert "PASS" in continued.first.output
     one, other = finished.evidence, continued.evidence
@@ -243,6 +244,7 @@ def test_a_node_sees_what_the_command_line_changed(project, runner):
     assert "source.shop_slow" not in project.read_outcomes()
 
 
+@pytest.mark.nightly
 def test_an_error_of_the_users_crosses_the_processes(project):
     project.environment["KEDRO_MP_CONTEXT"] = "spawn"
     project.set(model={"uri": "models/matrxi"})

@@ -71,6 +71,7 @@ def published(raced, tmp_path_factory) -> Path:
     return Path(done.uri)
 
 
+@pytest.mark.nightly
 def test_every_candidate_runs_or_says_why_not(raced):
     outcomes = {one["id"]: (one["status"], one.get("reason") or "") for one in raced.evidence["candidates"]}
     ran = {name for name, (status, _) in outcomes.items() if status not in {"refused", "failed"}}

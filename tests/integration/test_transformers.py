@@ -165,6 +165,7 @@ def test_a_classifier_without_its_poolers_weights_is_refused(tiny, tmp_path, mon
     assert "bert.pooler.dense.weight" in caught.value.why
 
 
+@pytest.mark.nightly
 def test_a_pooler_that_its_class_cannot_do_without_is_refused_by_name(tiny, tmp_path, monkeypatch):
     """``add_pooling_layer=False`` is no argument of every class."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))

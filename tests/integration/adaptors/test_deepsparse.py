@@ -85,6 +85,7 @@ def test_int8_from_onnx_runtime_keeps_its_accuracy(bench, reference, digits_onnx
     assert (predictions == digits_samples.y).mean() > 0.97
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", ["raw", "dynamo", "domains"])
 def test_every_export_of_a_bert_is_taken(bench, reference, berts, name):
     notes, output = bench.transform("deepsparse.engine", berts / name, described=BERT, shapes=SHAPES[:1])

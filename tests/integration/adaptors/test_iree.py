@@ -60,9 +60,8 @@ def test_the_answers_are_those_of_onnx_runtime(bench, reference, digits_onnx, di
         np.testing.assert_allclose(have["logits"], want["logits"], atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name", ["dynamo", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("raw", "domains"))]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["dynamo", "raw", "domains"])
 def test_every_export_of_a_bert_is_taken(bench, reference, berts, name):
     shapes = [{"name": f"batch{size}", "sizes": {"batch": size}} for size in (1, 3)]
     notes, output = bench.transform("iree.cpu", berts / name, described=BERT, shapes=shapes)
@@ -75,6 +74,7 @@ def test_every_export_of_a_bert_is_taken(bench, reference, berts, name):
         np.testing.assert_allclose(have["logits"], want["logits"], atol=1e-5)
 
 
+@pytest.mark.nightly
 def test_sizes_are_fixed_where_the_compiler_cannot_leave_them_open(bench, berts):
     shapes = [{"name": "batch2", "sizes": {"batch": 2}}]
     notes, output = bench.transform("iree.cpu", berts / "dynamo", described=BERT, shapes=shapes)

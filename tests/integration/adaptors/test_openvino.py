@@ -297,6 +297,7 @@ def test_int8_weights_are_run_in_bf16(bench, encoder_onnx):
         assert cosine.min() > 0.99
 
 
+@pytest.mark.nightly
 def test_smooth_quantization_changes_weights_where_it_is_asked_for(bench, encoder_onnx, tmp_path):
     path = convert(bench, encoder_onnx)
     np.savez(tmp_path / "tokens.npz", **make_tokens(40))

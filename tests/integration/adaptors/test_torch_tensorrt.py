@@ -26,6 +26,7 @@ from kedro_hone.recipe.schema import read_recipe
 
 pytestmark = [
     pytest.mark.toolchain,
+    pytest.mark.nightly,
     pytest.mark.skipif(read_host().gpu is not None, reason="this machine has a GPU"),
 ]
 

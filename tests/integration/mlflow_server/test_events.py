@@ -54,6 +54,7 @@ def wait_until(condition):
     return found
 
 
+@pytest.mark.nightly
 def test_a_version_becomes_a_faster_one_by_itself(client, project, tmp_path):
     service = start_listener(project)
     names = {

@@ -32,6 +32,7 @@ MORE = 64 << 20
 HANG = 600
 
 
+@pytest.mark.nightly
 def test_what_is_large_does_not_go_through_memory_whole(uri, tmp_path):
     environment = os.environ | {
         "PYTHONPATH": f"{TESTS.parent / 'src'}:{TESTS}",

@@ -51,6 +51,7 @@ def server():
         thread.join(HANG)
 
 
+@pytest.mark.nightly
 def test_a_local_file_has_no_limit_and_a_network_has(tmp_path, server):
     new = f"sqlite:///{tmp_path}/new.db"  # MLflow makes its tables first
     client = connect(new, patience=0.0)

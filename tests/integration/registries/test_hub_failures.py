@@ -154,6 +154,7 @@ STEPS = [("commit", name) for name in FAULTS] + [
 ]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("case", STEPS, ids="-".join)
 def test_every_bad_response_to_a_publication_is_an_error_for_people(hub, registry, proven, catch_soon, case):
     step, name = case

@@ -18,6 +18,8 @@ from proof import TAGS
 import kedro_hone
 from kedro_hone.core.contract.registry import find_registry
 
+pytestmark = pytest.mark.nightly
+
 __all__ = ["hub"]
 WEIGHTS = "model.safetensors"
 SHA = "[0-9a-f]{40}"

@@ -414,6 +414,7 @@ def test_an_unreachable_registry_is_an_error_before_mlflow_gives_up(monkeypatch)
     assert time.monotonic() - start < SOONER_THAN_MLFLOW
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_registry_that_never_answers_is_an_error_too(monkeypatch):
     server = socket.create_server(("127.0.0.1", 0))  # the system accepts the connections; nothing is ever sent back

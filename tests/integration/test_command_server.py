@@ -10,8 +10,6 @@ import command_server
 import pytest
 from small_project import Project, copy_project
 
-pytestmark = pytest.mark.nightly
-
 PRINT = """
 import json, os, signal, sys, threading, time
 

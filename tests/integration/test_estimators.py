@@ -69,7 +69,7 @@ def make_project(template, folder: Path, models: Path, environments, name: str, 
     return project
 
 
-@pytest.fixture(scope="module", params=[NAMES[0], pytest.param(NAMES[1], marks=pytest.mark.nightly)])
+@pytest.fixture(scope="module", params=NAMES)
 def raced(request, template, models, environments, tmp_path_factory) -> Project:
     """A run over an estimator."""
     project = make_project(template, tmp_path_factory.mktemp(request.param), models, environments, request.param)

@@ -96,7 +96,7 @@ def test_one_that_does_not_do_is_a_failure_that_says_why_and_holds_until_it_is_m
 
     assert isinstance(failed, Failed), failed
     assert failed.failure is FailureClass.INSTALL
-    assert f"{python}, which the recipe names" in failed.reason
+    assert f"{python}, named for tool, " in failed.reason
     assert words in failed.reason
     assert Path(failed.log).name == "log"
     Path(failed.log).unlink()
@@ -111,7 +111,7 @@ def test_where_there_is_no_interpreter_nothing_is_started(ensure, tmp_path):
     for place in (tmp_path / "nowhere" / "python", tmp_path):
         failed = ensure(place)
         assert isinstance(failed, Failed), failed
-        assert failed.reason == f"the recipe names {place} for tool, where there is no program"
+        assert failed.reason == f"{place}, named for tool, is no program that can be started"
     assert not (tmp_path / "home" / "logs").exists()
 
 
@@ -119,4 +119,4 @@ def test_a_program_that_is_no_python_is_a_failure(ensure):
     failed = ensure(Path("/bin/true"))
 
     assert isinstance(failed, Failed), failed
-    assert failed.reason == "/bin/true, which the recipe names, runs no worker: ended with exit code 0 and no result"
+    assert failed.reason == "/bin/true, named for tool, runs no worker: ended with exit code 0 and no result"

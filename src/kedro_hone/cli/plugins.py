@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Iterable, Mapping
@@ -80,23 +81,26 @@ def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
 @click.option(
     "--python",
     type=click.Path(path_type=Path),
-    help="Check this interpreter for one toolchain, as hone.environments of a recipe would name it.",
+    help="The interpreter to check, in place of the environment of the one toolchain in NAMES.",
 )
 def test(names: tuple[str, ...], *, python: Path | None) -> None:
     """Check that the environments of NAMES, or all that exist, are healthy, and what this machine lacks for them.
 
-    Each adaptor that computes on a GPU is tried there. Exit code 1: one of these does not work, or the interpreter
-    that --python names is none for the toolchain.
+    Each adaptor that computes on a GPU is tried there. Exit code 1: one of these does not work, or the interpreter of
+    --python does not do.
     """
     if python and len(names) != 1:
         raise click.UsageError("--python is the interpreter of one toolchain: name that one")
     catalogue, works = read_catalogue(), True
-    store = EnvironmentStore(named={names[0]: python.absolute()} if python else None)
+    named = Path(os.path.normpath(python.expanduser().absolute())) if python else None
+    store = EnvironmentStore(named={names[0]: named} if named else None)
     for name in names or tuple(catalogue.toolchains):
         toolchain = catalogue.find_toolchain(name)
         missing, environment = find_missing(catalogue, toolchain), store.ensure(toolchain, build=False)
-        works &= python is None or isinstance(environment, Environment)
-        click.echo(clean_text(f"{name:18s} {missing or _describe_environment(environment)}"))
+        works &= named is None or isinstance(environment, Environment)
+        described = _describe_environment(environment)
+        said = f"{described}; it {missing}" if named and missing else missing or described
+        click.echo(clean_text(f"{name:18s} {said}"))
         if missing is None and isinstance(environment, Environment):
             for adaptor in (one for one in catalogue.adaptors.values() if one.toolchain.name == name):
                 if Need.GPU in adaptor.needs:
@@ -172,7 +176,7 @@ def _find_unlocked(toolchain: Toolchain) -> str | None:
 
 def _describe_environment(found: Environment | Failed) -> str:
     if not isinstance(found, Environment):
-        return f"not built: {found.reason}"
+        return f"none: {found.reason}{f'; the log is {found.log}' if found.log else ''}"
     if found.named:
         return f"the interpreter {found.python}"
     return "its own, built" if found.own else "this interpreter"

@@ -21,46 +21,49 @@ class InterruptHooks:
     """Handles the first Ctrl-C of a run that races; the second one ends the run, as does one before the search began.
 
     In a run with ParallelRunner each process gets the signal itself, so that the first one ends it.
+
+    What the first one did is told by a thread, and not by the handler: what that interrupts may be printing and hold a
+    lock that the display waits for, while the display holds the one that the handler's line would need. The thread
+    starts with the run, since starting one takes locks, too.
     """
 
     def __init__(self) -> None:
         self.interrupted = False
         self._clock: Clock | None = None
-        self._over = threading.Event()
+        self._settled = threading.Event()
         self._teller: threading.Thread | None = None
 
-    @hook_impl
+    @hook_impl(trylast=True)  # where another hook refuses the run, Kedro tells nobody that it ended
     def before_pipeline_run(
         self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
     ) -> None:
         """Take over Ctrl-C, where nobody else has."""
+        self.after_pipeline_run()  # of an earlier run in this process, which Kedro does not call after Ctrl-C
+        self.interrupted, self._clock = False, None
         parallel = "ParallelRunner" in str(run_params.get("runner"))
         main = threading.current_thread() is threading.main_thread()  # only that one may set a handler
         if parallel or not main or "race" not in pipeline.all_outputs():
             return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._clock = catalog.load("run").clock
-            self._over.clear()
-            self._teller = threading.Thread(target=self._tell, name="hone-interrupt", daemon=True)
-            self._teller.start()
+            self._settled = threading.Event()
+            teller = threading.Thread(target=self._tell, args=(self._settled,), name="hone-interrupt", daemon=True)
+            teller.start()
+            self._teller = teller
             signal.signal(signal.SIGINT, self._stop)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._restore()
         if self._clock is None or not self._clock.begun:
+            self._settled.set()
             signal.default_int_handler(number, frame)
             return
-        self.interrupted = True
         self._clock.stop()
-        self._over.set()
+        self.interrupted = True
+        self._settled.set()
 
-    def _tell(self) -> None:
-        """Say that the run was interrupted, once it was.
-
-        Not in the handler: what it interrupts may be printing and hold a lock that the display waits for, while the
-        display holds the one that the handler's own line would need.
-        """
-        self._over.wait()
+    def _tell(self, settled: threading.Event) -> None:
+        settled.wait()
         if self.interrupted:
             _LOGGER.warning("interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run")
 
@@ -72,7 +75,7 @@ class InterruptHooks:
     def after_pipeline_run(self) -> None:
         """Leave Ctrl-C as it was."""
         self._restore()
-        self._over.set()
+        self._settled.set()
         if self._teller is not None:
             self._teller.join()
             self._teller = None

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
 KINDS = ("roberta", "causal", "seq2seq", "image", "speech")
 NIGHTLY = {"causal", "seq2seq", "image", "speech"}
-"""Those whose inputs are no tokens differ in little that is converted, and take as long."""
+"""They differ in little that is converted, and take as long."""
 
 SIZES = ((1, 1), (1, 9), (2, 5), (7, 33), (3, 64))
 

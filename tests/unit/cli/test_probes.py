@@ -88,11 +88,32 @@ def test_an_interpreter_is_checked_as_a_recipe_would_name_it(test):
     assert test("cuda", options=("tool", "--python", sys.executable))[0] == 0
 
 
-def test_what_is_no_interpreter_does_not_work(test, tmp_path):
-    code, (line,) = test("cuda", options=("tool", "--python", str(tmp_path / "python")))
-    assert code == 1
-    assert str(tmp_path / "python") in line
-    assert "works" not in line
+@pytest.mark.parametrize(
+    ("python", "why"),
+    [
+        ("/nowhere/python", "is no program that can be started"),
+        ("/bin/true", "runs no worker: ended with exit code 0 and no result; the log is "),
+    ],
+)
+def test_what_is_no_interpreter_is_told_with_or_without_a_gpu(test, monkeypatch, python, why):
+    for gpu, rest in (("NVIDIA H100", ""), (None, "; it needs a GPU, and this machine has none")):
+        monkeypatch.setattr(plugins, "read_host", lambda gpu=gpu: dataclasses.replace(read_host(), gpu=gpu))
+        code, (line,) = test("cuda", options=("tool", "--python", python))
+        assert code == 1
+        assert line.startswith(f"tool               none: {python}, named for tool, {why}")
+        assert line.endswith(rest)
+
+
+def test_an_interpreter_is_checked_without_a_gpu_too(test, monkeypatch):
+    monkeypatch.setattr(plugins, "read_host", lambda: dataclasses.replace(read_host(), gpu=None))
+    said = f"tool               the interpreter {sys.executable}; it needs a GPU, and this machine has none"
+    assert test("cuda", options=("tool", "--python", sys.executable)) == (0, [said])
+
+
+def test_a_path_is_read_as_in_a_recipe(test, monkeypatch, tmp_path):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    _, (line,) = test("cuda", options=("tool", "--python", "~/own/../python"))
+    assert f"{tmp_path}/python, named for tool" in line
 
 
 @pytest.mark.parametrize("names", [(), ("tool", "other")])

@@ -63,6 +63,20 @@ def begin(hooks: InterruptHooks, clock: Clock, **changes: object) -> None:
     hooks.before_pipeline_run(**values, catalog=DataCatalog({"run": MemoryDataset(SimpleNamespace(clock=clock))}))
 
 
+TOLD = "interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run"
+
+
+def list_threads() -> list[str]:
+    return [one.name for one in threading.enumerate() if one.name == "hone-interrupt"]
+
+
+def wait_for_silence() -> None:
+    for one in threading.enumerate():
+        if one.name == "hone-interrupt":
+            one.join(60)
+    assert list_threads() == []
+
+
 def test_ctrl_c_while_a_line_is_printed_is_told_when_that_is_done(hooks, clock, printing):
     begin(hooks, clock)
     clock.begin()
@@ -72,7 +86,8 @@ def test_ctrl_c_while_a_line_is_printed_is_told_when_that_is_done(hooks, clock, 
         assert clock.stopped
         assert printing.said == []
     assert printing.printed.wait(60)
-    assert printing.said == ["interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run"]
+    assert printing.said == [TOLD]
+    wait_for_silence()
 
 
 def test_a_second_ctrl_c_ends_the_run(hooks, clock):
@@ -81,15 +96,30 @@ def test_a_second_ctrl_c_ends_the_run(hooks, clock):
     signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+    wait_for_silence()
 
 
-def test_ctrl_c_before_the_search_ends_the_run(hooks, clock, printing):
+def test_ctrl_c_before_the_search_ends_the_run_and_kedro_calls_no_hook(hooks, clock, printing):
     begin(hooks, clock)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
-    hooks.on_pipeline_error()
+    wait_for_silence()
     assert not hooks.interrupted
     assert not clock.stopped
+    assert printing.said == []
+
+
+def test_a_clock_that_cannot_be_stopped_is_not_told_as_stopped(hooks, clock, printing, monkeypatch):
+    def fail(_):
+        raise OSError("no space left on device")
+
+    begin(hooks, clock)
+    clock.begin()
+    monkeypatch.setattr(Clock, "stop", fail)
+    with pytest.raises(OSError, match="no space left"):
+        signal.raise_signal(signal.SIGINT)
+    hooks.on_pipeline_error()
+    assert not hooks.interrupted
     assert printing.said == []
 
 
@@ -97,12 +127,52 @@ def test_ctrl_c_before_the_search_ends_the_run(hooks, clock, printing):
 def test_what_does_not_race_or_has_many_processes_is_left_to_python(hooks, clock, changes):
     begin(hooks, clock, **changes)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert list_threads() == []
 
 
 def test_after_the_run_ctrl_c_is_as_it_was_and_no_thread_is_left(hooks, clock, printing):
-    before = {*threading.enumerate()}
     begin(hooks, clock)
+    assert list_threads() == ["hone-interrupt"]
     hooks.after_pipeline_run()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-    assert {*threading.enumerate()} == before
+    assert list_threads() == []
     assert printing.said == []
+
+
+def test_a_run_after_an_interrupted_one_is_not_told_as_interrupted(hooks, clock, printing, tmp_path):
+    begin(hooks, clock)
+    clock.begin()
+    signal.raise_signal(signal.SIGINT)
+    hooks.after_pipeline_run()
+    assert printing.said == [TOLD]
+
+    later = Clock(tmp_path / "later")
+    begin(hooks, later)
+    later.begin()
+    hooks.after_pipeline_run()
+    assert not hooks.interrupted
+    assert printing.said == [TOLD]
+
+    begin(hooks, later)
+    signal.raise_signal(signal.SIGINT)
+    hooks.after_pipeline_run()
+    assert later.stopped
+    assert printing.said == [TOLD, TOLD]
+
+
+def test_a_run_that_kedro_left_without_a_word_keeps_nothing_from_the_next(hooks, clock, printing, tmp_path):
+    begin(hooks, clock)  # and another hook refuses the run
+
+    later = Clock(tmp_path / "later")
+    begin(hooks, later)
+    assert list_threads() == ["hone-interrupt"]
+    later.begin()
+    signal.raise_signal(signal.SIGINT)
+    hooks.after_pipeline_run()
+    assert later.stopped
+    assert not clock.stopped
+    assert printing.said == [TOLD]
+
+
+def test_it_takes_over_last_so_that_a_hook_that_refuses_the_run_comes_first():
+    assert InterruptHooks.before_pipeline_run.kedro_impl["trylast"]

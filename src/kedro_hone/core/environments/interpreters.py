@@ -78,7 +78,7 @@ def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environm
     """Return the environment, or why it is none, and the folders that the interpreter imports from."""
     fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
     if not os.access(python, os.X_OK) or python.is_dir():
-        return fail(reason=f"the recipe names {python} for {toolchain.name}, where there is no program"), ()
+        return fail(reason=f"{python}, named for {toolchain.name}, is no program that can be started"), ()
     workers = (toolchain.worker, *find_used(toolchain))
     job = Job(
         function="examine",
@@ -90,11 +90,11 @@ def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environm
     told = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=_LIMITS)
     if not isinstance(told, StepResult):
         log = told.log if isinstance(told, Failed) else None
-        return fail(reason=f"{python}, which the recipe names, runs no worker: {told.reason}", log=log), ()
+        return fail(reason=f"{python}, named for {toolchain.name}, runs no worker: {told.reason}", log=log), ()
     try:
         return _judge(toolchain, python, told.notes, log=str(folder / "log")), tuple(map(str, told.notes["places"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return fail(reason=f"{python}, which the recipe names, told nothing that can be read: {error!r:.200}"), ()
+        return fail(reason=f"{python}, named for {toolchain.name}, told nothing that can be read: {error!r:.200}"), ()
 
 
 def _judge(toolchain: Toolchain, python: Path, told: dict[str, Json], *, log: str) -> Environment | Failed:
@@ -104,7 +104,7 @@ def _judge(toolchain: Toolchain, python: Path, told: dict[str, Json], *, log: st
     if problem is None and told["fault"] is not None:
         problem = f"{toolchain.name} cannot be imported: {told['fault']}"
     if problem is not None:
-        reason = f"{python}, which the recipe names for {toolchain.name}, does not do: {problem}"
+        reason = f"{python}, named for {toolchain.name}, does not do: {problem}"
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason, log=log)
     full = told["markers"]["python_full_version"]
     identity = [str(python.resolve()), told["prefix"], told["markers"]["implementation_name"], full, versions]

@@ -162,7 +162,6 @@ def test_a_wrong_candidate_is_dropped_however_fast_it_is(project):
     assert list_published(project) == []
 
 
-@pytest.mark.nightly
 def test_a_winner_that_misses_an_absolute_gate_fails(project):
     project.set(adaptors=SHORT, gates={"latency_ms": {"eight": 0.001}})
     done = project.run(code=10)

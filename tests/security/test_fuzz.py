@@ -47,7 +47,6 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *command], env=variables, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.nightly
 @pytest.mark.attack(
     what="crafted manifests, results, replies, arrays, MLmodel files, recipes, records, evidence and archives",
     who="registry",

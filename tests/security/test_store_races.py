@@ -159,7 +159,6 @@ def test_a_model_that_is_changed_while_it_is_pulled_is_not_taken_for_the_version
     assert "changed" in caught.value.what
 
 
-@pytest.mark.nightly
 @pytest.mark.attack(
     what="a store that is emptied while a run reads it",
     who="store",

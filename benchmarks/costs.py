@@ -7,11 +7,13 @@ of each remembers is written as one file, in the form of ``src/kedro_hone/buildi
 
     python benchmarks/costs.py rows.jsonl                     # an hour, on a quiet machine
     python benchmarks/costs.py rows.jsonl --models resnet vit --folder DIR
+    python benchmarks/costs.py rows.jsonl --toolchains onnxruntime,openvino,pytorch,litert,litert_torch
     python benchmarks/costs.py rows.jsonl --models --projects DIR/cnn DIR/bert     # DIR of toolchains.py
 
 Models that are in the folder already are not measured again. Rows tell of the processor that measured them: add them to
 those of other processors. Of the projects of ``toolchains.py`` those rows are written that have a toolchain which no
-model here is tried with, and the default options.
+model here is tried with by default, and the default options. What tunes for minutes (TVM, SparseML's fine-tuning) takes
+part there only.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from typing import Any
 import numpy as np
 import yaml
 from by_hand_models import ROOT, make_project, run
+from toolchains import TUNES
 
 IDS = ("int64", 16)
 NETWORKS: dict[str, tuple[str, tuple[str | int, ...]]] = {
@@ -59,13 +62,19 @@ def main() -> None:
     parser.add_argument("--projects", nargs="*", type=Path, default=[], help="ended ones of toolchains.py")
     parser.add_argument("--folder", type=Path, help="where the projects are made; a temporary one by default")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument(
+        "--toolchains",
+        default="",
+        help="names, with commas, whose environments are built; as a recipe has it by default",
+    )
     given = parser.parse_args()
+    toolchains = given.toolchains.split(",") if given.toolchains else []
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="costs-"))).resolve()
     written: list[dict[str, Any]] = []
     for name in given.models:
         if not (folder / name / "raced").exists():
             began = time.monotonic()
-            project = measure(name, folder, threads=given.threads)
+            project = measure(name, folder, toolchains=toolchains, threads=given.threads)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
             (project / "raced").touch()
         written += read_rows(folder / name)
@@ -86,20 +95,23 @@ def is_known(what: str) -> bool:
     return {name.partition(".")[0] for name in what.split(">")} <= TOOLCHAINS
 
 
-def measure(name: str, folder: Path, *, threads: int) -> Path:
+def measure(name: str, folder: Path, *, toolchains: list[str], threads: int) -> Path:
     """Race every candidate of a model, and return its project."""
+    settings: dict[str, Any] = {"threads": threads, "budget": "thorough", "explore": False}
+    if toolchains:
+        tuners = {tuner: {"enabled": False} for tuner in TUNES if tuner.partition(".")[0] in toolchains}
+        settings |= {"toolchains": toolchains, "missing_toolchains": "error", "adaptors": tuners}
     if name in OWN:
         project = make_project(name, folder, threads=threads).project
         env = ["--env", "minilm"] if name == "minilm" else []
-        local = project / "conf" / "local" / "parameters.yml"
-        local.write_text(yaml.safe_dump({"hone": {"threads": threads, "budget": "thorough", "explore": False}}))
     else:
-        project, env = write_project(name, folder, threads=threads), []
+        project, env = write_project(name, folder), []
+    (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     run(project, "run", "--to-nodes", "race", *env)
     return project
 
 
-def write_project(name: str, folder: Path, *, threads: int) -> Path:
+def write_project(name: str, folder: Path) -> Path:
     """Write the project of a model with random weights, whose candidates are compared with it."""
     project = folder / name
     shutil.copytree(ROOT / "conf", project / "conf", dirs_exist_ok=True)
@@ -112,9 +124,6 @@ def write_project(name: str, folder: Path, *, threads: int) -> Path:
         "trust": [],
         "program": {"name": "fidelity"},
         "shapes": {"one": {"batch": 1}, "many": {"batch": 32}},
-        "threads": threads,
-        "budget": "thorough",
-        "explore": False,
         "gates": {"drop": 0.9},  # that candidates are fast is asked, and not that random weights bear rounding
     }
     if name in NETWORKS:

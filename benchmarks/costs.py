@@ -12,7 +12,7 @@ of each remembers is written as one file, in the form of ``src/kedro_hone/buildi
 
 Models that are in the folder already are not measured again. Rows tell of the processor that measured them: add them to
 those of other processors. Of the projects of ``toolchains.py`` those rows are written that have a toolchain which no
-model here is tried with by default, and the default options. What tunes for minutes (TVM, SparseML's fine-tuning) takes
+model here is tried with by default, and the default options; with ``--toolchains``, too. What tunes for minutes (TVM, SparseML's fine-tuning) takes
 part there only.
 """
 
@@ -77,7 +77,8 @@ def main() -> None:
             project = measure(name, folder, toolchains=toolchains, threads=given.threads)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
             (project / "raced").touch()
-        written += read_rows(folder / name)
+        # A share is of the best of its race: with more toolchains the same candidate's is smaller.
+        written += [row for row in read_rows(folder / name) if not (toolchains and is_known(row["what"]))]
         given.rows.write_text("".join(json.dumps(row) + "\n" for row in written))
     for project in given.projects:
         written += [row for row in read_rows(project) if not row["options"] and not is_known(row["what"])]

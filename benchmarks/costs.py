@@ -11,9 +11,9 @@ of each remembers is written as one file, in the form of ``src/kedro_hone/buildi
     python benchmarks/costs.py rows.jsonl --models --projects DIR/cnn DIR/bert     # DIR of toolchains.py
 
 Models that are in the folder already are not measured again. Rows tell of the processor that measured them: add them to
-those of other processors. Of the projects of ``toolchains.py`` those rows are written that have a toolchain which no
-model here is tried with by default, and the default options; with ``--toolchains``, too. What tunes for minutes (TVM, SparseML's fine-tuning) takes
-part there only.
+those of other processors. With ``--toolchains``, and of the projects of ``toolchains.py``, those rows are written that
+have a toolchain which no model here is tried with by default; of the projects, those with the default options. What
+tunes for minutes (TVM, SparseML's fine-tuning) takes part there only.
 """
 
 from __future__ import annotations

@@ -62,11 +62,7 @@ def main() -> None:
     parser.add_argument("--projects", nargs="*", type=Path, default=[], help="ended ones of toolchains.py")
     parser.add_argument("--folder", type=Path, help="where the projects are made; a temporary one by default")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument(
-        "--toolchains",
-        default="",
-        help="names, with commas, whose environments are built; as a recipe has it by default",
-    )
+    parser.add_argument("--toolchains", default="", help="names of built ones, with commas; a recipe's by default")
     given = parser.parse_args()
     toolchains = given.toolchains.split(",") if given.toolchains else []
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="costs-"))).resolve()

@@ -66,6 +66,7 @@ class Memory:
         self._options = {name: own.options for name, own in recipe.adaptors.items()} if recipe else {}
         self.batches = {shape.name: shape.batch for shape in recipe.all_shapes} if recipe else {}
         self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
+        self._ratios: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], Share | None] = {}
         self._gains: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], float] = {}
         inputs = " ".join(f"{spec.dtype}/{len(spec.shape)}" for spec in source.inputs)
         self._like = Cost(
@@ -137,11 +138,24 @@ class Memory:
     def find_best(self, routes: Iterable[Sequence[str]], batch: int | None, *, least: int = 1) -> Sequence[str] | None:
         """Return which of some routes is expected to be the fastest at a batch size.
 
-        None where fewer rows than ``least`` tell of each.
+        It is the one with the largest share, unless another one was faster where both raced together: shares of races
+        that others took part in are not of the same best. None where fewer rows than ``least`` tell of each.
         """
         shares = ((one, self.find_share(one, batch)) for one in routes)
-        known = [(one, share) for one, share in shares if share and share.rows >= least]
-        return max(known, key=lambda pair: pair[1].share, default=(None, None))[0]
+        known = sorted((-share.share, tuple(one)) for one, share in shares if share and share.rows >= least)
+        best = known[0][1] if known else None
+        for _, one in known[1:]:
+            ratio = self._find_ratio(one, best or (), batch)
+            best = one if ratio is not None and ratio.share > 1 else best
+        return best
+
+    def _find_ratio(self, route: tuple[str, ...], other: tuple[str, ...], batch: int | None) -> Share | None:
+        """Return how many times the speed of another route one is expected to have; None where too few races tell."""
+        key = route, other, batch
+        if key not in self._ratios:
+            rows, like = self._look_up_route(route)
+            self._ratios[key] = guess_ratio(rows, self._look_up_route(other)[0], like, batch)
+        return self._ratios[key]
 
     def find_hopeless(
         self, routes: Iterable[Sequence[str]], rivals: Collection[Sequence[str]], *, recipe: Recipe
@@ -167,12 +181,13 @@ class Memory:
                 return None
             if self.find_gain(route, best, batch) >= LEAST_GAIN * other.mean:
                 return None
-            behind.append((mine.share / other.share, name_route(best)))
+            ratio = self._find_ratio(tuple(route), tuple(best), batch)
+            behind.append((mine.share / other.share if ratio is None else ratio.share, name_route(best)))
         if not behind:
             return None
-        ratio, name = max(behind)
+        most, name = max(behind)
         return (
-            f"on similar models it was {ratio:.2f} times as fast as {name.replace('>', ' ▸ ')}, and it is expected to "
+            f"on similar models it was {most:.2f} times as fast as {name.replace('>', ' ▸ ')}, and it is expected to "
             f"gain less than {LEAST_GAIN:.0%} over that; `budget: thorough` tries it"
         )
 
@@ -208,8 +223,7 @@ class Memory:
         mine, other = self.find_share(route, batch) or UNKNOWN, self.find_share(best, batch) if best else None
         if other is None:
             return mine.find_gain(None)
-        rows, like = self._look_up_route(route)
-        ratio = guess_ratio(rows, self._look_up_route(best)[0], like, batch)
+        ratio = self._find_ratio(route, best, batch)
         return mine.find_gain(other) if ratio is None else other.mean * ratio.find_gain(_SAME)
 
     def _look_up_route(

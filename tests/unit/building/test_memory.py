@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from toolchains.toy.model import make_model
 
@@ -8,9 +10,10 @@ from kedro_hone.building.memory import SHIPPED, UNKNOWN, Memory
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, read_costs
-from kedro_hone.core.values.artifact import StepFacts
+from kedro_hone.core.values.artifact import StepFacts, TensorSpec
 from kedro_hone.core.values.measurement import Interval, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 
 RECIPE = read_recipe({"model": {"uri": "m"}})
@@ -27,7 +30,7 @@ def make_memory(tmp_path):
 
 
 def keep_race(memory, ratios=None, **speedups):
-    routes = {"fast": FAST, "slow": SLOW, "other": ("x.other",)}
+    routes = {"fast": FAST, "slow": SLOW, "other": ("x.other",), "third": ("x.third",)}
     validations = {
         name: Validation(
             candidate=Candidate(id=name, route=routes[name], outcome=memory.source), status=Status.MEASURED, seconds=2.0
@@ -158,6 +161,34 @@ def test_what_was_behind_in_the_same_races_each_time_is_left_out_sooner(make_mem
     assert (make_memory(SHAPES).find_hopeless([SLOW], [FAST], recipe=SHAPES) is None) is tried
 
 
+SPEEDS = {"fast": 4.0, "slow": 1.0, "other": 40.0, "third": 3.0}
+
+
+def keep_shaped_race(make_memory, *names):
+    ratios = {name: {"one": SPEEDS[name], "many": SPEEDS[name]} for name in names}
+    keep_race(make_memory(SHAPES), ratios, **{name: SPEEDS[name] for name in names})
+
+
+@pytest.mark.parametrize("other", [(), ("other",)])
+def test_in_a_race_with_faster_ones_the_same_two_differ_by_as_much(make_memory, other):
+    """A share is of the best of its race: with more toolchains in it, all others have a smaller one."""
+    keep_shaped_race(make_memory, "fast", "slow")
+    keep_shaped_race(make_memory, "fast", "slow", *other)
+    said = make_memory(SHAPES).find_hopeless([SLOW], [FAST], recipe=SHAPES)
+    assert said.startswith("on similar models it was 0.25 times as fast as x.fast")
+
+
+def test_the_best_is_who_was_faster_in_the_races_of_both(make_memory):
+    """Of three races of the third one, two had others that were faster; of the slow one, one."""
+    keep_shaped_race(make_memory, "slow")
+    for _ in range(2):
+        keep_shaped_race(make_memory, "other", "third", "slow")
+    memory = make_memory(SHAPES)
+    assert memory.find_share(SLOW, 1).share > memory.find_share(("x.third",), 1).share
+    assert memory.find_best([SLOW, ("x.third",)], 1) == ("x.third",)
+    assert memory.find_hopeless([("x.third",)], [SLOW], recipe=SHAPES) is None
+
+
 def test_who_is_a_little_faster_at_one_shape_is_tried(make_memory):
     ratios = {"fast": {"one": 4.0, "many": 2.0}, "slow": {"one": 1.0, "many": 2.02}}
     for _ in range(5):
@@ -250,3 +281,40 @@ def test_the_rows_that_are_shipped_can_all_be_read():
     assert lines
     assert len(read_costs(SHIPPED)) == len(lines)
     assert all(isinstance(row, Cost) and row.size for row in read_costs(SHIPPED))
+
+
+COMPILED = {"pytorch.compile", "pytorch.compile-exported", "pytorch.pt2e-int8>pytorch.compile-exported"}
+BEHIND_WITH_AVX2 = COMPILED | {"pytorch.torchscript"}
+BEHIND_WITH_VNNI = COMPILED | {
+    "onnxruntime.int4-weights>onnxruntime.session",
+    "onnxruntime.int4-weights>openvino.ir>openvino.bf16",
+    "onnxruntime.int4-weights>openvino.ir>openvino.f32",
+    "onnxruntime.int8-dynamic>openvino.ir>openvino.bf16",
+    "onnxruntime.int8-dynamic>openvino.ir>openvino.f32",
+    "openvino.ir>openvino.int8-weights>openvino.bf16",
+    "openvino.ir>openvino.int8-weights>openvino.f32",
+    "pytorch.pt2e-int8>pytorch.aoti",
+}
+FLAGS = {"AVX2 only": {"avx2"}, "AVX-512, VNNI, BF16": {"avx2", "avx512f", "avx512_vnni", "avx512_bf16"}}
+
+
+@pytest.mark.parametrize(
+    ("instructions", "behind"),
+    [("AVX2 only", BEHIND_WITH_AVX2), ("AVX-512, VNNI, BF16", BEHIND_WITH_VNNI)],
+)
+def test_of_the_demo_network_the_shipped_rows_leave_out_these(tmp_path, instructions, behind):
+    """Rows of races of other toolchains once made its search try half a minute more of what cannot win."""
+    digits = next(row for row in read_costs(SHIPPED) if "MaxPool2d" in row.operators)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "weights.bin").write_bytes(bytes(digits.size))
+    store, spec = Store(tmp_path / "store"), TensorSpec(name="images", dtype="float32", shape=("batch", 1, 8, 8))
+    kept = {"format": digits.format, "inputs": (spec,), "outputs": (spec,), "runtime": "torch"}
+    source = store.seal(tmp_path / "source", **kept, metadata={"operators": list(digits.operators)})
+    host = replace(read_host(), flags=frozenset(FLAGS[instructions]))
+    assert host.instructions == instructions
+    recipe = read_recipe({"model": {"uri": "m"}, "shapes": {"batch1": {"batch": 1}, "batch64": {"batch": 64}}})
+    memory, known = Memory(store, source, host, recipe), make_plan(recipe).options.keys()
+    routes = {tuple(row.what.split(">")) for row in read_costs(SHIPPED) if row.outcome == "raced" and not row.options}
+    taking_part = sorted(route for route in routes if known >= set(route))
+    left_out = {">".join(one) for one in taking_part if memory.find_hopeless([one], taking_part, recipe=recipe)}
+    assert left_out == behind

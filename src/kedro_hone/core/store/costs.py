@@ -24,11 +24,12 @@ _Rows = Annotated[int, Field(ge=1)]
 NEIGHBOURS: Final = 5
 LEAST_DEVIATION: Final = 0.2
 """Of the logarithm of a share: from model to model candidates change places within about a fifth."""
-LEAST_PAIRS: Final = 3
+LEAST_PAIRS: Final = 2
 LEAST_PAIRED: Final = 0.1
 """The least deviation of the logarithm of a ratio of two candidates that were raced together, and of how many races one
 is taken. Predicted so from others, 184 ratios in thirteen races of convolutional networks were wrong by 0.061 in the
-root mean square, and by 0.24 at most (``benchmarks/memory.py``)."""
+root mean square, and by 0.24 at most (``benchmarks/memory.py``). Two races do not tell of a deviation: it is then at
+least that of two shares."""
 _LEAST_SHARE: Final = 1e-6
 """No candidate that was measured is as slow; a row that says less is no reason to fail."""
 _FILE: Final = "costs.jsonl"
@@ -161,8 +162,9 @@ def guess_share(rows: Iterable[Cost], like: Cost, batch: int | None = None) -> S
 def guess_ratio(rows: Iterable[Cost], others: Iterable[Cost], like: Cost, batch: int | None) -> Share | None:
     """Return how many times the speed of another candidate one is expected to have at a batch size.
 
-    It is taken from the nearest races of similar models in which both were: what one model does to the speed of both is
-    not in it, so that it deviates less than two shares do. None where fewer than ``LEAST_PAIRS`` tell.
+    It is taken from the nearest races of similar models in which both were. What one model does to the speed of both is
+    not in it, so that it deviates less than two shares do; and neither is who else raced, of whose best each share is.
+    None where fewer than ``LEAST_PAIRS`` tell.
     """
     known = {row.race: row for row in others if row.race and row.shares}
     similar = keep_similar((row for row in rows if row.shares and row.race in known), like)
@@ -171,7 +173,8 @@ def guess_ratio(rows: Iterable[Cost], others: Iterable[Cost], like: Cost, batch:
     if len(logs) < LEAST_PAIRS:
         return None
     deviation = _deviate(logs) * math.sqrt(1 + 1 / len(logs))  # of the next one, not of the mean
-    return Share(math.exp(statistics.fmean(logs)), max(LEAST_PAIRED, deviation), len(logs))
+    least = LEAST_PAIRED if len(logs) > LEAST_PAIRS else math.hypot(LEAST_DEVIATION, LEAST_DEVIATION)
+    return Share(math.exp(statistics.fmean(logs)), max(least, deviation), len(logs))
 
 
 def _deviate(values: list[float]) -> float:

@@ -160,8 +160,10 @@ def test_a_ratio_is_that_of_the_races_in_which_both_were():
     alone = [row(share=1.0, shares={8: 1.0}, race=""), row(share=1.0, shares={8: 1.0}, race="alone")]
     found = guess_ratio([*mine, *alone], [*other, row(share=1.0, shares={8: 1.0})], LIKE, 8)
     assert found == (pytest.approx(0.5), LEAST_PAIRED, 3), "whatever the model does to the speed of both"
-    assert guess_ratio(mine[:2], other, LIKE, 8) is None
-    assert guess_ratio(mine, other[1:], LIKE, 8) is None
+    two = guess_ratio(mine[:2], other, LIKE, 8)
+    assert two == (pytest.approx(0.5), pytest.approx(math.hypot(0.2, 0.2)), 2), "as uncertain as two shares"
+    assert guess_ratio(mine[:1], other, LIKE, 8) is None
+    assert guess_ratio(mine, other[2:], LIKE, 8) is None
 
 
 def test_a_ratio_that_differs_from_race_to_race_is_as_uncertain():

@@ -130,6 +130,36 @@ def test_a_shape_that_the_graph_does_not_fit_is_left_to_the_dynamic_session(benc
     assert [one["y"].shape for one in got] == [(1, 6), (2, 6)]
 
 
+@pytest.mark.parametrize("cast", [False, True], ids=["weights", "casts"])
+def test_half_of_a_graph_with_a_transposed_product_does_not_crash(bench, tmp_path, cast):
+    """ONNX Runtime looks into an operator that it has not resolved (its issue 28392) and takes the process with it."""
+    half, weights = TensorProto.FLOAT16, np.arange(12, dtype=np.float16).reshape(4, 3)
+    nodes = [
+        *([helper.make_node("Cast", ["w"], ["v"], to=half), helper.make_node("Cast", ["x"], ["h"], to=half)] * cast),
+        helper.make_node("Transpose", ["h" if cast else "x"], ["t"], perm=[1, 0, 2]),
+        helper.make_node("MatMul", ["t", "v" if cast else "w"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT if cast else half, ["batch", 16, 4])],
+        [helper.make_tensor_value_info("y", half, [16, "batch", 3])],
+        [numpy_helper.from_array(weights.astype(np.float32) if cast else weights, "w")],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "model.onnx"
+    )
+    metadata = {"half": bench.describe(tmp_path, "onnx")["half"]}
+    x = np.random.default_rng(0).random((2, 16, 4)).astype(np.float32 if cast else np.float16)
+    expected = x.astype(np.float16).transpose(1, 0, 2) @ weights
+
+    (opened,) = bench.run(tmp_path, "onnx", [{"x": x}], metadata=metadata)
+    np.testing.assert_allclose(opened["y"], expected, rtol=2e-2)
+    _, output = bench.transform("onnxruntime.session", tmp_path, metadata=metadata)
+    (built,) = bench.run(output, "onnx", [{"x": x}], run_options=DISABLED, metadata=metadata)
+    np.testing.assert_allclose(built["y"], expected, rtol=2e-2)
+
+
 def test_operators_of_estimators_have_nothing_that_is_planned_by_shape(bench, tmp_path):
     node = helper.make_node("Scaler", ["x"], ["y"], domain="ai.onnx.ml", offset=[0.0], scale=[2.0])
     tensors = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "xy"]

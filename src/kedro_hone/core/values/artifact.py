@@ -25,7 +25,7 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
 """The formats that toolchains share, with glob patterns; each must match at least one non-empty file."""
 
 
-ONNX_FACTS: Final = ("opset", "ir_version", "domains")
+ONNX_FACTS: Final = ("opset", "ir_version", "domains", "half")
 """What the metadata of an ONNX model may say of its file, next to its ``operators``; toolchains have limits of them."""
 
 

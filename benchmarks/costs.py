@@ -34,6 +34,8 @@ import yaml
 from by_hand_models import ROOT, make_project, run
 from toolchains import TUNES
 
+from kedro_hone.core.contract.catalogue import read_catalogue
+
 IDS = ("int64", 16)
 NETWORKS: dict[str, tuple[str, tuple[str | int, ...]]] = {
     "mlp": ("make_mlp", ("float32", 64)),
@@ -64,17 +66,26 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--toolchains", default="", help="names of built ones, with commas; a recipe's by default")
     given = parser.parse_args()
-    toolchains = given.toolchains.split(",") if given.toolchains else []
+    toolchains = [*dict.fromkeys(filter(None, given.toolchains.split(",")))]
+    if unknown := [name for name in toolchains if name not in read_catalogue().toolchains]:
+        parser.error(f"there is no toolchain {unknown[0]!r}")
     folder = (given.folder or Path(tempfile.mkdtemp(prefix="costs-"))).resolve()
     written: list[dict[str, Any]] = []
     for name in given.models:
-        if not (folder / name / "raced").exists():
+        raced = folder / name / "raced"
+        if raced.exists() and raced.read_text() != given.toolchains:
+            parser.error(f"{raced} is of a race with other toolchains: name another --folder")
+        if not raced.exists():
+            if (folder / name).exists():
+                parser.error(f"{folder / name} is there, and no race ended in it: remove it, or name another --folder")
             began = time.monotonic()
             project = measure(name, folder, toolchains=toolchains, threads=given.threads)
             print(f"{name}: {time.monotonic() - began:.0f} s", flush=True)
-            (project / "raced").touch()
-        # A share is of the best of its race: with more toolchains the same candidate's is smaller.
-        written += [row for row in read_rows(folder / name) if not (toolchains and is_known(row["what"]))]
+            (project / "raced").write_text(given.toolchains)
+        # What is known of the default toolchains' routes is from races of these alone.
+        written += [
+            row for row in read_rows(folder / name) if not (set(toolchains) - TOOLCHAINS and is_known(row["what"]))
+        ]
         given.rows.write_text("".join(json.dumps(row) + "\n" for row in written))
     for project in given.projects:
         written += [row for row in read_rows(project) if not row["options"] and not is_known(row["what"])]

@@ -101,6 +101,7 @@ def main() -> None:
         if not given.collect:
             measure(name, project, toolchains=toolchains, given=given)
         if (left := find_race(project)) is None:
+            little += 1
             print(f"{name}: no run has raced yet", flush=True)
             continue
         race = json.loads(left.read_text())
@@ -118,7 +119,7 @@ def list_toolchains(*, build: bool) -> list[str]:
     store, found = EnvironmentStore(), []
     for name, toolchain in read_catalogue().toolchains.items():
         adaptors = [one for one in read_catalogue().adaptors.values() if one.toolchain.name == name]
-        on_gpu = all(one.device != "cpu" for one in adaptors)
+        on_gpu = bool(adaptors) and all(one.device != "cpu" for one in adaptors)
         if build or on_gpu or isinstance(store.ensure(toolchain, build=False), Environment):
             found.append(name)
     return found
@@ -290,7 +291,8 @@ def list_versions(toolchains: list[str]) -> dict[str, str]:
     for name in toolchains:
         toolchain = read_catalogue().toolchains[name]
         environment = store.ensure(toolchain, build=False)
-        wanted = re.split(r"[^\w.-]", toolchain.requirements.read_text().strip().splitlines()[0])[0]
+        lines = [line for line in toolchain.requirements.read_text().splitlines() if line and line[0] != "#"]
+        wanted = re.split(r"[^\w.-]", lines[0])[0] if lines else ""
         if isinstance(environment, Environment) and wanted in environment.versions:
             found[wanted] = environment.versions[wanted]
     return found

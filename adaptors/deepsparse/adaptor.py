@@ -32,7 +32,7 @@ ADAPTORS = (
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),
         produces="deepsparse-onnx",
-        summary="Lowers a model to opset 17, or 19, and runs it in DeepSparse, "
+        summary="Lowers a model to opset 17, or 18, where its own is newer, and runs it in DeepSparse, "
         "with one engine for each shape; evaluation only.",
         precisions=frozenset({Precision.FP32, Precision.INT8}),
         supports={

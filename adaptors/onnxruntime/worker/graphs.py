@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from . import cached
+from . import cached, crashes
 
 ATTENTION = {"Attention", "MultiHeadAttention", "QAttention"}
 """Operators that compute an attention as a whole."""
@@ -78,16 +78,8 @@ def describe_file(model: Any) -> dict[str, Any]:
         "ir_version": model.ir_version,
         "domains": sorted({node.domain or "ai.onnx" for node in nodes if node.domain not in own}),
         "operators": sorted({node.op_type for node in nodes}),
-        **({"half": True} if _computes_in_half(model, nodes) else {}),
+        **({"crashes": crashes.LEFT_OUT} if crashes.may_crash(model, nodes, _find(model, onnx.TensorProto)) else {}),
     }
-
-
-def _computes_in_half(model: Any, nodes: Iterable[Any]) -> bool:
-    """Return whether a tensor is fp16: a weight, an input or a cast; what follows from them is not written down."""
-    types = {attribute.i for node in nodes for attribute in node.attribute if attribute.name == "to"}
-    types |= {tensor.data_type for tensor in _find(model, onnx.TensorProto)}
-    types |= {value.type.tensor_type.elem_type for value in model.graph.input}
-    return onnx.TensorProto.FLOAT16 in types
 
 
 def _find_refusal(model: Any) -> str | None:

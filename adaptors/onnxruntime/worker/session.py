@@ -20,10 +20,6 @@ PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
 _UNFIT = {"Fail", "InvalidArgument", "InvalidGraph", "RuntimeException"}
 """What ONNX Runtime raises where a graph does not fit some sizes; the last one also where memory is short."""
 
-_CRASHES_WITH_HALF = "NchwcTransformer"
-"""What dereferences a null pointer where an fp16 product of a transposed tensor was fused, on x86 (issue 28392 of ONNX
-Runtime, of 1.24; in 1.31.1, too). Convolutions in fp16, which are computed in fp32, are so not laid out in blocks."""
-
 SPIN_US = 500
 """For how many microseconds threads wait actively after a call, where a process has those of several sessions.
 
@@ -228,8 +224,8 @@ def _list_dimensions(job: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -
 
 def _make_options(job: dict[str, Any], level: str) -> Any:
     options, noted = ort.SessionOptions(), job["input"].get("metadata", {})
-    if noted.get("half"):
-        options.add_session_config_entry("optimization.disable_specified_optimizers", _CRASHES_WITH_HALF)
+    if "crashes" in noted:
+        options.add_session_config_entry("optimization.disable_specified_optimizers", noted["crashes"])
     if "cache" in noted:
         options.log_severity_level = 3  # it warns of each input with a default
     options.intra_op_num_threads = int(job["threads"])

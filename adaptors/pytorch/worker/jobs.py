@@ -137,9 +137,16 @@ def _inside(folder: Path, name: str) -> Path:
 def _describe_module(job: Job) -> Notes:
     """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
-    sizes = choose_sizes(job, inputs)
     with torch.inference_mode():
-        result = flat.call(*make_examples(inputs, sizes))
+        try:
+            sizes = choose_sizes(job, inputs)
+            result = flat.call(*make_examples(inputs, sizes))
+        except Exception:
+            shared = _share_sizes(job, inputs)
+            if shared == inputs:
+                raise
+            inputs, sizes = shared, choose_sizes(job, shared)
+            result = flat.call(*make_examples(inputs, sizes))
         if refusal := models.find_refusal(result):
             return {"refused": refusal}
         changed = {name: flat(*make_examples(inputs, {**sizes, name: sizes[name] + 1})) for name in sizes}
@@ -154,6 +161,19 @@ def _describe_module(job: Job) -> Notes:
     inputs = _name_inputs(flat.model, inputs, taken=names)
     specs = {"inputs": inputs, "outputs": outputs, "operators": models.list_operators(flat.model)}
     return {**specs, **models.describe_structure(result, names)}
+
+
+def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:
+    """Return the inputs with one size for all dynamic axes but the batch, such as the length of tokens and mask.
+
+    A signature does not tell which sizes are the same. It has the name that the recipe's shapes give it, if any.
+    """
+    named = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)} - {"batch"}
+    if len(named) < 2:
+        return inputs
+    asked = {name for shape in job["shapes"] for name in shape["sizes"]} - {"batch"} - named
+    name = min(asked) if len(asked) == 1 else min(named)
+    return [{**spec, "shape": [name if dim in named else dim for dim in spec["shape"]]} for spec in inputs]
 
 
 def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:

@@ -29,11 +29,11 @@ def tune(job: Json, module: torch.nn.Module, described: Json, recipe: str) -> Js
     """Train a module by a recipe within the job's epochs and seconds, and keep its best weights; return notes."""
     options, inputs, began = job["options"], described["inputs"], time.monotonic()
     rows, checked = _read(job["training"], inputs), _read(job["program"]["feeds"], inputs)
-    fixed = inputs[0]["shape"][0]
+    fixed = inputs[0]["shape"][0] if inputs[0]["shape"] else None
     size = fixed if isinstance(fixed, int) else min(options["batch"], len(rows[0]))
     if len(rows[0]) < size:
         return {"refused": f"the training split has {len(rows[0])} rows, and the model takes {size} at once"}
-    if len(rows[0]) > 1 and not all(torch.isfinite(one).all() for one in rows if one.dtype.is_floating_point):
+    if not all(torch.isfinite(one).all() for one in rows if one.dtype.is_floating_point):
         return {"refused": "the training split holds numbers that are not finite, which would spoil every weight"}
     parameters = [one for one in module.parameters() if one.dtype.is_floating_point]
     wanted, expected = _run(module, rows, size), _run(module, checked, size)
@@ -61,7 +61,7 @@ def tune(job: Json, module: torch.nn.Module, described: Json, recipe: str) -> Js
             break
     manager.finalize(module)
     if kept is None:
-        return {"refused": f"{options['seconds']:g} seconds ended the training in epoch {epoch}, before all was pruned"}
+        return {"refused": _explain(epoch, error, options)}
     with torch.no_grad():
         for one, value in zip(parameters, kept, strict=True):
             one.copy_(value)
@@ -93,3 +93,11 @@ def _compare(found: Tensors, wanted: Tensors) -> torch.Tensor:
     """Return the mean squared error, each output in units of its own variance."""
     errors = [((a - b) ** 2).mean() / (b.var() + 1e-6) for a, b in zip(found, wanted, strict=True)]
     return torch.stack(errors).mean()
+
+
+def _explain(epoch: int, error: float, options: Json) -> str:
+    """Return why no epoch was kept."""
+    if epoch > find_last_pruned(options["epochs"]):
+        rate = options["learning_rate"]
+        return f"the training diverged: after {epoch} epochs its error was {error}; lower learning_rate, now {rate:g}"
+    return f"{options['seconds']:g} seconds ended the training in epoch {epoch}, before all was pruned"

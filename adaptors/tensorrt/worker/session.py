@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ class Session:
         self._index = profiles.read_index(folder)
         self._engine = open_engine(folder)
         require_tensors(self._engine, self._index)
+        self._lock = threading.Lock()  # a call has the buffers and the stream for itself
         self._stream = check(cuda().cudaStreamCreate())
         self._contexts = {
             shapes: _Context(self._engine, number, self._index, shapes, self._stream)
@@ -45,7 +47,8 @@ class Session:
         context = self._contexts.get(key)
         if context is None:
             raise ValueError(f"made for the shapes {sorted(self._contexts)} and fed {key}")
-        return context.run(feeds)
+        with self._lock:
+            return context.run(feeds)
 
     def synchronize(self) -> None:
         """Wait until everything that was started has finished."""

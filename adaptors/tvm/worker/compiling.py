@@ -24,8 +24,7 @@ def compile_model(job: Json) -> Json:
     """Write ``index.json`` and a library for each of the recipe's shapes that the model can have."""
     started = time.monotonic()
     specs = job["input"]["inputs"]
-    rows = {spec["shape"][0] for spec in specs}
-    chosen = [shape for shape in job["shapes"] if rows <= {"batch", shape["sizes"]["batch"]}]
+    chosen = [shape for shape in job["shapes"] if compiled.fits(specs, shape["sizes"])]
     if not chosen:
         return {"refused": f"the model is fixed to {specs[0]['shape']}, which is none of the recipe's shapes"}
     tvm = session.import_tvm(int(job["threads"]))

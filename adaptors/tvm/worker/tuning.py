@@ -127,7 +127,7 @@ def tune(
     left = [number for number, count in known.items() if resume or not count]
     tools = _make_tools(records.database, records.folder, threads=threads) if left else {}
     while measured < trials:
-        started = time.monotonic()
+        started, written = time.monotonic(), records.known
         number = choose_operator(left, known, took, seconds=until - started)
         if number is None:
             break
@@ -135,7 +135,7 @@ def tune(
         _tune_operator(tasks[number], tools, size=size, threads=threads, seed=seed + 1 + measured)
         records.save()
         found = records.count(tasks[number])
-        if found - known[number] < size:  # there is nothing more to schedule in it
+        if records.known - written < size:  # nothing more to schedule in it: what failed is written, too
             left.remove(number)
         known[number], measured = found, measured + size
         took[number] = time.monotonic() - started

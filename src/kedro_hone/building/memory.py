@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, product
@@ -11,8 +10,15 @@ from secrets import token_hex
 from types import MappingProxyType
 from typing import Any, Final
 
+from kedro_hone.building.routes import (
+    describe_changes,
+    describe_options,
+    drop_defaults,
+    is_usual,
+    name_route,
+    only_converts,
+)
 from kedro_hone.core.contract.adaptor import Options
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import (
@@ -25,7 +31,7 @@ from kedro_hone.core.store.costs import (
     read_costs,
     write_cost,
 )
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage, StepFacts
+from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.measurement import RACED, Standing, Validation
 from kedro_hone.recipe.gates import GatesSection
@@ -80,7 +86,13 @@ class Memory:
             outcome="",
         )
         self._rows: dict[tuple[str, str, str], list[Cost]] = {}
+        raced = set[tuple[str, ...]]()
         for row in (*reversed(read_costs(store.memory)), *_read_shipped()):  # of equals the newest count
+            once = row.race, row.what, row.format, row.options
+            if once in raced:  # stores that were put together may have a race twice
+                continue
+            if row.race:
+                raced.add(once)
             self._rows.setdefault((row.what, row.format, row.options), []).append(row)
 
     @property
@@ -91,9 +103,12 @@ class Memory:
     def guess_step(self, adaptor: str, form: Format, options: Options | None = None) -> float | None:
         """Return the seconds that an adaptor is expected to take on an input of a format; None where nothing tells.
 
-        With options of which nothing is remembered it takes what it takes by default.
+        Its options are the recipe's where none are given. With those of which nothing is remembered it takes what it
+        takes by default.
         """
-        own = guess_seconds(*self._look_up_step(adaptor, form, describe_options(options)))
+        chosen = describe_changes(drop_defaults(adaptor, self._options.get(adaptor, {})))
+        described = chosen if options is None else describe_options(options)
+        own = guess_seconds(*self._look_up_step(adaptor, form, described))
         return guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
 
     def guess_route(
@@ -199,19 +214,22 @@ class Memory:
     def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
         """Keep which share of the best one's speed-up each candidate of a race had, by the objective or at a shape.
 
-        The largest share counts: who is the fastest at one shape only can be a part of the winner.
+        The best one is that of the default toolchains where any of them raced: in races with more toolchains as well,
+        so that shares of several races can be compared. The largest share counts: who is the fastest at one shape only
+        can be a part of the winner.
         """
         raced = [one for one in standings if one.status in RACED and one.objective and one.objective.estimate > 0]
         speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}
+        usual = [name for name in speeds if is_usual(validations[name].candidate.route)]
         best: dict[str, float] = {}
         race = token_hex(8)
-        for mine in speeds.values():
-            best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in mine.items()}
+        for name in usual or speeds:
+            best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in speeds[name].items()}
         for name, mine in speeds.items():
             candidate = validations[name].candidate
             changed = self._describe_route(candidate.route, candidate.options)
             known: dict[str, Any] = {"seconds": validations[name].seconds, "outcome": _CANDIDATE, "options": changed}
-            parts = {shape: min(1.0, speed / best[shape]) for shape, speed in mine.items()}
+            parts = {shape: speed / best[shape] for shape, speed in mine.items() if best.get(shape)}
             shares: dict[int, float] = {}
             for shape in self.batches.keys() & parts.keys():
                 batch = self.batches[shape]
@@ -238,10 +256,10 @@ class Memory:
         return [row for row in rows if row.outcome != _CANDIDATE], like
 
     def _describe_route(self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]]) -> str:
-        """Return the options of a route's adaptors that the recipe or a trial sets."""
+        """Return the options of a route's adaptors that the recipe or a trial sets to what is not their default."""
         every = {*route, *changes}
         merged = {name: {**self._options.get(name, {}), **changes.get(name, {})} for name in every}
-        return describe_changes({name: options for name, options in merged.items() if options})
+        return describe_changes({name: own for name in merged if (own := drop_defaults(name, merged[name]))})
 
     def _look_up(self, what: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
         return self._rows.get((what, form, options), []), self._describe(what, form)
@@ -253,37 +271,11 @@ class Memory:
         return self._like.model_copy(update={"what": what, "format": form, **facts})
 
 
-def only_converts(route: Iterable[str]) -> bool:
-    """Return whether no adaptor of a route changes what is computed, but for rounding in fp32."""
-    known = read_catalogue().adaptors
-    adaptors = [known[name] for name in route if name in known]
-    return all(each.stage is not Stage.COMPRESS and each.precisions == {Precision.FP32} for each in adaptors)
-
-
 def _asks_more(gates: GatesSection) -> bool:
     """Return whether a gate is asked for that a candidate may miss after the search, though it was found valid."""
     fields = type(gates).model_fields.items()
     asked = ((getattr(gates, name), field) for name, field in fields if name not in _JUDGED_EARLY)
     return any(value != field.get_default(call_default_factory=True, validated_data={}) for value, field in asked)
-
-
-def name_route(route: Iterable[str]) -> str:
-    """Return the name of a route in the memory."""
-    return ">".join(route)
-
-
-def describe_options(options: Options | None) -> str:
-    """Return the options of an adaptor that differ from its defaults, as the memory names them."""
-    if options is None:
-        return ""
-    defaults = type(options)().model_dump(mode="json")
-    dumped = options.model_dump(mode="json").items()
-    return describe_changes({name: value for name, value in dumped if value != defaults[name]})
-
-
-def describe_changes(changes: Mapping[str, Json]) -> str:
-    """Return changed options as the memory names them; an empty string where there are none."""
-    return json.dumps(dict(changes), sort_keys=True) if changes else ""
 
 
 @lru_cache(maxsize=1)

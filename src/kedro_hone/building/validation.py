@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, list_valid, start_budget
-from kedro_hone.building.memory import Memory, only_converts
+from kedro_hone.building.memory import Memory
+from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, find_rows_mask

@@ -15,7 +15,7 @@ from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
-from kedro_hone.recipe.capabilities import CAPABILITIES, read_takes
+from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_takes
 from kedro_hone.recipe.space import read_space
 
 
@@ -32,7 +32,11 @@ def print_capabilities(catalogue: Catalogue, name: str) -> None:
         said = "; ".join(_describe(adaptor, host)) or "runs here"
         click.echo(clean_text(f"# {adaptor.name}: {said}"))
     path = toolchain.folder / CAPABILITIES
-    click.echo(path.read_text() if path.exists() else "nothing is written down of this toolchain\n")
+    try:
+        text = path.read_text(encoding="utf-8") if path.exists() else "nothing is written down of this toolchain\n"
+    except UnicodeDecodeError as error:
+        raise explain_invalid(name, path, error) from error
+    click.echo("\n".join(map(clean_text, text.split("\n"))))
 
 
 def _describe(adaptor: Adaptor, host: Host) -> Iterator[str]:

@@ -33,7 +33,7 @@ from kedro_hone.core.values.outcome import Failed
 @click.pass_context
 def toolchains(context: click.Context, *, capabilities: str | None) -> None:
     """List, build and remove the toolchains' environments."""
-    if capabilities:
+    if capabilities is not None:
         print_capabilities(read_catalogue(), capabilities)
     elif context.invoked_subcommand is None:
         context.invoke(list_)

@@ -129,7 +129,7 @@ def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str
         row = _choose_row(read_file(path), find_versions)
         said = (row.get("takes"), ((row.get("adaptors") or {}).get(adaptor.name) or {}).get("takes"))
         return tuple(Takes.model_validate(each) for each in said if each is not None)
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise explain_invalid(adaptor.name, path, error) from error
 
 

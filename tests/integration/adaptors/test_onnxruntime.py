@@ -130,34 +130,46 @@ def test_a_shape_that_the_graph_does_not_fit_is_left_to_the_dynamic_session(benc
     assert [one["y"].shape for one in got] == [(1, 6), (2, 6)]
 
 
-@pytest.mark.parametrize("cast", [False, True], ids=["weights", "casts"])
-def test_half_of_a_graph_with_a_transposed_product_does_not_crash(bench, tmp_path, cast):
-    """ONNX Runtime looks into an operator that it has not resolved (its issue 28392) and takes the process with it."""
-    half, weights = TensorProto.FLOAT16, np.arange(12, dtype=np.float16).reshape(4, 3)
-    nodes = [
-        *([helper.make_node("Cast", ["w"], ["v"], to=half), helper.make_node("Cast", ["x"], ["h"], to=half)] * cast),
-        helper.make_node("Transpose", ["h" if cast else "x"], ["t"], perm=[1, 0, 2]),
-        helper.make_node("MatMul", ["t", "v" if cast else "w"], ["y"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "product",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT if cast else half, ["batch", 16, 4])],
-        [helper.make_tensor_value_info("y", half, [16, "batch", 3])],
-        [numpy_helper.from_array(weights.astype(np.float32) if cast else weights, "w")],
-    )
-    onnx.save(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "model.onnx"
-    )
-    metadata = {"half": bench.describe(tmp_path, "onnx")["half"]}
-    x = np.random.default_rng(0).random((2, 16, 4)).astype(np.float32 if cast else np.float16)
-    expected = x.astype(np.float16).transpose(1, 0, 2) @ weights
+CRASHING = {
+    "fp16": ("float16", "float16[4, 3] w", "t = Transpose<perm=[1, 0, 2]>(x) y = MatMul(t, w)"),
+    "casts to fp16": (
+        "float32",
+        "float[4, 3] w",
+        "h = Cast<to=10>(x) v = Cast<to=10>(w) t = Transpose<perm=[1, 0, 2]>(h) y = MatMul(t, v)",
+    ),
+    "one-hot": ("int64", "float[4, 3] w", "t = Transpose<perm=[1, 0, 2]>(x) c = Cast<to=1>(t) y = MatMul(c, w)"),
+    "moved": (
+        "int64",
+        "float[4, 3] w",
+        "t = Transpose<perm=[1, 0, 2]>(x) a = Abs(t) c = Cast<to=1>(a) y = MatMul(c, w)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CRASHING)
+def test_a_cast_between_transposition_and_product_does_not_end_the_process(bench, tmp_path, name):
+    """A pass of ONNX Runtime looks into operators that another one has not resolved (its issue 28392)."""
+    dtype, weight, body = CRASHING[name]
+    of = {"float16": "float16", "float32": "float", "int64": "int64"}[dtype]
+    half = "fp16" in name
+    head = f'<ir_version: 10, opset_import: ["": 20]> product ({of}[batch, 16, 4] x)'
+    model = onnx.parser.parse_model(f"{head} => ({'float16' if half else 'float'}[n, batch, k] y) {{ {body} }}")
+    weights = np.arange(12, dtype=np.float16 if weight.startswith("float16") else np.float32).reshape(4, 3)
+    model.graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    onnx.save(model, tmp_path / "model.onnx")
+    metadata = {"crashes": bench.describe(tmp_path, "onnx")["crashes"]}
+    x = np.random.default_rng(0).integers(0, 5, (2, 16, 4)).astype(dtype)
+    expected = x.astype(np.float32).transpose(1, 0, 2) @ weights.astype(np.float32)
 
     (opened,) = bench.run(tmp_path, "onnx", [{"x": x}], metadata=metadata)
-    np.testing.assert_allclose(opened["y"], expected, rtol=2e-2)
+    np.testing.assert_allclose(opened["y"], expected, rtol=1e-2)
     _, output = bench.transform("onnxruntime.session", tmp_path, metadata=metadata)
     (built,) = bench.run(output, "onnx", [{"x": x}], run_options=DISABLED, metadata=metadata)
-    np.testing.assert_allclose(built["y"], expected, rtol=2e-2)
+    np.testing.assert_allclose(built["y"], expected, rtol=1e-2)
+
+
+def test_a_transformer_in_fp32_keeps_its_fusions(bench, transformers):
+    assert "crashes" not in bench.describe(transformers / "eager", "onnx")
 
 
 def test_operators_of_estimators_have_nothing_that_is_planned_by_shape(bench, tmp_path):

@@ -164,6 +164,45 @@ def test_torchscript_of_what_was_exported_here(bench, exported_here, digits_samp
     close(run(bench, output, "torchscript", digits_samples.x, (1, 7, 64)), expected)
 
 
+MASKED = """import torch
+from torch import nn
+
+
+class Masked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(9, 4)
+
+    def forward(self, tokens, mask):
+        return (self.table(tokens) * mask[:, :, None]).sum(1)
+
+
+if __name__ == "__main__":
+    import sys
+
+    rows = torch.ones(2, 3, dtype=torch.int64)
+    torch.export.save(torch.export.export(Masked(), (rows, rows > 0)), sys.argv[1])
+"""
+
+
+def test_sizes_that_have_to_be_the_same_are_found_out(bench, tmp_path):
+    """A signature names no sizes: those of tokens and mask are taken for two, with which the model cannot be called."""
+    (tmp_path / "masked.py").write_text(MASKED)
+    subprocess.run([sys.executable, "-W", "ignore", "masked.py", "model.pt2"], cwd=tmp_path, check=True)
+    reference = {"class": "masked:Masked", "file": "masked.py", "kwargs": {}, "state": "model.pt2"}
+    (tmp_path / "module.json").write_text(json.dumps(reference))
+    specs = [
+        {"name": name, "dtype": dtype, "shape": ["batch", f"{name}_1"]}
+        for name, dtype in (("tokens", "int64"), ("mask", "bool"))
+    ]
+    unread, shapes = {"inputs": specs, "outputs": []}, [{"name": "one", "sizes": {"batch": 1, "length": 5}}]
+    named, _ = bench.call("describe", tmp_path, "pytorch-module", trust=TRUST, described=unread, shapes=shapes)
+    assert [one["shape"] for one in named["inputs"]] == [["batch", "length"]] * 2
+    assert [one["shape"] for one in named["outputs"]] == [["batch", 4]]
+    described, _ = bench.call("describe", tmp_path, "pytorch-module", trust=TRUST, described=unread)
+    assert [one["shape"] for one in described["inputs"]] == [["batch", "mask_1"]] * 2
+
+
 def test_torchscript_keeps_the_sizes_that_a_program_computes_with(bench, sizes_module):
     unread = {"inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}], "outputs": []}
     described, _ = bench.call("describe", sizes_module, "pytorch-module", trust=TRUST, described=unread)

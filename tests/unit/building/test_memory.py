@@ -7,6 +7,7 @@ from toolchains.toy.model import make_model
 
 from kedro_hone.building import memory as module
 from kedro_hone.building.memory import SHIPPED, UNKNOWN, Memory
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, read_costs
@@ -16,7 +17,9 @@ from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 
+DEEPSPARSE = read_catalogue().adaptors["deepsparse.engine"].options
 RECIPE = read_recipe({"model": {"uri": "m"}})
+USUAL = {"session": ("pytorch.onnx", "onnxruntime.session"), "engine": ("pytorch.onnx", "deepsparse.engine")}
 FAST, SLOW = ("x.fast",), ("x.quantize", "x.slow")
 
 
@@ -30,7 +33,7 @@ def make_memory(tmp_path):
 
 
 def keep_race(memory, ratios=None, **speedups):
-    routes = {"fast": FAST, "slow": SLOW, "other": ("x.other",), "third": ("x.third",)}
+    routes = {"fast": FAST, "slow": SLOW, "other": ("x.other",), "third": ("x.third",)} | USUAL
     validations = {
         name: Validation(
             candidate=Candidate(id=name, route=routes[name], outcome=memory.source), status=Status.MEASURED, seconds=2.0
@@ -176,6 +179,37 @@ def test_in_a_race_with_faster_ones_the_same_two_differ_by_as_much(make_memory, 
     keep_shaped_race(make_memory, "fast", "slow", *other)
     said = make_memory(SHAPES).find_hopeless([SLOW], [FAST], recipe=SHAPES)
     assert said.startswith("on similar models it was 0.25 times as fast as x.fast")
+
+
+def test_a_share_is_of_the_best_of_the_default_toolchains(make_memory):
+    keep_race(make_memory(), session=2.0, engine=6.0)
+    keep_race(make_memory(), session=2.0)
+    assert make_memory().find_share(USUAL["session"]).share == pytest.approx(1.0)
+    assert make_memory().find_share(USUAL["session"]).deviation == 0.2
+    assert make_memory().find_share(USUAL["engine"]).share == pytest.approx(3.0)
+
+
+def test_an_option_that_a_recipe_sets_to_its_default_is_none(make_memory):
+    spelled = {"deepsparse.engine": {"options": DEEPSPARSE().model_dump(mode="json")}}
+    keep_race(make_memory(), session=2.0, engine=6.0)
+    assert make_memory(read_recipe({"model": {"uri": "m"}, "adaptors": spelled})).find_share(USUAL["engine"])
+
+
+def test_a_step_takes_what_it_took_with_the_options_of_the_recipe(make_memory):
+    own = read_recipe({"model": {"uri": "m"}, "adaptors": {"iree.cpu": {"options": {"im2col": False}}}})
+    for options, seconds in (({}, 4.0), ({"im2col": False}, 40.0)):
+        facts = StepFacts(key="k", adaptor="iree.cpu", run="r", folder="f", seconds=seconds, outcome="artifact")
+        make_memory().keep_step(facts, "toy", read_catalogue().adaptors["iree.cpu"].options(**options))
+    assert make_memory().guess_step("iree.cpu", "toy") == 4.0
+    assert make_memory(own).guess_step("iree.cpu", "toy") == 40.0
+
+
+def test_a_race_that_is_written_twice_counts_once(make_memory):
+    memory = make_memory()
+    keep_race(memory, fast=4.0, slow=1.0)
+    (path,) = memory._root.glob("costs.jsonl")
+    path.write_text(path.read_text() * 3)
+    assert make_memory().find_share(SLOW).rows == 1
 
 
 def test_the_best_is_who_was_faster_in_the_races_of_both(make_memory):

@@ -7,7 +7,7 @@ import pytest
 from pydantic import field_validator
 from toolchains.toy.model import make_model
 
-from kedro_hone.building.memory import describe_changes, describe_options
+from kedro_hone.building.routes import describe_changes, describe_options
 from kedro_hone.building.trials import Route, _list_values, change_options, find_route
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue

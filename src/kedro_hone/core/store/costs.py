@@ -1,7 +1,8 @@
 """What earlier steps, validations and races took and gained: rows next to the store, and what follows from them.
 
-A guess is the median of the rows that are nearest in size (k nearest neighbours, T. Cover and P. Hart, "Nearest
-neighbor pattern classification", IEEE Transactions on Information Theory, 1967): few rows, and each can be looked at.
+What a step takes is the median of the rows that are nearest in size, a share is their geometric mean (k nearest
+neighbours, T. Cover and P. Hart, "Nearest neighbor pattern classification", IEEE Transactions on Information Theory,
+1967): few rows, and each can be looked at.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from pydantic import Field, ValidationError
 from kedro_hone.core.store.disk import append_line
 from kedro_hone.core.values.base import Value
 
-_Part = Annotated[float, Field(gt=0, le=1)]
-_Rows = Annotated[int, Field(ge=1)]
+_Part = Annotated[float, Field(gt=0, le=1000)]
+_Rows = Annotated[int, Field(ge=1, le=1 << 31)]
 
 NEIGHBOURS: Final = 5
 LEAST_DEVIATION: Final = 0.2
@@ -51,9 +52,9 @@ class Cost(Value):
         operators: The kinds of layers or operators that the source model computes with; empty where nothing tells.
         size: The source model's bytes.
         seconds: What a step took; of a candidate, its validation.
-        outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, what became of it.
-        share: Of a candidate that was raced: its speed-up over that of the race's best, by the objective or at a shape,
-            whichever is most.
+        outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, ``raced``.
+        share: Of a candidate that was raced: its speed-up over that of the best of the default toolchains in its race,
+            by the objective or at a shape, whichever is most; above 1 where another toolchain was faster.
         shares: The same at each batch size that was raced, by its rows; empty where nothing tells.
         race: The same for all candidates of one race; empty where nothing tells.
         host: The processor's vector instructions.
@@ -65,7 +66,7 @@ class Cost(Value):
     format: str
     inputs: str = ""
     operators: tuple[str, ...] = ()
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, le=1 << 62)
     seconds: float = Field(ge=0, allow_inf_nan=False)
     outcome: str
     share: _Part | None = None
@@ -82,7 +83,10 @@ class Cost(Value):
 
 
 class Share(NamedTuple):
-    """The share of the best's speed-up that is expected, the deviation of its logarithm, and how many rows tell."""
+    """A share of the best's speed-up, or a ratio to another one's, that is expected, and how uncertain it is.
+
+    ``deviation`` is that of its logarithm, and ``rows`` is how many tell of it.
+    """
 
     share: float
     deviation: float

@@ -1,0 +1,52 @@
+"""Which graphs end the process in ONNX Runtime, and which pass over the graph is to be left out for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import onnx
+
+LEFT_OUT = "MatmulTransposeFusion"
+"""It moves a cast between a transposition and a matrix product, and leaves operators that a later pass for x86,
+``NchwcTransformer``, takes for resolved: a null pointer (issue 28392 of ONNX Runtime, of 1.24; in 1.31.1, too)."""
+
+_CASTS = frozenset({"Cast", "CastLike"})
+_STOPS = frozenset({"MatMul", "Gemm", "Conv", "Shape", "Gather", "LayerNormalization"})
+"""Behind these no transposition is moved."""
+
+
+def may_crash(model: Any, nodes: Iterable[Any], tensors: Iterable[Any]) -> bool:
+    """Return whether ``LEFT_OUT`` may find a cast behind a transposition in a model.
+
+    In fp16 ONNX Runtime adds the casts itself. What only a function computes in is not looked at, but taken for fp16.
+
+    Args:
+        model: The model.
+        nodes: Its operators, those of subgraphs and functions too.
+        tensors: Its weights and constants.
+    """
+    own = [*nodes]
+    if not {"Transpose", "MatMul"} <= {node.op_type for node in own}:
+        return False
+    types = {attribute.i for node in own for attribute in node.attribute if attribute.name in {"to", "output_dtype"}}
+    types |= {tensor.data_type for tensor in tensors}
+    types |= {value.type.tensor_type.elem_type for value in model.graph.input}
+    if onnx.TensorProto.FLOAT16 in types or model.functions:
+        return True
+    makers = {name: node for node in own for name in node.output if name}
+    return any(_find_transposed(node, makers) for node in own if node.op_type in _CASTS)
+
+
+def _find_transposed(cast: Any, makers: dict[str, Any]) -> bool:
+    seen, left = set[str](), [*cast.input]
+    while left:
+        name = left.pop()
+        node = makers.get(name)
+        if node is None or name in seen or node.op_type in _STOPS:
+            continue
+        if node.op_type == "Transpose":
+            return True
+        seen.add(name)
+        left += node.input
+    return False

@@ -1,0 +1,58 @@
+"""What a route of adaptors does to a model, and what the memory calls it and its options."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+
+from kedro_hone.core.contract.adaptor import Options
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.values.artifact import Precision, Stage
+from kedro_hone.core.values.base import Json
+
+
+def only_converts(route: Iterable[str]) -> bool:
+    """Return whether no adaptor of a route changes what is computed, but for rounding in fp32.
+
+    A runtime of fp32 and int8 computes in whichever the graph is.
+    """
+    known = read_catalogue().adaptors
+    adaptors = [known[name] for name in route if name in known]
+    return all(
+        each.stage is not Stage.COMPRESS and Precision.FP32 in each.precisions <= {Precision.FP32, Precision.INT8}
+        for each in adaptors
+    )
+
+
+def is_usual(route: Iterable[str]) -> bool:
+    """Return whether all adaptors of a route are of the default toolchains."""
+    known = read_catalogue().adaptors
+    return all(name in known and known[name].toolchain.default for name in route)
+
+
+def name_route(route: Iterable[str]) -> str:
+    """Return the name of a route in the memory."""
+    return ">".join(route)
+
+
+def describe_options(options: Options | None) -> str:
+    """Return the options of an adaptor that differ from its defaults, as the memory names them."""
+    if options is None:
+        return ""
+    defaults = type(options)().model_dump(mode="json")
+    dumped = options.model_dump(mode="json").items()
+    return describe_changes({name: value for name, value in dumped if value != defaults[name]})
+
+
+def drop_defaults(name: str, options: Mapping[str, Json]) -> dict[str, Json]:
+    """Return the options of an adaptor that are not its defaults; all of one that is not installed."""
+    if not options or name not in read_catalogue().adaptors:
+        return dict(options)
+    model = read_catalogue().adaptors[name].options
+    defaults, dumped = (model.model_validate(one).model_dump(mode="json") for one in ({}, options))
+    return {option: dumped[option] for option in options if dumped[option] != defaults[option]}
+
+
+def describe_changes(changes: Mapping[str, Json]) -> str:
+    """Return changed options as the memory names them; an empty string where there are none."""
+    return json.dumps(dict(changes), sort_keys=True) if changes else ""

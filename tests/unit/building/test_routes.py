@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.building.routes import drop_defaults, is_usual, only_converts
+
+
+@pytest.mark.parametrize(
+    ("route", "converts"),
+    [
+        ("pytorch.onnx onnxruntime.session", True),
+        ("litert_torch.tflite litert.xnnpack", True),
+        ("pytorch.onnx deepsparse.engine", True),
+        ("openvino.ir openvino.f32", True),
+        ("openvino.ir openvino.bf16", False),
+        ("onnxruntime.int8-static deepsparse.engine", False),
+        ("litert_torch.tflite litert.int8-dynamic litert.xnnpack", False),
+        ("sparseml.prune pytorch.onnx deepsparse.engine", False),
+        ("torch_tensorrt.engine", False),
+    ],
+)
+def test_a_runtime_of_two_precisions_computes_in_that_of_the_graph(route, converts):
+    assert only_converts(route.split()) is converts
+
+
+def test_usual_is_who_has_default_toolchains_only():
+    assert is_usual(["pytorch.onnx", "onnxruntime.session"])
+    assert not is_usual(["pytorch.onnx", "deepsparse.engine"])
+    assert not is_usual(["x.unheard-of"])
+
+
+def test_an_option_that_is_set_to_its_default_is_none():
+    assert drop_defaults("onnxruntime.int8-static", {"activations": "uint8", "calibration": "minmax"}) == {
+        "activations": "uint8"
+    }
+    assert drop_defaults("x.unheard-of", {"a": 1}) == {"a": 1}

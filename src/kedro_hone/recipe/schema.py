@@ -50,7 +50,11 @@ class ModelSection(Section):
         description="For Transformers: what the model is for, such as text-classification, where its config.json does "
         "not say so or another one is wanted.",
     )
-    inputs: tuple[TensorSpec, ...] = Field((), description="Its inputs, where neither model nor signature tells them.")
+    inputs: tuple[TensorSpec, ...] = Field(
+        (),
+        description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "
+        "names in shapes are equal sizes, as in `[batch, length]`.",
+    )
 
 
 class ProgramSection(Section):

@@ -118,9 +118,8 @@ def list_toolchains(*, build: bool) -> list[str]:
     """Return the toolchains that have an environment, or all; those that need a GPU always, since they say so."""
     store, found = EnvironmentStore(), []
     for name, toolchain in read_catalogue().toolchains.items():
-        adaptors = [one for one in read_catalogue().adaptors.values() if one.toolchain.name == name]
-        on_gpu = bool(adaptors) and all(one.device != "cpu" for one in adaptors)
-        if build or on_gpu or isinstance(store.ensure(toolchain, build=False), Environment):
+        devices = {one.device for one in read_catalogue().adaptors.values() if one.toolchain.name == name}
+        if build or (devices and "cpu" not in devices) or isinstance(store.ensure(toolchain, build=False), Environment):
             found.append(name)
     return found
 
@@ -291,10 +290,9 @@ def list_versions(toolchains: list[str]) -> dict[str, str]:
     for name in toolchains:
         toolchain = read_catalogue().toolchains[name]
         environment = store.ensure(toolchain, build=False)
-        lines = [line for line in toolchain.requirements.read_text().splitlines() if line and line[0] != "#"]
-        wanted = re.split(r"[^\w.-]", lines[0])[0] if lines else ""
-        if isinstance(environment, Environment) and wanted in environment.versions:
-            found[wanted] = environment.versions[wanted]
+        wanted = re.search(r"^\w[\w.-]*", toolchain.requirements.read_text(), re.MULTILINE)
+        if wanted and isinstance(environment, Environment) and wanted[0] in environment.versions:
+            found[wanted[0]] = environment.versions[wanted[0]]
     return found
 
 

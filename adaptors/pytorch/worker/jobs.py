@@ -138,10 +138,10 @@ def _describe_module(job: Job) -> Notes:
     """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     with torch.inference_mode():
+        sizes = choose_sizes(job, inputs)
         try:
-            sizes = choose_sizes(job, inputs)
             result = flat.call(*make_examples(inputs, sizes))
-        except Exception:
+        except Exception:  # a class may raise anything; what it raises with shared sizes, too, is its own fault
             shared = _share_sizes(job, inputs)
             if shared == inputs:
                 raise

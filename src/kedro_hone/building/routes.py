@@ -37,22 +37,20 @@ def name_route(route: Iterable[str]) -> str:
 
 def describe_options(options: Options | None) -> str:
     """Return the options of an adaptor that differ from its defaults, as the memory names them."""
-    if options is None:
-        return ""
-    defaults = type(options)().model_dump(mode="json")
-    dumped = options.model_dump(mode="json").items()
-    return describe_changes({name: value for name, value in dumped if value != defaults[name]})
+    return describe_changes(_find_changes(options)) if options is not None else ""
 
 
 def drop_defaults(name: str, options: Mapping[str, Json]) -> dict[str, Json]:
     """Return the options of an adaptor that are not its defaults; all of one that is not installed."""
-    if not options or name not in read_catalogue().adaptors:
-        return dict(options)
-    model = read_catalogue().adaptors[name].options
-    defaults, dumped = (model.model_validate(one).model_dump(mode="json") for one in ({}, options))
-    return {option: dumped[option] for option in options if dumped[option] != defaults[option]}
+    adaptor = read_catalogue().adaptors.get(name)
+    return dict(options) if adaptor is None else _find_changes(adaptor.options.model_validate(options))
 
 
 def describe_changes(changes: Mapping[str, Json]) -> str:
     """Return changed options as the memory names them; an empty string where there are none."""
     return json.dumps(dict(changes), sort_keys=True) if changes else ""
+
+
+def _find_changes(options: Options) -> dict[str, Json]:
+    defaults, dumped = (one.model_dump(mode="json") for one in (type(options)(), options))
+    return {name: value for name, value in dumped.items() if value != defaults[name]}

@@ -138,10 +138,10 @@ CRASHING = {
         "h = Cast<to=10>(x) v = Cast<to=10>(w) t = Transpose<perm=[1, 0, 2]>(h) y = MatMul(t, v)",
     ),
     "one-hot": ("int64", "float[4, 3] w", "t = Transpose<perm=[1, 0, 2]>(x) c = Cast<to=1>(t) y = MatMul(c, w)"),
-    "moved": (
+    "through another": (
         "int64",
         "float[4, 3] w",
-        "t = Transpose<perm=[1, 0, 2]>(x) a = Abs(t) c = Cast<to=1>(a) y = MatMul(c, w)",
+        "t = Transpose<perm=[1, 0, 2]>(x) a = Identity(t) c = Cast<to=1>(a) y = MatMul(c, w)",
     ),
 }
 

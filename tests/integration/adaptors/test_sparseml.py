@@ -99,6 +99,13 @@ def test_a_training_that_ends_before_all_is_pruned_is_refused(digits_models, tmp
     assert "before all was pruned" in refused.reason
 
 
+def test_a_training_that_diverges_is_told_as_such(digits_models, tmp_path):
+    bench = open_bench(digits_models, tmp_path, read_training())
+    refused = run(bench, bench.setting.source, "sparseml.tune", learning_rate=1e30, epochs=4)
+    assert isinstance(refused, Refused), refused
+    assert "diverged" in refused.reason
+
+
 def test_training_rows_of_the_gate_end_the_run(digits_models, tmp_path):
     with pytest.raises(HoneError, match="gate and training splits share 312 row") as caught:
         open_bench(digits_models, tmp_path, read_splits(digits_models)["gate"])

@@ -133,6 +133,7 @@ def test_the_row_of_the_installed_version_decides(refuse, version, refused):
         ("versions: [{version: '1', takes: {where: VNII}}]", "VNII"),
         ("versions: 7", "TypeError"),
         ("a: [", "ParserError"),
+        ("a: " + "[" * 5000, "RecursionError"),
         ("versions: [{version: '1'}, {version: '2'}]", "package"),
     ],
 )

@@ -48,6 +48,7 @@ def test_without_a_file_there_are_none(tmp_path):
     "line",
     [
         *("", "{", "[]", "null", '{"what": 1}', '{"what": "a", "seconds": -1}', '{"share": 7}', "\x00\xff"),
+        json.dumps(LIKE.model_dump(mode="json") | {"size": 10**400}),
         *(
             json.dumps(LIKE.model_dump(mode="json") | {"shares": each})
             for each in ({"0": 1}, {"1": 0}, {"1" + "0" * 400: 1}, {"x": 1}, {"1": 1001})

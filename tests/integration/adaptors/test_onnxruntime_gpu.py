@@ -61,4 +61,4 @@ def test_more_shapes_than_graphs_are_kept_of(bench, digits_onnx):
 def test_operators_that_it_has_no_kernel_for_are_named(bench, make_shared_bench, digits_onnx):
     _, quantized = make_shared_bench(onnxruntime).transform("onnxruntime.int8-dynamic", digits_onnx, shapes=SHAPES)
     notes, _ = bench.transform("onnxruntime_gpu.cuda", quantized, shapes=SHAPES)
-    assert "these operators ran on the CPU: 1 DynamicQuantizeLinear" in notes["refused"]
+    assert "these operators ran on the CPU: 2 DynamicQuantizeLinear, 2 MatMulInteger" in notes["refused"]

@@ -34,6 +34,14 @@ class Phase(float, Enum):
     RACE = 0.8
 
 
+_SHARES: Final = {
+    Phase.BUILD: "building",
+    Phase.VALIDATE: "building and validating",
+    Phase.RACE: "building, validating and racing",
+}
+"""What the part of the budget up to the end of a phase is for."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """The seconds of a search, and the clock that counts them.
@@ -73,12 +81,12 @@ class Budget:
         if left > (expected or 0.0):
             return None
         takes = "" if expected is None else f"it takes about {expected:.0f} s, and "
-        return f"{takes}{say_left(left)} of the budget of {self.seconds:g} s"
+        share = f"the first {phase.value:.0%} of the budget of {self.seconds:g} s, which is for {_SHARES[phase]}"
+        return f"{takes}{_say_left(left)} of {share}; raise `budget` in the recipe for more"
 
 
-def say_left(seconds: float) -> str:
-    """Return how much of a budget is left for a phase."""
-    return f"{seconds:.0f} s are left for it" if seconds >= 1 else "nothing is left for it"
+def _say_left(seconds: float) -> str:
+    return f"{seconds:.0f} s are left" if seconds >= 1 else "nothing is left"
 
 
 def start_budget(setting: Setting) -> Budget:

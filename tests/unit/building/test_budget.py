@@ -44,10 +44,24 @@ def test_what_takes_longer_than_is_left_is_not_started(make_setting, elapse):
     elapse(40)
     assert budget.find_reason(Phase.BUILD, 14.0) is None
     assert budget.find_reason(Phase.BUILD, None) is None
-    said = budget.find_reason(Phase.BUILD, 20.0)
-    assert said == "it takes about 20 s, and 15 s are left for it of the budget of 100 s"
+    share = "of the first 55% of the budget of 100 s, which is for building; raise `budget` in the recipe for more"
+    assert budget.find_reason(Phase.BUILD, 20.0) == f"it takes about 20 s, and 15 s are left {share}"
     elapse(16)
-    assert budget.find_reason(Phase.BUILD, None) == "nothing is left for it of the budget of 100 s"
+    assert budget.find_reason(Phase.BUILD, None) == f"nothing is left {share}"
+
+
+def test_the_reason_names_the_share_of_the_phase(make_setting, elapse):
+    budget = start_budget(make_setting(100.0))
+    elapse(90)
+    said = [budget.find_reason(phase, None).split(";")[0] for phase in Phase]
+    assert said == [
+        f"nothing is left of the first {share}% of the budget of 100 s, which is for {phases}"
+        for share, phases in (
+            (55, "building"),
+            (70, "building and validating"),
+            (80, "building, validating and racing"),
+        )
+    ]
 
 
 def test_thorough_has_no_end(make_setting, elapse):

@@ -44,10 +44,8 @@ def find_reason(monkeypatch):
 
 
 def test_what_takes_longer_than_is_left_is_not_validated(find_reason):
-    assert (
-        find_reason(seconds=100, expected=30.0)
-        == "it takes about 30 s, and 20 s are left for it of the budget of 100 s"
-    )
+    said = find_reason(seconds=100, expected=30.0)
+    assert said.startswith("it takes about 30 s, and 20 s are left of the first 70% of the budget of 100 s")
 
 
 def test_what_was_far_behind_what_is_valid_by_now_is_not_validated(find_reason):

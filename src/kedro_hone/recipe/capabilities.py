@@ -13,7 +13,7 @@ The key ``takes`` stands under a version, for all adaptors of the toolchain, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +26,7 @@ from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.host import INSTRUCTIONS, Host
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.problems import explain_unknown
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.outcome import Refused
@@ -35,6 +36,22 @@ CAPABILITIES: Final = "capabilities.yml"
 
 MOST_OPERATORS: Final = 60
 """Kinds of operators that are remembered of a source; a list of so many may be cut, and what it lacks means nothing."""
+
+_OF_FILE: Final = frozenset({"toolchain", "package", "versions"})
+_OF_VERSION: Final = frozenset(
+    {"version", "formats", "precisions", "opsets", "takes", "notes", "not_offered", "adaptors"}
+)
+_OF_ADAPTOR: Final = frozenset(
+    {
+        *("precisions", "opsets", "operators", "fusions", "granularity", "scheme", "strategies"),
+        *("takes", "space", "note"),
+    }
+)
+"""What a file may say of an adaptor, next to its options by their names."""
+
+
+class UnknownKey(ValueError):  # noqa: N818 - a reason, as the file's author reads it
+    """Why a key of a file is not read."""
 
 
 class Takes(Value):
@@ -126,7 +143,9 @@ def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str
     """Return what a version takes for all adaptors of the toolchain, and for this one; raises as ``find_limit``."""
     path = adaptor.toolchain.folder / CAPABILITIES
     try:
-        row = _choose_row(read_file(path), find_versions)
+        known = read_file(path)
+        require_known_keys(known, adaptor)
+        row = _choose_row(known, find_versions)
         said = (row.get("takes"), ((row.get("adaptors") or {}).get(adaptor.name) or {}).get("takes"))
         return tuple(Takes.model_validate(each) for each in said if each is not None)
     except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
@@ -149,9 +168,32 @@ def read_file(path: Path) -> Mapping[str, Json]:
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
+def require_known_keys(known: Mapping[str, Json], adaptor: Adaptor) -> None:
+    """Check the keys of a file as far as it tells of an adaptor: one that is misspelt would limit nothing.
+
+    Raises:
+        UnknownKey: There is another one.
+        AttributeError: Something is no mapping, which may be a ``TypeError`` too.
+    """
+    _require_keys((), known, _OF_FILE)
+    for number, row in enumerate(known.get("versions") or ()):
+        place = ("versions", str(number))
+        of_it = (row.get("adaptors") or {}).get(adaptor.name) or {}
+        own = (*place, "adaptors", adaptor.name)
+        _require_keys(place, row, _OF_VERSION)
+        _require_keys(own, of_it, _OF_ADAPTOR | adaptor.options.model_fields.keys())
+        for where, said in ((place, row.get("takes")), (own, of_it.get("takes"))):
+            _require_keys((*where, "takes"), said if isinstance(said, Mapping) else {}, Takes.model_fields)
+
+
+def _require_keys(place: tuple[str, ...], said: Mapping[str, Json], known: Collection[str]) -> None:
+    if (odd := next((key for key in {**said} if key not in known), None)) is not None:
+        raise UnknownKey(explain_unknown(".".join((*place, str(odd))), str(odd), sorted(known)))
+
+
 def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
     """Return the error for a file that says something else than it may of an adaptor."""
-    said = f"{type(error).__name__}: {error}"
+    said = str(error) if isinstance(error, UnknownKey) else f"{type(error).__name__}: {error}"
     if isinstance(error, ValidationError):
         each = error.errors(include_url=False)
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in each)
@@ -159,7 +201,7 @@ def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
         "capabilities-invalid",
         f"What is known of the adaptor {name} cannot be read.",
         why=f"{path}: {said}",
-        hint="Mend `takes` or `space` there; Write an adaptor in the documentation shows both.",
+        hint="Mend it there; Write an adaptor in the documentation shows what the file holds.",
     )
 
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from pydantic import Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.host import INSTRUCTIONS, Host
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_file
+from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_file, require_known_keys
 
 
 class Choices(Value):
@@ -55,22 +55,23 @@ def read_space(adaptor: Adaptor) -> Space:
     """Return what is worth trying of an adaptor's options; nothing where its toolchain does not say.
 
     Raises:
-        HoneError: ``capabilities-invalid``: the file cannot be read, or names what the adaptor's options refuse.
+        HoneError: ``capabilities-invalid``: the file cannot be read, has an unknown key, or names what options refuse.
     """
     path = adaptor.toolchain.folder / CAPABILITIES
     try:
-        space = _SPACE.validate_python(_read_spaces(path).get(adaptor.name, {}))
+        space = _SPACE.validate_python(_read_spaces(path, adaptor).get(adaptor.name, {}))
         for option, choices in space.items():
             for value in choices.choices:
                 adaptor.options.model_validate({option: value})
-    except (ValidationError, yaml.YAMLError, UnicodeDecodeError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
         raise explain_invalid(adaptor.name, path, error) from error
     return space
 
 
-def _read_spaces(path: Path) -> dict[str, Json]:
+def _read_spaces(path: Path, adaptor: Adaptor) -> dict[str, Json]:
     """Return ``space`` of each adaptor of a file, by its name; nothing where there is no file."""
     if not (known := read_file(path)):
         return {}
+    require_known_keys(known, adaptor)
     rows = (item for version in known["versions"] for item in (version.get("adaptors") or {}).items())
     return {name: row["space"] for name, row in rows if "space" in row}

@@ -132,6 +132,9 @@ def test_the_row_of_the_installed_version_decides(refuse, version, refused):
         ("versions: [{version: '1', takes: {opset: 3}}]", "opset"),
         ("versions: [{version: '1', takes: {where: VNII}}]", "VNII"),
         ("versions: 7", "TypeError"),
+        ("[versions]", "TypeError"),
+        ("versions: [takes]", "AttributeError"),
+        ("versions: [{version: '1', adaptors: {toy.compile: [takes]}}]", "TypeError"),
         ("a: [", "ParserError"),
         ("a: " + "[" * 5000, "RecursionError"),
         ("versions: [{version: '1'}, {version: '2'}]", "package"),
@@ -142,6 +145,39 @@ def test_a_file_that_says_something_else_is_an_error(refuse, text, words):
         refuse(text)
 
     assert words in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("version: [{version: '1'}]", "version: unknown key, did you mean 'versions'?"),
+        ("versions: [{version: '1', take: {ir: 1}}]", "versions.0.take: unknown key, did you mean 'takes'?"),
+        (
+            "versions: [{version: '1', takes: {opset: 3}}]",
+            "versions.0.takes.opset: unknown key, did you mean 'opsets'?",
+        ),
+        ("versions: [{version: '1', 7: 8}]", "versions.0.7: unknown key"),
+        (
+            "versions: [{version: '1', adaptors: {toy.compile: {tekes: {ir: 1}}}}]",
+            "versions.0.adaptors.toy.compile.tekes: unknown key, did you mean 'takes'?",
+        ),
+        (
+            "versions: [{version: '1', adaptors: {toy.compile: {takes: {irr: 1}}}}]",
+            "versions.0.adaptors.toy.compile.takes.irr: unknown key, did you mean 'ir'?",
+        ),
+    ],
+)
+def test_an_unknown_key_is_named(refuse, text, why):
+    with pytest.raises(HoneError, match="capabilities-invalid") as caught:
+        refuse(text)
+
+    assert caught.value.why.endswith(f"capabilities.yml: {why}")
+
+
+def test_what_an_option_can_be_stands_under_its_name(refuse):
+    options = {name: [1] for name in toy.COMPILE.options.model_fields}
+    assert options
+    assert refuse({"versions": [{"version": "1", "adaptors": {"toy.compile": options}}]}) is None
 
 
 @pytest.mark.parametrize("name", sorted(read_catalogue().adaptors))

@@ -55,6 +55,15 @@ def test_without_a_file_nothing_is_worth_trying(tmp_path):
     assert read_space(replace(adaptor, toolchain=replace(adaptor.toolchain, folder=tmp_path))) == {}
 
 
+def test_a_misspelt_space_is_an_error(tmp_path):
+    adaptor = plant(tmp_path, "{activations: [uint8]}")
+    path = tmp_path / "capabilities.yml"
+    path.write_text(path.read_text().replace("space", "spaces"))
+    with pytest.raises(HoneError) as raised:
+        read_space(adaptor)
+    assert raised.value.why.endswith("onnxruntime.int8-static.spaces: unknown key, did you mean 'space'?")
+
+
 @pytest.mark.parametrize(("flags", "where", "unless"), [({"avx512_vnni"}, True, False), ({"avx2"}, False, True)])
 def test_choices_fit_by_the_vector_instructions(flags, where, unless):
     host = Host(machine="x86_64", flags=frozenset(flags), cores=2, gpu=None, compilers=frozenset(), fingerprint="")

@@ -1,0 +1,60 @@
+"""The cells of ``toolchains.py``: what became of each candidate of a model's race."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+
+Json = dict[str, Any]
+
+REFERENCE = ["onnx", "onnxruntime.session"]
+"""The route of what all are compared with: it is in fp32, and begins at the model as ONNX."""
+SAYS_LITTLE = re.compile(
+    r"^(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*$"
+)
+
+
+def collect(race: Json, name: str) -> list[Json]:
+    """Return a cell for each candidate of a model's last race, the fastest first."""
+    standings = {each["id"]: each for each in race["standings"]}
+    cells = [describe(each, standings.get(each["candidate"]["id"])) for each in race["validations"]]
+    reference = next((cell for cell in cells if cell["route"] == REFERENCE and cell["speeds"]), None)
+    if reference is None:
+        raise SystemExit(f"{name}: {' ▸ '.join(REFERENCE)} was not measured, and all are compared with it")
+    speeds = reference["speeds"]
+    for cell in cells:
+        if own := cell.pop("speeds"):
+            cell["times"] = {shape: round(speeds[shape] / speed, 3) for shape, speed in own.items()}
+    reference["reference"] = True
+    return sorted(
+        cells, key=lambda cell: (sum(map(math.log, cell.get("times", {"": math.inf}).values())), cell["route"])
+    )
+
+
+def describe(validation: Json, standing: Json | None) -> Json:
+    """Return the cell of a candidate; its ``speeds`` are over the source's."""
+    candidate, quality = validation["candidate"], validation.get("quality")
+    route = [candidate["id"].split(".")[0], *candidate["route"]]
+    known = [read_catalogue().adaptors[name] for name in candidate["route"] if name in read_catalogue().adaptors]
+    raced = standing if standing and standing["rounds"] else None
+    last = known[-1] if known else None
+    lower = [
+        each.value for one in known for each in one.precisions if len(one.precisions) == 1 and each.value != "fp32"
+    ]
+    cell: Json = {
+        "route": route,
+        "toolchain": last.toolchain.name if last else route[-1],
+        "precision": ", ".join(dict.fromkeys(lower)) or "fp32",
+        "status": (standing or validation)["status"],
+        "reason": (standing["reason"] if standing and standing["reason"] else validation["reason"]) or "",
+        "speeds": raced["ratios"] if raced and raced["status"] in {"measured", "dropped"} else {},
+        "build_seconds": round(sum(step["seconds"] for step in candidate["outcome"].get("steps", ())), 1),
+    }
+    if quality:
+        cell |= {"metric": quality["metric"], "drop": round(quality["drop"]["estimate"], 5)}
+    if validation.get("largest_error") is not None:
+        cell["largest_error"] = float(f"{validation['largest_error']:.2g}")
+    return cell

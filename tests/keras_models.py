@@ -50,6 +50,56 @@ def make_listed() -> Any:
     return keras.Model([left, right], [keras.layers.Dense(2)(left), keras.layers.Dense(2)(left + right)])
 
 
+def make_ids() -> Any:
+    """Return a model of whole numbers of 64 bits, which are looked up."""
+    import keras
+
+    ids = keras.Input((5,), dtype="int64", name="ids")
+    found = keras.layers.Flatten()(keras.layers.Embedding(20, 4)(ids))
+    return keras.Model(ids, keras.layers.Dense(3, name="score")(found))
+
+
+def make_label() -> Any:
+    """Return a model whose output, the class, is a whole number of 64 bits.
+
+    ``keras.ops.argmax`` looks at the bits of numbers, which neither LiteRT nor ONNX can.
+    """
+    import keras
+
+    row = keras.Input((4,), name="row")
+    _, best = keras.ops.top_k(keras.layers.Dense(6)(row), 1)
+    return keras.Model({"row": row}, {"label": keras.ops.cast(best, "int64")})
+
+
+def save_argmax(net: Any, folder: Path) -> Any:
+    """Save the best class of a model as a SavedModel of TensorFlow's own, and return that."""
+    import tensorflow as tf
+
+    class Module(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        @tf.function(input_signature=[tf.TensorSpec((None, 5), tf.int64, name="ids")])
+        def __call__(self, ids: Any) -> Any:
+            return {"best": tf.argmax(self.net(ids, training=False), axis=-1)}
+
+    module = Module()
+    tf.saved_model.save(module, str(folder), signatures=module.__call__)
+    return module
+
+
+def write_whole(folder: Path, draw: np.random.Generator) -> dict[str, Any]:
+    """Write models of whole numbers of 64 bits; return what they take and return."""
+    ids, row = draw.integers(0, 20, (6, 5)), draw.random((6, 4), np.float32)
+    scored, labelled = make_ids(), make_label()
+    scored.save(folder / "ids.keras")
+    labelled.save(folder / "label.keras")
+    best = save_argmax(scored, folder / "saved-best")(ids)["best"].numpy()
+    score = scored.predict(ids, verbose=0)
+    return {"ids": ids, "row": row, "score": score, "best": best, **labelled.predict({"row": row}, verbose=0)}
+
+
 def write_refused(folder: Path) -> None:
     """Write models that are not taken."""
     import keras
@@ -108,6 +158,7 @@ def main() -> None:
     model.save(folder / "listed.keras")
     first, second = model.predict(listed, verbose=0)
     told |= {"left": listed[0], "right": listed[1], "first": first, "second": second}
+    told |= write_whole(folder, draw)
     np.savez(folder / "told.npz", **told)
     write_refused(folder)
     log(net, example, folder)

@@ -20,7 +20,7 @@ SIGNATURE = "serving_default"
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
-_NARROWED = {"int64": np.dtype(np.int32)}
+NARROWED = {"int64": np.dtype(np.int32)}
 """Types that files hold as another one; every other type they hold as it is."""
 
 
@@ -56,7 +56,7 @@ class Session:
         for side, specs in index.items():
             _require_tensors(path.name, specs, details[side], shape["sizes"])
         self._inputs = [
-            (spec["name"], details["inputs"][spec["key"]]["index"], spec["dtype"] in _NARROWED)
+            (spec["name"], details["inputs"][spec["key"]]["index"], spec["dtype"] in NARROWED)
             for spec in index["inputs"]
         ]
         self._outputs = [
@@ -119,7 +119,7 @@ def _require_tensors(name: str, specs: list[Json], details: Json, sizes: Json) -
     for spec in specs:
         found = details[spec["key"]]
         dtype, shape = np.dtype(found["dtype"]), tuple(int(size) for size in found["shape"])
-        wanted = _NARROWED.get(spec["dtype"], np.dtype(spec["dtype"]))
+        wanted = NARROWED.get(spec["dtype"], np.dtype(spec["dtype"]))
         sized = tuple(sizes.get(dim) if isinstance(dim, str) else dim for dim in spec["shape"])
         if dtype != wanted or shape != sized:
             raise ValueError(f"{name} has {spec['name']!r} as {dtype} {shape}, and not as {wanted} {sized}")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
@@ -48,25 +49,26 @@ def _measure(variable: Any) -> int:
     return count * int(tf.as_dtype(variable.dtype).size)
 
 
-def _freeze(model: models.Model, sizes: Json | None = None) -> Any:
+def _freeze(model: models.Model, sizes: Json | None = None, narrowed: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """Return a model as a function of positional tensors, with constants in the place of variables.
 
     Args:
         model: The model.
         sizes: Those of the dynamic dimensions; None to leave them dynamic.
+        narrowed: Types that the function takes and returns as another one; within the model they stay as they are.
     """
-    names = [spec["name"] for spec in model.inputs]
-    returned = [spec["name"] for spec in model.outputs]
+    returned = [(spec["name"], narrowed.get(spec["dtype"], spec["dtype"])) for spec in model.outputs]
     fixed = None if sizes is None else compiled.find_key(model.inputs, sizes)
 
     def call(*tensors: Any) -> tuple[Any, ...]:
-        found = model.call(dict(zip(names, tensors, strict=True)))
-        return tuple(tf.identity(found[name]) for name in returned)
+        given = zip(model.inputs, tensors, strict=True)
+        found = model.call({spec["name"]: tf.cast(tensor, spec["dtype"]) for spec, tensor in given})
+        return tuple(tf.identity(tf.cast(found[name], dtype)) for name, dtype in returned)
 
     specs = [
         tf.TensorSpec(
             fixed[number] if fixed else [None if isinstance(size, str) else size for size in spec["shape"]],
-            spec["dtype"],
+            narrowed.get(spec["dtype"], spec["dtype"]),
             name=f"in_{number}",
         )
         for number, spec in enumerate(model.inputs)
@@ -162,7 +164,7 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
     """Write a file for each shape, and LiteRT's index."""
     litert, output = load_worker("hone_used_litert", str(_LITERT)), Path(job["output"])
     for number, shape in enumerate(job["shapes"]):
-        frozen = _freeze(model, shape["sizes"])
+        frozen = _freeze(model, shape["sizes"], litert.session.NARROWED)
         folder = Path(job["temporary"], f"saved-{number}")
         try:
             _save({litert.session.SIGNATURE: frozen}, folder, model, compiled=False)

@@ -11,7 +11,8 @@ of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` make
     python benchmarks/toolchains.py --folder DIR --onnx        # begins at ONNX: without PyTorch's toolchain
 
 What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
-model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason.
+model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason,
+or a model has no cells, since nothing was raced or what all are compared with was not measured; the others have theirs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from typing import Any
 import numpy as np
 import yaml
 from by_hand_models import ROOT, make_project
-from toolchains_cells import SAYS_LITTLE, collect
+from toolchains_cells import SAYS_LITTLE, NotMeasured, collect
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -90,23 +91,30 @@ def main() -> None:
     given = parser.parse_args()
     toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(build=given.build)
     print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
-    little = 0
+    failed = 0
     for name in given.models:
         project = given.folder.resolve() / name
         if not given.collect:
             measure(name, project, toolchains=toolchains, given=given)
-        if (left := find_race(project)) is None:
-            little += 1
-            print(f"{name}: no run has raced yet", flush=True)
-            continue
-        race = json.loads(left.read_text())
-        cells = collect(race, name)
-        write(given.results, name, race, cells=cells, machine=json.loads((project / MACHINE).read_text()))
-        for cell in cells:
-            if "times" not in cell and SAYS_LITTLE.match(cell["reason"]):
-                little += 1
-                print(f"{name}: says too little: {' ▸ '.join(cell['route'])}: {cell['reason']!r}", flush=True)
-    sys.exit(1 if little else 0)
+        said = write_cells(name, project, given.results)
+        failed += len(said)
+        for line in said:
+            print(f"{name}: {line}", flush=True)
+    sys.exit(1 if failed else 0)
+
+
+def write_cells(name: str, project: Path, results: Path) -> list[str]:
+    """Write the cells of a model's last race; return what is missing, or says too little."""
+    if (left := find_race(project)) is None:
+        return ["no run has raced yet"]
+    race = json.loads(left.read_text())
+    try:
+        cells = collect(race)
+    except NotMeasured as reason:
+        return [str(reason)]
+    write(results, name, race, cells=cells, machine=json.loads((project / MACHINE).read_text()))
+    little = [cell for cell in cells if "times" not in cell and SAYS_LITTLE.match(cell["reason"])]
+    return [f"says too little: {' ▸ '.join(cell['route'])}: {cell['reason']!r}" for cell in little]
 
 
 def list_toolchains(*, build: bool) -> list[str]:

@@ -17,13 +17,21 @@ SAYS_LITTLE = re.compile(
 )
 
 
-def collect(race: Json, name: str) -> list[Json]:
-    """Return a cell for each candidate of a model's last race, the fastest first."""
+class NotMeasured(Exception):  # noqa: N818 - a reason, not an error
+    """Why a race has no cells."""
+
+
+def collect(race: Json) -> list[Json]:
+    """Return a cell for each candidate of a model's last race, the fastest first.
+
+    Raises:
+        NotMeasured: What all are compared with was not measured.
+    """
     standings = {each["id"]: each for each in race["standings"]}
     cells = [describe(each, standings.get(each["candidate"]["id"])) for each in race["validations"]]
     reference = next((cell for cell in cells if cell["route"] == REFERENCE and cell["speeds"]), None)
     if reference is None:
-        raise SystemExit(f"{name}: {' ▸ '.join(REFERENCE)} was not measured, and all are compared with it")
+        raise NotMeasured(f"{' ▸ '.join(REFERENCE)} was not measured, and all are compared with it")
     speeds = reference["speeds"]
     for cell in cells:
         if own := cell.pop("speeds"):

@@ -9,6 +9,10 @@ of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` make
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
     python benchmarks/toolchains.py --folder DIR --collect     # only write what the last runs left
     python benchmarks/toolchains.py --folder DIR --onnx        # begins at ONNX: without PyTorch's toolchain
+    python benchmarks/toolchains.py --folder DIR --python torch_tensorrt=/opt/trt/bin/python
+
+``--python`` names the interpreter in which a toolchain runs, for Torch-TensorRT, whose packages are no environment that
+is built here, and on machines that reach no index. It can be given several times; a toolchain with one takes part.
 
 What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
 model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason,
@@ -26,6 +30,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -81,6 +86,14 @@ def main() -> None:
         "--toolchains", default="", help="names, with commas; all whose environment is there by default"
     )
     parser.add_argument("--build", action="store_true", help="build the environments that are missing")
+    parser.add_argument(
+        "--python",
+        action="append",
+        default=[],
+        type=read_interpreter,
+        metavar="NAME=PATH",
+        help="the interpreter of a toolchain, in place of its own environment; can be repeated",
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument(
         "--tuning-seconds", type=int, help="how long TVM and SparseML tune each model; as long as they do by default"
@@ -89,7 +102,8 @@ def main() -> None:
     parser.add_argument("--collect", action="store_true", help="run nothing")
     parser.add_argument("--results", type=Path, default=RESULTS)
     given = parser.parse_args()
-    toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(build=given.build)
+    given.python = dict(given.python)
+    toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(given)
     print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
     failed = 0
     for name in given.models:
@@ -117,12 +131,27 @@ def write_cells(name: str, project: Path, results: Path) -> list[str]:
     return [f"says too little: {' ▸ '.join(cell['route'])}: {cell['reason']!r}" for cell in little]
 
 
-def list_toolchains(*, build: bool) -> list[str]:
-    """Return the toolchains that have an environment, or all; those that need a GPU always, since they say so."""
+def read_interpreter(text: str) -> tuple[str, Path]:
+    """Return the toolchain and the absolute path of ``NAME=PATH``; a link is kept, since it is what makes a venv."""
+    name, _, path = text.partition("=")
+    if name not in read_catalogue().toolchains:
+        raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(read_catalogue().toolchains)}")
+    python = Path(os.path.normpath(Path(path).expanduser().absolute()))
+    if not python.is_file():
+        raise argparse.ArgumentTypeError(f"{path!r} is no file: write NAME=PATH, such as iree=/opt/iree/bin/python")
+    return name, python
+
+
+def list_toolchains(given: argparse.Namespace) -> list[str]:
+    """Return the toolchains that have an environment or are given one, or all.
+
+    Those that need a GPU take part always, since they say so.
+    """
     store, found = EnvironmentStore(), []
     for name, toolchain in read_catalogue().toolchains.items():
         devices = {one.device for one in read_catalogue().adaptors.values() if one.toolchain.name == name}
-        if build or (devices and "cpu" not in devices) or isinstance(store.ensure(toolchain, build=False), Environment):
+        always = given.build or name in given.python or (devices and "cpu" not in devices)
+        if always or isinstance(store.ensure(toolchain, build=False), Environment):
             found.append(name)
     return found
 
@@ -155,6 +184,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         "shapes": asked["shapes"],
         "toolchains": toolchains,
         "missing_toolchains": "build" if given.build else "skip",
+        "environments": {name: {"python": str(python)} for name, python in given.python.items()},
         "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one, given.tuning_seconds))},
         "budget": "thorough",
         "explore": False,
@@ -239,14 +269,14 @@ def describe_machine(toolchains: list[str], given: argparse.Namespace) -> Json:
         "cores": host.cores,
         **({"gpu": host.gpu, "driver": host.driver} if host.gpu else {}),
         "threads": given.threads,
-        "versions": list_versions(toolchains),
+        "versions": list_versions(toolchains, given.python),
         **({"tuning_seconds": seconds} if seconds else {}),
     }
 
 
-def list_versions(toolchains: list[str]) -> dict[str, str]:
+def list_versions(toolchains: list[str], interpreters: Mapping[str, Path]) -> dict[str, str]:
     """Return the version of what each toolchain's environment is for."""
-    store, found = EnvironmentStore(), {"kedro-hone": version("kedro-hone")}
+    store, found = EnvironmentStore(named=interpreters), {"kedro-hone": version("kedro-hone")}
     for name in toolchains:
         toolchain = read_catalogue().toolchains[name]
         environment = store.ensure(toolchain, build=False)

@@ -1,13 +1,18 @@
-"""What ``benchmarks/toolchains.py`` keeps of its models where one has no cells."""
+"""What ``benchmarks/toolchains.py`` keeps of its models where one has no cells, and in which interpreters it runs."""
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import yaml
+
+from kedro_hone.recipe.schema import read_recipe
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -70,3 +75,47 @@ def test_nothing_is_missing_where_all_have_cells(run, tmp_path):
     leave_race(tmp_path / "bert", measured=True)
     assert run("--collect", "--models", "bert")[0] == 0
     assert run("--collect", "--models", "bert", "cnn")[0] == 1
+
+
+def test_interpreters_are_named_in_the_settings(benchmark, run, tmp_path, monkeypatch):
+    (tmp_path / "bert" / "conf" / "local").mkdir(parents=True)
+    (tmp_path / "bert" / "made").touch()
+    told = []
+    monkeypatch.setattr(benchmark, "subprocess", SimpleNamespace(run=lambda *_, **__: SimpleNamespace(returncode=0)))
+    monkeypatch.setattr(benchmark, "describe_machine", lambda _, given: told.append(given.python) or {})
+
+    run("--models", "bert", "--python", f"iree={sys.executable}", "--python", f"torch_tensorrt={sys.executable}")
+
+    written = yaml.safe_load((tmp_path / "bert" / "conf" / "local" / "parameters.yml").read_text())["hone"]
+    assert written["environments"] == {name: {"python": sys.executable} for name in ("iree", "torch_tensorrt")}
+    assert read_recipe({"model": {"uri": "x"}, "environments": written["environments"]}).environments.keys() == {
+        "iree",
+        "torch_tensorrt",
+    }
+    assert told == [{"iree": Path(sys.executable), "torch_tensorrt": Path(sys.executable)}]
+
+
+def test_a_toolchain_with_an_interpreter_takes_part(benchmark, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    found = [
+        benchmark.list_toolchains(SimpleNamespace(build=False, python=python)) for python in ({}, {"iree": Path("x")})
+    ]
+    assert ["iree" in names for names in found] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("iree", "'' is no file"),
+        ("iree=/nowhere/python", "'/nowhere/python' is no file"),
+        ("ireee=x", "'ireee' is none"),
+    ],
+)
+def test_an_interpreter_that_is_not_there_is_refused(benchmark, text, said):
+    with pytest.raises(argparse.ArgumentTypeError, match=said):
+        benchmark.read_interpreter(text)
+
+
+def test_a_link_to_an_interpreter_is_kept(benchmark, tmp_path):
+    (tmp_path / "python").symlink_to(sys.executable)
+    assert benchmark.read_interpreter(f"iree={tmp_path}/x/../python") == ("iree", tmp_path / "python")

@@ -112,6 +112,7 @@ def write_refused(folder: Path) -> None:
     keras.Model(given, keras.layers.Lambda(lambda value: value * 2)(given)).save(folder / "lambda.keras")
     keras.Model(given, Halve()(given)).save(folder / "author.keras")
     keras.Sequential([keras.layers.Dense(2)]).save(folder / "unbuilt.keras")
+    keras.Model(given, keras.ops.argmax(given, axis=-1)).save(folder / "bits.keras")  # it looks at the bits of numbers
     text = keras.Input((1,), dtype="string", name="text")
     words = keras.layers.TextVectorization(vocabulary=["a", "b"], output_sequence_length=3)(text)
     keras.Model(text, words).save(folder / "text.keras")

@@ -96,7 +96,10 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
         return _fail("tf2onnx", error)
     _name_tensors(proto.graph, frozen, model)
     _name_constants(proto.graph)
-    onnx.checker.check_model(proto, full_check=True)
+    try:
+        onnx.checker.check_model(proto, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return _fail("tf2onnx wrote a graph that ONNX does not take", error)
     onnx.save(proto, Path(job["output"], "model.onnx"))
     version = importlib.metadata.version("tf2onnx")
     return {"metadata": {"tf2onnx": version}}

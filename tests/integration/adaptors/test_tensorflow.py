@@ -153,6 +153,14 @@ def test_the_opset_is_an_option(bench, seal):
     assert [entry.version for entry in onnx.load(output / "model.onnx").opset_import if not entry.domain] == [15]
 
 
+def test_a_graph_that_onnx_does_not_take_is_a_failure_that_says_so(bench, seal):
+    folder, form = seal("bits.keras")
+    notes, _ = bench.transform("tensorflow.onnx", folder, form=form, described=bench.describe(folder, form))
+    assert notes["failed"]["class"] == "convert", notes
+    assert "tf2onnx wrote a graph that ONNX does not take: " in notes["failed"]["reason"]
+    assert "Bitcast" in notes["failed"]["reason"]
+
+
 def test_xla_has_compiled_what_it_runs(bench, seal, python):
     """The functions that were saved say so: without it they would be TensorFlow's own, and as fast as the source."""
     folder, form = seal("digits.keras")

@@ -12,7 +12,8 @@ of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` make
     python benchmarks/toolchains.py --folder DIR --python torch_tensorrt=/opt/trt/bin/python
 
 ``--python`` names the interpreter in which a toolchain runs, for Torch-TensorRT, whose packages are no environment that
-is built here, and on machines that reach no index. It can be given several times; a toolchain with one takes part.
+is built here, and on machines that reach no index. It can be given several times; a toolchain with one takes
+part unless ``--toolchains`` leaves it out.
 
 What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
 model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason,

@@ -187,7 +187,7 @@ def require_known_keys(known: Mapping[str, Json], adaptor: Adaptor) -> None:
 
 
 def _require_keys(place: tuple[str, ...], said: Mapping[str, Json], known: Collection[str]) -> None:
-    if (odd := next((key for key in {**said} if key not in known), None)) is not None:
+    for odd in (key for key in {**said} if key not in known):
         raise UnknownKey(explain_unknown(".".join((*place, str(odd))), str(odd), sorted(known)))
 
 

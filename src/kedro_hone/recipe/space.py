@@ -63,7 +63,7 @@ def read_space(adaptor: Adaptor) -> Space:
         for option, choices in space.items():
             for value in choices.choices:
                 adaptor.options.model_validate({option: value})
-    except (ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise explain_invalid(adaptor.name, path, error) from error
     return space
 

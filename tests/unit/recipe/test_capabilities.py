@@ -150,6 +150,7 @@ def test_a_file_that_says_something_else_is_an_error(refuse, text, words):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("versions: [{version: '1', ~: 1, takes: {ir: 1}}]", "versions.0.None: unknown key"),
         ("version: [{version: '1'}]", "version: unknown key, did you mean 'versions'?"),
         ("versions: [{version: '1', take: {ir: 1}}]", "versions.0.take: unknown key, did you mean 'takes'?"),
         (

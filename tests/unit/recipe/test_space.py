@@ -69,3 +69,11 @@ def test_choices_fit_by_the_vector_instructions(flags, where, unless):
     host = Host(machine="x86_64", flags=frozenset(flags), cores=2, gpu=None, compilers=frozenset(), fingerprint="")
     assert Choices(choices=(1,), where="VNNI").fit(host) is where
     assert Choices(choices=(1,), unless="VNNI").fit(host) is unless
+
+
+def test_a_nesting_without_end_is_an_error(tmp_path):
+    adaptor = plant(tmp_path, "{}")
+    (adaptor.toolchain.folder / "capabilities.yml").write_text("versions: " + "[" * 5000)
+    with pytest.raises(HoneError) as raised:
+        read_space(adaptor)
+    assert raised.value.slug == "capabilities-invalid"

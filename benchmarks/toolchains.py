@@ -137,10 +137,10 @@ def read_interpreter(text: str) -> tuple[str, Path]:
     name, _, path = text.partition("=")
     if name not in read_catalogue().toolchains:
         raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(read_catalogue().toolchains)}")
-    python = Path(os.path.normpath(Path(path).expanduser().absolute()))
-    if not python.is_file():
-        raise argparse.ArgumentTypeError(f"{path!r} is no file: write NAME=PATH, such as iree=/opt/iree/bin/python")
-    return name, python
+    python = os.path.abspath(os.path.expanduser(path))  # noqa: PTH100, PTH111 - neither raises, or follows links
+    if shutil.which(python) is None:
+        raise argparse.ArgumentTypeError(f"{path!r} is no program: write NAME=PATH, such as iree=/opt/iree/bin/python")
+    return name, Path(python)
 
 
 def list_toolchains(given: argparse.Namespace) -> list[str]:

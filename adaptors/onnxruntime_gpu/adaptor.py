@@ -1,4 +1,4 @@
-"""ONNX Runtime's adaptors for NVIDIA GPUs: its providers for CUDA, which ran on an H100, and TensorRT, unverified."""
+"""ONNX Runtime's adaptors for NVIDIA GPUs: for CUDA, which ran on an H100 and an H200, and for TensorRT, unverified."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ TOOLCHAIN = Toolchain(
     uses=("onnxruntime",),
     runtime_requirements=("onnxruntime-gpu[cuda,cudnn]>=1.31,<2",),
     default=False,  # it is of use on a machine with a GPU only
-    note="Needs an NVIDIA GPU. CUDA was tried on an H100; TensorRT is unverified. The environment brings CUDA and "
-    "cuDNN, 2.3 GB; the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for "
+    note="Needs an NVIDIA GPU. CUDA was tried on an H100 and an H200; TensorRT is unverified. The environment brings "
+    "CUDA and cuDNN, 2.3 GB; the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for "
     "`onnxruntime_gpu.tensorrt`.",
 )
 

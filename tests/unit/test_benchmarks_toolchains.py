@@ -106,8 +106,11 @@ def test_a_toolchain_with_an_interpreter_takes_part(benchmark, tmp_path, monkeyp
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("iree", "'' is no file"),
-        ("iree=/nowhere/python", "'/nowhere/python' is no file"),
+        ("iree", "'' is no program"),
+        ("iree=/nowhere/python", "'/nowhere/python' is no program"),
+        (f"iree={__file__}", "is no program"),
+        ("iree=~nobody-of-that-name/python", "is no program"),
+        (f"iree=/{'x' * 5000}", "is no program"),
         ("ireee=x", "'ireee' is none"),
     ],
 )

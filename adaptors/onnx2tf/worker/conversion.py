@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,6 @@ Call = Callable[..., list[Any]]
 
 _LARGEST = 2_000_000_000
 """Bytes of weights: neither a message of protobuf nor a file of LiteRT holds more."""
-_NARROWED = {"int64": "int32"}
-"""Types that files hold as another one, as LiteRT's session expects it."""
 
 
 def transform(job: Json, litert: Any) -> Json:
@@ -43,7 +41,7 @@ def transform(job: Json, litert: Any) -> Json:
             rows = graphs.compute_rows(job, sizes)
             fixed = graphs.fix(model, job["input"], rows[0])
             call = layouts.convert(fixed, rows, folder=folder)
-            written = _write(call, job["input"], sizes, folder / "saved")
+            written = _write(call, job["input"], sizes, folder=folder / "saved", narrowed=litert.NARROWED)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - TensorFlow has dozens of classes, and onnx2tf exits
             return _fail(f"onnx2tf cannot convert it for {shape['name']}", error)
         compiled.find_file(job["output"], shape, litert.ENDING).write_bytes(written)
@@ -71,12 +69,17 @@ def _name_sizes(spec: Json, found: list[tuple[int, ...]], shapes: list[Json]) ->
     return {**spec, "shape": dims}
 
 
-def _write(call: Call, model: Json, sizes: tuple[tuple[int, ...], ...], folder: Path) -> bytes:
-    """Return a file of LiteRT whose signature takes ``in_0`` and so on, and returns ``out_0`` and so on."""
+def _write(
+    call: Call, model: Json, sizes: tuple[tuple[int, ...], ...], *, folder: Path, narrowed: Mapping[str, Any]
+) -> bytes:
+    """Return a file of LiteRT whose signature takes ``in_0`` and so on, and returns ``out_0`` and so on.
+
+    ``narrowed`` are the types that LiteRT's session expects as another one.
+    """
     types = [np.dtype(spec["dtype"]).name for spec in model["inputs"]]
-    due = [_NARROWED.get(spec["dtype"], spec["dtype"]) for spec in model["outputs"]]
+    due = [narrowed.get(spec["dtype"], spec["dtype"]) for spec in model["outputs"]]
     specs = [
-        tf.TensorSpec(size, _NARROWED.get(dtype, dtype), name=f"in_{number}")
+        tf.TensorSpec(size, narrowed.get(dtype, dtype), name=f"in_{number}")
         for number, (size, dtype) in enumerate(zip(sizes, types, strict=True))
     ]
 

@@ -66,7 +66,8 @@ class Budget:
         if failed.failure is FailureClass.KILLED and self.clock.stopped:
             return INTERRUPTED
         if failed.failure is FailureClass.TIME_OUT and limits.seconds < own.seconds:
-            return f"it was ended after {limits.seconds:.0f} s, when the budget was spent"
+            share = f"the first {Phase.VALIDATE.value:.0%} of the budget"
+            return f"it was ended after {limits.seconds:.0f} s, when {share} were spent"
         return ""
 
     def find_left(self, phase: Phase) -> float:

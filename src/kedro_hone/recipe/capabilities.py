@@ -50,6 +50,10 @@ _OF_ADAPTOR: Final = frozenset(
 """What a file may say of an adaptor, next to its options by their names."""
 
 
+UNREADABLE: Final = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+"""What reading a file raises that holds something else than it may."""
+
+
 class UnknownKey(ValueError):  # noqa: N818 - a reason, as the file's author reads it
     """Why a key of a file is not read."""
 
@@ -148,7 +152,7 @@ def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str
         row = _choose_row(known, find_versions)
         said = (row.get("takes"), ((row.get("adaptors") or {}).get(adaptor.name) or {}).get("takes"))
         return tuple(Takes.model_validate(each) for each in said if each is not None)
-    except (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise explain_invalid(adaptor.name, path, error) from error
 
 

@@ -12,13 +12,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
 from pydantic import Field, TypeAdapter, field_validator, model_validator
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.host import INSTRUCTIONS, Host
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_file, require_known_keys
+from kedro_hone.recipe.capabilities import CAPABILITIES, UNREADABLE, explain_invalid, read_file, require_known_keys
 
 
 class Choices(Value):
@@ -59,19 +58,20 @@ def read_space(adaptor: Adaptor) -> Space:
     """
     path = adaptor.toolchain.folder / CAPABILITIES
     try:
-        space = _SPACE.validate_python(_read_spaces(path, adaptor).get(adaptor.name, {}))
+        space = _SPACE.validate_python(_read_own(path, adaptor))
         for option, choices in space.items():
             for value in choices.choices:
                 adaptor.options.model_validate({option: value})
-    except (ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise explain_invalid(adaptor.name, path, error) from error
     return space
 
 
-def _read_spaces(path: Path, adaptor: Adaptor) -> dict[str, Json]:
-    """Return ``space`` of each adaptor of a file, by its name; nothing where there is no file."""
+def _read_own(path: Path, adaptor: Adaptor) -> Json:
+    """Return ``space`` of an adaptor, of the last version that has one; nothing where there is no file."""
     if not (known := read_file(path)):
         return {}
     require_known_keys(known, adaptor)
-    rows = (item for version in known["versions"] for item in (version.get("adaptors") or {}).items())
-    return {name: row["space"] for name, row in rows if "space" in row}
+    own = ((version.get("adaptors") or {}).get(adaptor.name) or {} for version in known.get("versions") or ())
+    spaces = [said["space"] for said in own if "space" in said]
+    return spaces[-1] if spaces else {}

@@ -104,7 +104,7 @@ def test_an_interruption_ends_every_budget(make_setting):
 @pytest.mark.parametrize(
     ("failure", "cut", "stopped", "said"),
     [
-        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when the budget was spent"),
+        (FailureClass.TIME_OUT, 9.0, False, "it was ended after 9 s, when the first 70% of the budget were spent"),
         (FailureClass.TIME_OUT, 600.0, False, ""),
         (FailureClass.KILLED, 600.0, True, INTERRUPTED),
         (FailureClass.KILLED, 600.0, False, ""),

@@ -71,6 +71,14 @@ def test_choices_fit_by_the_vector_instructions(flags, where, unless):
     assert Choices(choices=(1,), unless="VNNI").fit(host) is unless
 
 
+def test_what_is_said_of_other_adaptors_is_not_read(tmp_path):
+    adaptor = plant(tmp_path, "{activations: [uint8]}")
+    path = tmp_path / "capabilities.yml"
+    path.write_text(path.read_text().replace("}}}]", "}, other.one: null}}]"))
+    assert "null" in path.read_text()
+    assert read_space(adaptor).keys() == {"activations"}
+
+
 def test_a_nesting_without_end_is_an_error(tmp_path):
     adaptor = plant(tmp_path, "{}")
     (adaptor.toolchain.folder / "capabilities.yml").write_text("versions: " + "[" * 5000)

@@ -7,7 +7,6 @@ import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +14,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from installations import ROOT, install_node_modules, make_once
 from small_project import Done, Project, copy_project, make_template
 
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.locks import hold_lock
 
 SCRIPTS = Path(__file__).parent / "integration" / "adaptors"
 
@@ -30,17 +29,6 @@ def pytest_configure() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
-def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Let the first process of the session that wants it fill a folder, which all others find; return it."""
-    with hold_lock(folder.with_name(f"{folder.name}.lock"), purpose=f"making {folder.name}"):
-        if not (folder / "done").exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed
-            folder.mkdir()
-            make(folder)
-            (folder / "done").touch()
-    return folder
-
-
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Path:
     """A folder that all processes of the session have in common."""
@@ -49,9 +37,9 @@ def shared(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def environments(shared) -> EnvironmentStore:
-    """Where toolchains' own environments are built, once for all; ``HONE_HOME`` keeps them for the next time."""
-    return EnvironmentStore(Path(os.environ.get("HONE_HOME") or shared / "environments"))
+def environments() -> EnvironmentStore:
+    """Where toolchains' own environments are built: in this environment's folder, or where ``HONE_HOME`` says."""
+    return EnvironmentStore(Path(os.environ.get("HONE_HOME") or ROOT))
 
 
 @pytest.fixture(scope="session")
@@ -126,8 +114,7 @@ def node(shared) -> Path:
 
     def make(folder: Path) -> None:
         shutil.copytree(Path(__file__).parent / "action", folder, dirs_exist_ok=True)
-        command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--silent"]
-        subprocess.run(command, cwd=folder, check=True, timeout=120)
+        (folder / "node_modules").symlink_to(install_node_modules() / "node_modules")
 
     return make_once(shared / "node", make)
 

@@ -9,21 +9,18 @@ import subprocess
 import sys
 import time
 import urllib.request
-from pathlib import Path
 
 import pytest
 from cryptography.fernet import Fernet
+from installations import install_mlflow_server
 
-HERE = Path(__file__).parent
 HANG = 600
 
 
 @pytest.fixture(scope="session")
 def uri(tmp_path_factory):
     """The server's address."""
-    packages, place = tmp_path_factory.mktemp("packages"), tmp_path_factory.mktemp("server")
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*pip, "--target", packages, "--requirement", HERE / "requirements.lock"], check=True)
+    packages, place = install_mlflow_server(), tmp_path_factory.mktemp("server")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -8,10 +8,8 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="executorch",
@@ -34,13 +32,6 @@ class Int8Options(Options):
     """How many calibration rows are used at most."""
 
 
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        known = artifact.metadata["quantization"]
-        return Refused(by="executorch", reason=f"the program is quantized ({known}) for other kernels than XNNPACK's")
-    return None
-
-
 _compiler = partial(
     Adaptor,
     version=1,
@@ -53,7 +44,6 @@ _compiler = partial(
         Capability.CONTROL_FLOW: Support.UNKNOWN,
         Capability.DETERMINISTIC: Support.FULL,
     },
-    can_take=_refuse_quantized,
 )
 
 ADAPTORS = (

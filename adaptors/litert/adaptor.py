@@ -8,10 +8,8 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="litert",
@@ -32,12 +30,6 @@ class StaticOptions(Options):
     """How many calibration rows are used at most."""
 
 
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        return Refused(by="litert", reason=f"the model is quantized already ({artifact.metadata['quantization']})")
-    return None
-
-
 _adaptor = partial(
     Adaptor,
     version=1,
@@ -50,7 +42,7 @@ _adaptor = partial(
         Capability.DETERMINISTIC: Support.FULL,
     },
 )
-_quantizer = partial(_adaptor, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}), can_take=_refuse_quantized)
+_quantizer = partial(_adaptor, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}))
 
 ADAPTORS = (
     _adaptor(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
-from kedro_hone.core.contract.host import Host
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="litert_torch",
@@ -19,13 +17,6 @@ TOOLCHAIN = Toolchain(
     default=False,  # its environment is large
     note="Converts PyTorch for `litert`, which a recipe selects with it; its environment takes about 2.2 GB.",
 )
-
-
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        known = artifact.metadata["quantization"]
-        return Refused(by="litert_torch", reason=f"the program is quantized ({known}), which LiteRT does by itself")
-    return None
 
 
 ADAPTORS = (
@@ -42,6 +33,5 @@ ADAPTORS = (
             Capability.CONTROL_FLOW: Support.UNKNOWN,
             Capability.DETERMINISTIC: Support.FULL,
         },
-        can_take=_refuse_quantized,
     ),
 )

@@ -8,10 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="neural_compressor_pt",
@@ -56,13 +54,6 @@ class GptqOptions(Options):
     """Whether the graph gets a cache of keys and values."""
 
 
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        known = artifact.metadata["quantization"]
-        return Refused(by="neural_compressor_pt", reason=f"the program is quantized already ({known})")
-    return None
-
-
 ADAPTORS = (
     Adaptor(
         name="neural_compressor_pt.int8-static",
@@ -81,7 +72,6 @@ ADAPTORS = (
             Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
             Capability.DETERMINISTIC: Support.FULL,
         },
-        can_take=_refuse_quantized,
     ),
     Adaptor(
         name="neural_compressor_pt.int4-gptq",

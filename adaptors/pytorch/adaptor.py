@@ -9,10 +9,8 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 _Mode = Literal["default", "max-autotune-no-cudagraphs"]
 
@@ -84,12 +82,6 @@ class Pt2eOptions(Int8Options):
 
     samples: int = Field(default=256, ge=1)
     """How many calibration rows are used at most."""
-
-
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        return Refused(by="pytorch", reason=f"the program is quantized already ({artifact.metadata['quantization']})")
-    return None
 
 
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, supports=_SUPPORTS)
@@ -169,7 +161,6 @@ ADAPTORS = (
         produces="torchscript",
         summary="Traces an exported program into TorchScript for compilers that take it, such as that of `bladedisc`.",
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
-        can_take=_refuse_quantized,
     ),
     _adaptor(
         name="pytorch.pt2e-int8",
@@ -181,7 +172,6 @@ ADAPTORS = (
         options=Pt2eOptions,
         precisions=frozenset({Precision.INT8}),
         needs=frozenset({Need.CALIBRATION_DATA}),
-        can_take=_refuse_quantized,
     ),
     _adaptor(
         name="pytorch.torchscript",
@@ -190,7 +180,6 @@ ADAPTORS = (
         produces="torchscript",
         summary="Traces the model into frozen TorchScript, which needs no class to run.",
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
-        can_take=_refuse_quantized,
     ),
     _at_each_start(
         name="pytorch.compile",
@@ -214,6 +203,5 @@ ADAPTORS = (
         summary="As pytorch.aoti, computing in bfloat16 between inputs and outputs of the model's own types.",
         precisions=frozenset({Precision.BF16}),
         needs=frozenset({Need.CXX_COMPILER, Need.AVX512_BF16}),
-        can_take=_refuse_quantized,
     ),
 )

@@ -9,10 +9,8 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="sparseml",
@@ -61,13 +59,6 @@ class TuneOptions(PruneOptions):
     """How many rows make a step, where the model's batch is free."""
 
 
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        known = artifact.metadata["quantization"]
-        return Refused(by="sparseml", reason=f"the program is quantized ({known}): prune first, and quantize then")
-    return None
-
-
 _adaptor = partial(
     Adaptor,
     version=1,
@@ -80,7 +71,6 @@ _adaptor = partial(
         Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
         Capability.DETERMINISTIC: Support.FULL,
     },
-    can_take=_refuse_quantized,
 )
 
 ADAPTORS = (

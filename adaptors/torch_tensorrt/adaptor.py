@@ -8,10 +8,8 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="torch_tensorrt",
@@ -47,13 +45,6 @@ class EngineOptions(Options):
     """Whether a program is refused of which an operator is left to PyTorch."""
 
 
-def _refuse_quantized(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    if "quantization" in artifact.metadata:
-        known = artifact.metadata["quantization"]
-        return Refused(by="torch_tensorrt", reason=f"the program is quantized ({known}) for other kernels")
-    return None
-
-
 ADAPTORS = (
     Adaptor(
         name="torch_tensorrt.engine",
@@ -72,7 +63,6 @@ ADAPTORS = (
             Capability.CONTROL_FLOW: Support.UNKNOWN,
             Capability.DETERMINISTIC: Support.UNSUPPORTED,  # kernels are chosen by their times
         },
-        can_take=_refuse_quantized,
         machine_specific=True,
         device="cuda:0",
     ),

@@ -66,6 +66,7 @@ class Takes(Value):
     domains: tuple[str, ...] = Field((), description="Operators of other domains are not taken; `ai.onnx` is ONNX's.")
     without: tuple[str, ...] = Field((), description="Operators that are not taken.")
     any_of: tuple[str, ...] = Field((), description="Operators of which it needs one: it does nothing to others.")
+    unless_quantized: str = Field("", description="Why a model that a step has quantized is not taken; empty if it is.")
     where: str = Field("", description="Vector instructions that the machine must have, such as `VNNI`.")
     converts: bool = Field(
         default=False,
@@ -84,6 +85,8 @@ class Takes(Value):
         known = artifact.metadata
         if self.where and not host.can(self.where):
             return "host", f"needs a CPU with {self.where}, and this one has {host.instructions}"
+        if self.unless_quantized and "quantization" in known:
+            return "quantized", f"the model is quantized ({known['quantization']}): {self.unless_quantized}"
         if not self.converts and (found := self._find_bad_version(known)):
             return found
         if self.domains and (odd := sorted(_read_names(known, "domains") - {*self.domains})):

@@ -18,8 +18,6 @@ from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.torch_tensorrt import adaptor as module
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Refused
 from kedro_hone.core.workers.host.run import WORKER_MAIN
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import read_recipe
@@ -237,11 +235,5 @@ def test_no_environment_is_built_and_the_line_of_the_recipe_is_told(tmp_path, mo
     assert not (tmp_path / "home").exists()
 
 
-def test_a_program_that_is_quantized_is_refused():
-    (adaptor,) = module.ADAPTORS
-    metadata = {"quantization": "pytorch.pt2e-int8"}
-    program = Artifact(format="pytorch", digest="sha256:0", inputs=(), outputs=(), metadata=metadata)
-
-    assert isinstance(adaptor.can_take(program, adaptor.options(), read_host()), Refused)
-    assert adaptor.can_take(program.model_copy(update={"metadata": {}}), adaptor.options(), read_host()) is None
+def test_its_format_runs_on_a_machine_of_its_own():
     assert read_catalogue().is_native("torch-tensorrt")

@@ -59,6 +59,12 @@ LIMITS = [
         "takes operators of ai.onnx, the model has some of com.microsoft",
     ),
     ({"without": ["Relu", "Loop"]}, {}, "operator", "does not take Relu, which the model has"),
+    (
+        {"unless_quantized": "prune first"},
+        {"quantization": "int8"},
+        "quantized",
+        "the model is quantized (int8): prune first",
+    ),
     ({"any_of": ["MatMul", "Gemm"]}, {}, "operator", "works on MatMul, Gemm, and the model has none of them"),
     ({"where": "VNNI"}, {}, "host", "needs a CPU with VNNI, and this one has AVX2 only"),
 ]
@@ -181,6 +187,18 @@ def test_what_an_option_can_be_stands_under_its_name(refuse):
     assert refuse({"versions": [{"version": "1", "adaptors": {"toy.compile": options}}]}) is None
 
 
+def test_which_adaptors_do_not_take_what_is_quantized():
+    program = make_artifact(quantization="pytorch.pt2e-int8")
+    refusals = (find_limit(each, program, HOST, find_versions=dict) for each in read_catalogue().adaptors.values())
+
+    assert {refusal.by for refusal in refusals if refusal and refusal.slug == "quantized"} == {
+        *("executorch.xnnpack", "executorch.xnnpack-int8", "litert_torch.tflite", "torch_tensorrt.engine"),
+        *("litert.int8-dynamic", "litert.int8-static", "litert.int8-weights"),
+        *("pytorch.aoti-bf16", "pytorch.pt2e-int8", "pytorch.torchscript", "pytorch.trace"),
+        *("neural_compressor_pt.int8-static", "sparseml.prune", "sparseml.tune"),
+    }
+
+
 @pytest.mark.parametrize("name", sorted(read_catalogue().adaptors))
 def test_what_is_written_down_agrees_with_the_adaptors_description(name):
     adaptor = read_catalogue().adaptors[name]
@@ -190,7 +208,7 @@ def test_what_is_written_down_agrees_with_the_adaptors_description(name):
         assert adaptor.precisions <= {*row["precisions"]}
         assert adaptor.accepts <= {*row["formats"].get("accepts", ()), *row["formats"].get("runs", ())}
         assert adaptor.toolchain.runs == {*row["formats"].get("runs", ())}
-        of_it = row["adaptors"].get(name, {})
+        of_it = row.get("adaptors", {}).get(name, {})
         assert {*of_it.get("precisions", adaptor.precisions)} >= adaptor.precisions
         for option in {"opset", "opsets"} & of_it.keys():
             bounds = adaptor.options.model_json_schema()["properties"]["opset"]

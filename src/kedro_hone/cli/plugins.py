@@ -47,8 +47,11 @@ def list_() -> None:
     for own, toolchain in catalogue.toolchains.items():
         names = [name.removeprefix(f"{own}.") for name, a in catalogue.adaptors.items() if a.toolchain == toolchain]
         environment = EnvironmentStore().ensure(toolchain, build=False)
-        rows.append((own, toolchain.licence.value, _describe_environment(environment), ", ".join(names)))
+        described = _describe_environment(environment) if isinstance(environment, Environment) else "none"
+        rows.append((own, toolchain.licence.value, described, ", ".join(names)))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
+    if any(described == "none" for _, _, described, _ in rows):
+        click.echo("none: `kedro hone toolchains test NAME` says why, `kedro hone toolchains build NAME` builds one")
 
 
 @toolchains.command()
@@ -152,7 +155,7 @@ def print_table(
     """Print a table, and what could not be imported with its traceback; nothing in them is read as markup."""
     table = Table(*headers, title=title)
     for row in rows:
-        table.add_row(*(Text(clean_text(cell)) for cell in row))
+        table.add_row(*(Text(clean_text(cell), overflow="fold") for cell in row))
     console = Console()
     console.print(table)
     for place, error in (broken or {}).items():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -88,3 +89,16 @@ def test_what_package_indexes_lack_is_left_out_of_all_that_are_built(tmp_path, m
     assert "name an interpreter in hone.environments" in refused.exception.hint
     assert "hone: {environments: {tool: {python: /path/to/python}}}" in looked.output
     assert not (tmp_path / "home").exists()
+
+
+def test_the_list_fits_a_narrow_terminal_and_cuts_no_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "80")
+
+    printed = CliRunner().invoke(plugins.toolchains).output
+
+    table, after = printed.rsplit("┘", 1)
+    assert max(map(len, table.splitlines())) == 80
+    assert "int8-accuracy-control" in table
+    assert re.search(r"│ tvm +│ open +│ none +│ cpu +│", table)
+    assert "`kedro hone toolchains build NAME` builds one" in after

@@ -26,6 +26,8 @@ RUN_READY := $(VENV)/.ready-to-run
 DEV_READY := $(VENV)/.ready-to-work
 MUTANTS_READY := $(VENV)/.ready-to-mutate
 
+# Where it is set, each of the processes below rewrites the asserts of all tests again.
+unexport PYTHONDONTWRITEBYTECODE
 export DO_NOT_TRACK := 1
 export DVC_NO_ANALYTICS := 1
 export MLFLOW_DISABLE_TELEMETRY := true
@@ -43,6 +45,7 @@ run: $(RUN_READY) ## install, train the demo's network, and make it faster (DEMO
 
 test: $(DEV_READY) ## install and run every test, but those of the two targets below
 	@command -v chromium >/dev/null || ./tools/install-chromium
+	$(BIN)/python tests/installations.py
 	$(COMPILE)
 	$(BIN)/python -m pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder -m "not large and not nightly" $(PYTEST)
 

@@ -107,7 +107,7 @@ ASSESS = ("-m", "kedro", "run", "--pipelines", "assess")
 
 @pytest.mark.parametrize(
     "after",
-    ["built", "raced", *(pytest.param(phase, marks=pytest.mark.nightly) for phase in ("measured", "launched"))],
+    ["raced", *(pytest.param(phase, marks=pytest.mark.nightly) for phase in ("built", "measured", "launched"))],
 )
 def test_ctrl_c_ends_the_search_and_what_was_measured_gets_a_verdict(project, after):
     project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1})

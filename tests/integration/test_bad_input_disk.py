@@ -51,6 +51,7 @@ def test_a_full_disk_is_explained_and_what_was_finished_is_kept(project, size):
     assert not (place / "latest").exists()
 
 
+@pytest.mark.nightly
 def test_with_more_space_the_next_run_ends_well(project):
     place = project.work
     place.mkdir()

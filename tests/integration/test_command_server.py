@@ -46,8 +46,15 @@ def project(template, tmp_path, monkeypatch) -> Project:
     return project
 
 
-@pytest.mark.parametrize("command", [("run", "--pipelines", "nowhere"), ("hone", "routes"), ("hone", "--help")])
-@pytest.mark.parametrize("module", ["kedro", "kedro_hone"])
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("kedro", ("run", "--pipelines", "nowhere")),
+        ("kedro_hone", ("hone", "routes")),
+        pytest.param("kedro", ("hone", "--help"), marks=pytest.mark.nightly),
+        pytest.param("kedro_hone", ("run", "--pipelines", "nowhere"), marks=pytest.mark.nightly),
+    ],
+)
 def test_it_sees_and_prints_what_a_started_command_does(project, monkeypatch, module, command):
     assert command_server.can_be_forked(project.variables)
     forked = project.call(*command, module=module)

@@ -133,6 +133,7 @@ def test_plain_mlflow_takes_text(published, monkeypatch):
         assert model.predict(data)["label"].tolist() == wanted
 
 
+@pytest.mark.nightly
 def test_a_model_of_nothing_but_encoders(project):
     """No operator of the standard domain, as in an ordinal encoder or trees alone."""
     path = project.root / "models" / "encoder"

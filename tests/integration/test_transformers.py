@@ -36,7 +36,7 @@ NNCF = ("openvino.int8-ptq", "openvino.int8-accuracy-control", "openvino.int8-we
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Path:
-    return write_models(tmp_path_factory.mktemp("tiny"), *CLASSES)
+    return write_models(tmp_path_factory.mktemp("tiny"), "classifier")
 
 
 def write_rows(project: Project, **rows: int) -> None:
@@ -80,27 +80,23 @@ def test_a_folder_becomes_candidates_that_agree_with_the_authors_class(template,
     assert all(one.metadata["transformers"]["class"] == "BertForSequenceClassification" for one in built.values())
 
 
-@pytest.fixture(scope="module")
-def copies(tiny, tmp_path_factory) -> Path:
-    """The same models as MLflow writes them, and as repositories of the Hub in small parts with a card."""
-    folder = tmp_path_factory.mktemp("copies")
+def write_copies(tiny: Path, folder: Path, kind: str) -> None:
+    """Write a model as MLflow does, and as a repository of the Hub in small parts with a card."""
     script = Path(__file__).parents[1] / "transformers_flavor.py"
     quiet = {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1"}
     places = map(str, (tiny, folder / "flavor", folder / "hub"))
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(script), *places, *CLASSES],
+        [sys.executable, "-W", "ignore", str(script), *places, kind],
         env={**os.environ, **quiet},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
-    for kind in CLASSES:
-        for path in (tiny / kind).iterdir():
-            if not path.name.startswith(("model", "config")):
-                shutil.copy(path, folder / "hub" / kind)
-        (folder / "hub" / kind / "README.md").write_text("---\nlicense: mit\n---\n")
-    return folder
+    for path in (tiny / kind).iterdir():
+        if not path.name.startswith(("model", "config")):
+            shutil.copy(path, folder / "hub" / kind)
+    (folder / "hub" / kind / "README.md").write_text("---\nlicense: mit\n---\n")
 
 
 def pull_from(folder: Path, place: Path, **model: Any) -> Artifact:
@@ -112,8 +108,11 @@ def pull_from(folder: Path, place: Path, **model: Any) -> Artifact:
 @pytest.mark.parametrize(
     "kind", [kind if kind == "classifier" else pytest.param(kind, marks=pytest.mark.nightly) for kind in CLASSES]
 )
-def test_the_same_model_from_three_places_is_one_artifact(tiny, copies, tmp_path, monkeypatch, kind):
+def test_the_same_model_from_three_places_is_one_artifact(tiny, tmp_path, monkeypatch, kind):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    write_models(tiny, kind)
+    copies = tmp_path / "copies"
+    write_copies(tiny, copies, kind)
     index = json.loads((copies / "hub" / kind / "model.safetensors.index.json").read_text())
     assert len({*index["weight_map"].values()}) > 1
 

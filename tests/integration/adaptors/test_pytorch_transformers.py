@@ -34,7 +34,7 @@ def runtime(make_shared_bench):
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Path:
-    return write_models(tmp_path_factory.mktemp("tiny"), *KINDS)
+    return tmp_path_factory.mktemp("tiny")
 
 
 @pytest.fixture(
@@ -44,6 +44,7 @@ def tiny(tmp_path_factory) -> Path:
 def model(request, bench, tiny, tmp_path_factory):
     """A model as it is sealed, what its worker tells of it, rows of several sizes, and its outputs for them."""
     folder = tmp_path_factory.mktemp(request.param)
+    write_models(tiny, request.param)
     flavor = read_flavor(tiny / request.param, trust=frozenset())
     write(flavor, tiny / request.param, folder)
     described, _ = bench.call("describe", folder, "transformers", metadata=flavor.metadata)

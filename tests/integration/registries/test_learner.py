@@ -156,11 +156,13 @@ ROOT = Path(__file__).parents[3]
 def list_pyfunc_blocks():
     for name in ("README.md", "docs/how-to/use-the-winner.md"):
         blocks = re.findall(r"^```python\n(.*?)^```$", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL)
-        yield pytest.param([block for block in blocks if "mlflow.pyfunc" in block], id=name)
+        for interface in ("onnx", "pytorch"):
+            marks = () if (interface == "onnx") == (name == "README.md") else pytest.mark.nightly
+            shown = [block for block in blocks if "mlflow.pyfunc" in block]
+            yield pytest.param(shown, interface, id=f"{name}-{interface}", marks=marks)
 
 
-@pytest.mark.parametrize("interface", ["onnx", "pytorch"])
-@pytest.mark.parametrize("blocks", [*list_pyfunc_blocks()])
+@pytest.mark.parametrize(("blocks", "interface"), [*list_pyfunc_blocks()])
 def test_the_documented_lines_for_mlflow_run_as_typed(  # noqa: PLR0917 - pytest gives fixtures by name
     blocks, interface, tmp_path, monkeypatch, make_winner, prove
 ):

@@ -1,0 +1,18 @@
+"""Which checks of the conformance suite are left for the night."""
+
+from __future__ import annotations
+
+import pytest
+
+AT_NIGHT = ("pytorch.", "openvino.")
+"""Of these toolchains' adaptors a second transformation, for the check of determinism, takes as long as all other
+checks of the adaptor together; of the others it is made each time."""
+
+
+@pytest.hookimpl(tryfirst=True)  # before those are deselected that a marker names
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the checks of determinism that take long."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        if parameters.get("check") == "deterministic" and str(parameters.get("adaptor", "")).startswith(AT_NIGHT):
+            item.add_marker(pytest.mark.nightly)

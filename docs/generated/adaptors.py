@@ -153,12 +153,10 @@ def read_capabilities(adaptor: Adaptor) -> str:
     path = adaptor.toolchain.folder / "capabilities.yml"
     if not path.is_file():
         return ""
-    versions = yaml.safe_load(path.read_text())["versions"]
-    rows = [
-        {"version": row["version"], **_list_takes(row), **row["adaptors"][adaptor.name]}
-        for row in versions
-        if adaptor.name in row["adaptors"]
-    ]
+    rows = []
+    for row in yaml.safe_load(path.read_text())["versions"]:
+        said = {**_list_takes(row), **(row.get("adaptors") or {}).get(adaptor.name, {})}
+        rows += [{"version": row["version"], **said}] if said else []
     return yaml.safe_dump_all(rows, sort_keys=False, default_flow_style=None, width=110) if rows else ""
 
 

@@ -90,7 +90,7 @@ lock: $(DEV_READY) ## pin the newest versions within the ranges of pyproject.tom
 	$(BIN)/python tools/lock.py
 
 clean: ## remove what can be made again; data/ stays
-	rm -rf build dist site mutants src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV)/tests build dist site mutants src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

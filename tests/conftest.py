@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +15,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from installations import ROOT, install_node_modules, make_once
+from installations import find_environments, install_node_modules
 from small_project import Done, Project, copy_project, make_template
 
 from kedro_hone.core.environments.store import EnvironmentStore
+from kedro_hone.core.locks import hold_lock
 
 SCRIPTS = Path(__file__).parent / "integration" / "adaptors"
 
@@ -29,6 +31,17 @@ def pytest_configure() -> None:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
+    """Let the first process of the session that wants it fill a folder, which all others find; return it."""
+    with hold_lock(folder.with_name(f"{folder.name}.lock"), purpose=f"making {folder.name}"):
+        if not (folder / "done").exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed
+            folder.mkdir()
+            make(folder)
+            (folder / "done").touch()
+    return folder
+
+
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory) -> Path:
     """A folder that all processes of the session have in common."""
@@ -38,8 +51,8 @@ def shared(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def environments() -> EnvironmentStore:
-    """Where toolchains' own environments are built: in this environment's folder, or where ``HONE_HOME`` says."""
-    return EnvironmentStore(Path(os.environ.get("HONE_HOME") or ROOT))
+    """Where toolchains' own environments are built, once for all sessions."""
+    return find_environments()
 
 
 @pytest.fixture(scope="session")
@@ -113,7 +126,8 @@ def node(shared) -> Path:
     """A folder with the scripts of ``action/`` and the packages of their lock."""
 
     def make(folder: Path) -> None:
-        shutil.copytree(Path(__file__).parent / "action", folder, dirs_exist_ok=True)
+        scripts, others = Path(__file__).parent / "action", shutil.ignore_patterns("node_modules")
+        shutil.copytree(scripts, folder, dirs_exist_ok=True, ignore=others)
         (folder / "node_modules").symlink_to(install_node_modules() / "node_modules")
 
     return make_once(shared / "node", make)

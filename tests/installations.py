@@ -7,9 +7,12 @@ what it asks for. Toolchains with gigabytes, which `make test-toolchains` tests,
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
+import tempfile
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -25,21 +28,23 @@ TOOLCHAINS = ("deepsparse", "litert", "iree", "sklearn")
 HANG = 1200
 
 
-def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Let the first process that wants it fill a folder, which all others find; return it."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with hold_lock(folder.with_name(f"{folder.name}.lock"), purpose=f"making {folder.name}"):
-        if not (folder / "done").exists():
-            shutil.rmtree(folder, ignore_errors=True)  # of a process that failed
-            folder.mkdir()
-            make(folder)
-            (folder / "done").touch()
-    return folder
+def find_environments() -> EnvironmentStore:
+    """Return where toolchains' own environments are built: next to the tests' own, or where ``HONE_HOME`` says."""
+    return EnvironmentStore(Path(os.environ.get("HONE_HOME") or ROOT))
 
 
 def install_once(name: str, lock: Path, install: Callable[[Path], None]) -> Path:
-    """Return the folder with what was installed by a lock of this content."""
-    return make_once(ROOT / f"{name}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}", install)
+    """Return the folder with what was installed by a lock of this content, for this version of Python."""
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
+    folder = ROOT / f"{name}-{python}-{hashlib.sha256(lock.read_bytes()).hexdigest()[:12]}"
+    ROOT.mkdir(exist_ok=True)
+    with hold_lock(folder.with_name(f"{folder.name}.lock"), purpose=f"installing {name}"):
+        if not folder.exists():
+            # Under another name at first: what a killed process started may still be writing.
+            part = Path(tempfile.mkdtemp(dir=ROOT, prefix=f"{folder.name}.part-"))
+            install(part)
+            part.rename(folder)
+    return folder
 
 
 def install_mlflow_server() -> Path:
@@ -66,22 +71,29 @@ def install_node_modules() -> Path:
     return install_once("node", scripts / "package-lock.json", install)
 
 
-def install_toolchain(name: str) -> None:
-    """Build the environment of a toolchain that has one of its own."""
-    built = EnvironmentStore(ROOT).ensure(read_catalogue().find_toolchain(name))
-    if isinstance(built, Failed):
-        raise SystemExit(f"The environment of {name} cannot be built: {built.reason}")
-
-
 def main() -> None:
-    """Install everything, two at a time: pip is bound by one CPU."""
+    """Install everything, two at a time: each is bound by one processor."""
+    if sys.prefix == sys.base_prefix:
+        sys.exit(f"{sys.executable} is of no virtual environment, in whose folder this would be installed.")
+    ended = threading.Event()
+
+    def install_toolchain(name: str) -> None:
+        built = find_environments().ensure(read_catalogue().find_toolchain(name), stopped=ended.is_set)
+        if isinstance(built, Failed):
+            raise SystemExit(f"The environment of {name} cannot be built: {built.reason}")
+
     with ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(install_toolchain, name) for name in TOOLCHAINS]
         waiting.append(pool.submit(install_mlflow_server))
         if shutil.which("npm"):
             waiting.append(pool.submit(install_node_modules))
-        for one in waiting:
-            one.result()
+        try:
+            for one in waiting:
+                one.result()
+        except BaseException:
+            ended.set()
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 if __name__ == "__main__":

@@ -112,7 +112,6 @@ ADAPTORS = [
     make("convert", stage=Stage.CONVERT, produces="tensorflow", options=toy.ToyOptions),
     make("round", toy.COMPRESS, accepts=BACKEND, produces="tensorflow", options=Round),
     make("fast", accepts=BACKEND | {"toy-source"}, options=Fast),
-    replace(make("half", accepts=BACKEND), default=False),  # not tried unless a recipe names it
     make("slow", options=Slow),
     make("closed", can_take=refuse),
 ]

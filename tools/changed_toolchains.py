@@ -24,7 +24,8 @@ SHARED = ("tests/conformance/test_adaptors.py", "tests/integration/test_capabili
 """Tests of many toolchains, whose names have that of the toolchain in brackets."""
 ALWAYS = (
     *("Makefile", "tools/changed_toolchains.py", ".github/workflows/toolchains.yml"),
-    *("tests/conftest.py", "tests/integration/adaptors/conftest.py", "tests/integration/adaptors/run_worker.py"),
+    *("tests/conftest.py", "tests/installations.py", "tests/conformance/conftest.py"),
+    *("tests/integration/adaptors/conftest.py", "tests/integration/adaptors/run_worker.py"),
     *("tests/conformance/suite/", SHARED[0]),
 )
 """Files, and folders with a slash, that decide how every toolchain is tested."""

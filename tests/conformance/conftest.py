@@ -7,6 +7,8 @@ import pytest
 AT_NIGHT = ("pytorch.", "openvino.")
 """Of these toolchains' adaptors a second transformation, for the check of determinism, takes as long as all other
 checks of the adaptor together; of the others it is made each time."""
+EACH_TIME = ("pytorch.export", "openvino.ir")
+"""Those of these toolchains that all their routes go through."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before those are deselected that a marker names
@@ -14,5 +16,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the checks of determinism that take long."""
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", {})
-        if parameters.get("check") == "deterministic" and str(parameters.get("adaptor", "")).startswith(AT_NIGHT):
+        adaptor = str(parameters.get("adaptor", ""))
+        if parameters.get("check") == "deterministic" and adaptor.startswith(AT_NIGHT) and adaptor not in EACH_TIME:
             item.add_marker(pytest.mark.nightly)

@@ -114,7 +114,8 @@ def test_one_that_goes_away_fails_its_candidates_only_and_the_next_run_repairs_i
     with demo.start("--params", "hone.seed=1,hone.missing_toolchains=skip") as process:
         for line in process.stdout:
             if re.search(r" built +deepsparse\.engine ", line):
-                environment.rename(demo.root / "gone")  # at once: the run might build it again while it is removed
+                gone = environment.rename(environments.root / "gone")  # at once: the run might build it again meanwhile
+                shutil.rmtree(gone)
                 break
         output = process.communicate(timeout=4 * HANG)[0]
     assert process.returncode in VERDICTS, output

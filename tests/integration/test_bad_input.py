@@ -242,7 +242,7 @@ CASES = {
         "adaptor-unknown", recipe(adaptors={"shop.fats": {"enabled": True}}), ("Did you mean 'shop.fast'?",)
     ),
     "adaptor of a route misspelt": Case(
-        "adaptor-unknown", recipe(routes=[["shop.round", "shop.haf"]]), ("Did you mean 'shop.half'?",)
+        "adaptor-unknown", recipe(routes=[["shop.rund", "shop.fast"]]), ("Did you mean 'shop.round'?",)
     ),
     "option misspelt": Case(
         "recipe-invalid", recipe(adaptors={"shop.fast": {"options": {"slwo": 2}}}), ("shop.fast.options.slwo", "slow")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from installations import make_once
+from conftest import make_once
 from proof import TAGS, prove
 from small_project import Project, copy_project
 

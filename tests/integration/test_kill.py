@@ -68,7 +68,6 @@ def project(template, tmp_path_factory) -> Project:
         # A short line of every kind of step.
         adaptors={
             "shop.slow": {"enabled": False},
-            "shop.half": {"enabled": False},
             "shop.round": {"options": {"slow": 2}},
         },
     )

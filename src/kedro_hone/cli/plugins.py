@@ -51,7 +51,7 @@ def list_() -> None:
         rows.append((own, toolchain.licence.value, described, ", ".join(names)))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
     if any(described == "none" for _, _, described, _ in rows):
-        click.echo("none: `kedro hone toolchains test NAME` says why, `kedro hone toolchains build NAME` builds one")
+        click.echo("none: `kedro hone toolchains test NAME` says why, and what to do")
 
 
 @toolchains.command()

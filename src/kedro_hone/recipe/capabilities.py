@@ -66,7 +66,9 @@ class Takes(Value):
     domains: tuple[str, ...] = Field((), description="Operators of other domains are not taken; `ai.onnx` is ONNX's.")
     without: tuple[str, ...] = Field((), description="Operators that are not taken.")
     any_of: tuple[str, ...] = Field((), description="Operators of which it needs one: it does nothing to others.")
-    unless_quantized: str = Field("", description="Why a model that a step has quantized is not taken; empty if it is.")
+    unless_quantized: str | None = Field(
+        None, min_length=1, description="Why a model that a step has quantized is not taken; null if it is."
+    )
     where: str = Field("", description="Vector instructions that the machine must have, such as `VNNI`.")
     converts: bool = Field(
         default=False,

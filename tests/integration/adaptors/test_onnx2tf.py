@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from installations import make_once
+from conftest import make_once
 from onnx import TensorProto, helper, numpy_helper
 
 from kedro_hone.adaptors.litert import adaptor as litert

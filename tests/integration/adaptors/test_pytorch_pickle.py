@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from installations import make_once
+from conftest import make_once
 
 from kedro_hone.adaptors.pytorch import adaptor as module
 from kedro_hone.sources.detection import read_flavor

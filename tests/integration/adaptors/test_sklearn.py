@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from installations import make_once
+from conftest import make_once
 
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.adaptors.sklearn import adaptor as module

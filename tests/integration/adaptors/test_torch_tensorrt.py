@@ -235,5 +235,5 @@ def test_no_environment_is_built_and_the_line_of_the_recipe_is_told(tmp_path, mo
     assert not (tmp_path / "home").exists()
 
 
-def test_its_format_runs_on_a_machine_of_its_own():
+def test_opening_its_format_may_run_code_of_the_model():
     assert read_catalogue().is_native("torch-tensorrt")

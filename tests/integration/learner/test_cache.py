@@ -314,9 +314,10 @@ def skip(worker, monkeypatch):
     monkeypatch.setattr(worker.caching.Cached, "forward", ahead)
 
 
-PLANTS = [("onnxruntime", plant) for plant in (swap, ignore, freeze, skip)]  # there the order is not the graph's
+# In ONNX Runtime the order of the sequences is not the graph's, so that it cannot be forgotten.
+PLANTS = [("onnxruntime", plant) for plant in (swap, ignore, freeze, skip)]
 PLANTS += [("openvino", forget)]
-# What OpenVINO traces is the same module as above, and takes ten times as long.
+# For OpenVINO the same module is traced, which takes ten times as long.
 PLANTS += [pytest.param("openvino", plant, marks=pytest.mark.nightly) for plant in (swap, ignore, freeze, skip)]
 
 

@@ -224,7 +224,7 @@ def test_the_artifacts_of_a_cluster_are_in_the_store_that_its_machines_share(clu
     lines = [line for line in catalog.read_text().split("\n") if not line.startswith("store:")]
     catalog.write_text("\n".join([*lines, f"store: {json.dumps(store)}", ""]))
 
-    project.set(adaptors={f"shop.{name}": {"enabled": False} for name in ("closed", "half", "round", "slow")})
+    project.set(adaptors={f"shop.{name}": {"enabled": False} for name in ("closed", "round", "slow")})
 
     runner = ("--runner", "kedro_hone.runner.DaskRunner", "--runner-params", f"scheduler={cluster.address}")
     project.run("--pipelines", "pull,build", *runner)

@@ -156,6 +156,7 @@ def test_a_recipe_that_cannot_be_is_exit_3(project, model, publish, says):
     assert says in project.run(code=3).output
 
 
+@pytest.mark.nightly
 def test_offline_everything_but_publishing_works_from_the_cache(project, hub):
     project.run("--to-nodes", "pull")
     hub.requests.clear()

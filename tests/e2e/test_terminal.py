@@ -122,6 +122,7 @@ def test_ctrl_c_ends_the_search_and_what_was_measured_gets_a_verdict(project, af
     project.wait_for_silence()
 
 
+@pytest.mark.nightly
 def test_a_second_ctrl_c_ends_the_run(project):
     project.set(race={"seconds": 600.0, "rounds": 100000}, confirm={"finalists": 1, "looks": [40]})
     code, output = run_and_interrupt(project, *ASSESS, after=(HIDDEN, "raced"), again="launched")

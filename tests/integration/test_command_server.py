@@ -85,6 +85,7 @@ def test_one_that_takes_too_long_is_killed(project):
     project.wait_for_silence(600)
 
 
+@pytest.mark.nightly
 def test_a_server_that_has_ended_is_replaced(project):
     server = command_server.find_server()
     server._process.kill()

@@ -220,12 +220,10 @@ def test_one_namespace_can_be_run_alone_after_a_first_run(spawned):
     assert json.loads(outcome.read_text()) == was
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "runner",
-    [
-        "ParallelRunner",
-        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("SequentialRunner", "ThreadRunner")),
-    ],
+    ["ParallelRunner", "SequentialRunner", "ThreadRunner"],
 )
 def test_a_node_sees_what_the_command_line_changed(project, runner):
     project.environment["KEDRO_MP_CONTEXT"] = "spawn"

@@ -109,11 +109,7 @@ def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:
     folders = (Path(place or ".") for place in sys.path)
     # An installation changes one of the folders of packages.
     places = tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.is_dir())
-    points = _read_entry_points(places).select(group=group)
-    return [
-        *(Offer(name, target, BUILT_IN) for name, target in builtin.items()),
-        *(Offer(one.name, one.value, f"the package {one.dist.name if one.dist else 'unknown'}") for one in points),
-    ]
+    return [*(Offer(name, target, BUILT_IN) for name, target in builtin.items()), *_list_installed(places, group)]
 
 
 def list_modules(package: str, attribute: str) -> dict[str, str]:
@@ -173,6 +169,15 @@ def name_function(function: Callable[..., Any]) -> str:
     """Return where a function is defined, ``module.name``; a callable object is named by its class."""
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
+
+
+@lru_cache(maxsize=8)
+def _list_installed(places: tuple[tuple[str, int], ...], group: str) -> tuple[Offer, ...]:
+    """Select what packages offer in a group among all of their entry points: a search asks hundreds of times."""
+    points = _read_entry_points(places).select(group=group)
+    return tuple(
+        Offer(one.name, one.value, f"the package {one.dist.name if one.dist else 'unknown'}") for one in points
+    )
 
 
 @lru_cache(maxsize=1)

@@ -16,7 +16,7 @@ from kedro_hone.sources.formats.transformers import write
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
 KINDS = ("roberta", "causal", "seq2seq", "image", "speech")
-NIGHTLY = {"causal", "image", "speech"}
+NIGHTLY = {"causal", "seq2seq", "image", "speech"}
 """Each takes as long as the first; causal ones are in each run in the tests of the learner and of text programs."""
 
 SIZES = ((1, 1), (1, 9), (2, 5), (7, 33), (3, 64))

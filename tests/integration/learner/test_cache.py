@@ -332,7 +332,7 @@ def test_a_wrong_cache_is_found_before_it_is_returned(worker, runtime, plant, tm
     assert torch.equal(generate(learner), generate(make("llama")))
 
 
-@pytest.mark.parametrize("runtime", CONVERTERS)
+@pytest.mark.parametrize("runtime", ["onnxruntime", pytest.param("openvino", marks=pytest.mark.nightly)])
 def test_a_sliding_window_is_converted_without_a_cache(worker, runtime, tmp_path):
     model = make("mistral", sliding_window=4)
     notes, described = convert(worker, model, tmp_path, runtime)

@@ -69,6 +69,7 @@ def call(project, code: str):
     return json.loads(done.stdout)
 
 
+@pytest.mark.nightly
 def test_the_line_pulls_from_it_and_publishes_to_it(project):
     project.run()
     assert project.evidence["source"]["uri"] == "hub://matrix/1"

@@ -226,9 +226,8 @@ def test_the_action_installs_itself_and_what_the_project_needs(runner, project, 
     assert Path(told.strip()).is_relative_to(runner.action)
 
 
-@pytest.mark.parametrize(
-    ("env", "verdict"), [pytest.param("", Verdict.KEEP, marks=pytest.mark.nightly), ("strict", Verdict.FAIL)]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("env", "verdict"), [("", Verdict.KEEP), ("strict", Verdict.FAIL)])
 def test_an_event_that_is_handed_over_is_judged_by_the_rule(runner, project, env, verdict):
     """As the documented workflow takes it over: the rule's recipe lies over the environment that the rule names."""
     strict = project.root / "conf" / "strict"

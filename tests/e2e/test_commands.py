@@ -63,7 +63,7 @@ def test_routes_of_a_project_that_never_ran(project):
 def test_toolchains_are_listed_with_the_projects_own(finished):
     table = ask(finished, "toolchains")
     assert "shop" in table
-    assert "convert, round, fast, half, slow, closed" in table
+    assert "convert, round, fast, slow, closed" in table
     assert all(name in table for name in ("onnxruntime", "openvino", "pytorch"))
     assert "this interpreter" in ask(finished, "toolchains", "test", "shop")
     assert "this interpreter" in ask(finished, "toolchains", "build", "shop")

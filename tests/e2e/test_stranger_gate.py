@@ -92,6 +92,7 @@ def test_one_file_in_the_package_is_a_gate(copied, project):
     check_run(project)
 
 
+@pytest.mark.nightly
 def test_one_file_and_one_line_in_a_project_are_a_gate(project):
     package = project.root / "src" / "shop"
     before = read_files(project.root)

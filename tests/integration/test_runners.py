@@ -188,6 +188,7 @@ def test_another_machine_continues_over_a_shared_store(finished, continued):
     assert not [*continued.root.rglob("steps/*.json")]  # records are only in the shared store
 
 
+@pytest.mark.nightly
 def test_a_machine_that_has_no_folder_of_the_run_publishes_it(continued, template, tmp_path):
     three = join(template, tmp_path, shared=continued.shared, values=continued.work / "work")
     (run,) = continued.runs

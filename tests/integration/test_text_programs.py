@@ -79,7 +79,8 @@ def make_bench(folder: Path, model: Path, kind: str, limit: float = 0.3) -> Benc
     return Bench(setting, take_baseline(setting=setting))
 
 
-@pytest.mark.parametrize("kind", [pytest.param("encoder", marks=pytest.mark.nightly), "decoder"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["encoder", "decoder"])
 def test_text_goes_from_columns_to_the_gates(transformers, tmp_path, kind):
     """Two metrics are compared, also by NNCF's accuracy control, which calls the program in OpenVINO's environment."""
     bench = make_bench(tmp_path, transformers / kind / "model.onnx", kind)

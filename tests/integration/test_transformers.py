@@ -105,9 +105,8 @@ def pull_from(folder: Path, place: Path, **model: Any) -> Artifact:
     return pull(recipe, Store(folder / "store"), run)[1]
 
 
-@pytest.mark.parametrize(
-    "kind", [kind if kind == "classifier" else pytest.param(kind, marks=pytest.mark.nightly) for kind in CLASSES]
-)
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", CLASSES)
 def test_the_same_model_from_three_places_is_one_artifact(tiny, tmp_path, monkeypatch, kind):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     write_models(tiny, kind)

@@ -132,6 +132,7 @@ def validate(bench: Bench, folder: Path, converter: str):
     return bench.validate(artifact, *route)
 
 
+@pytest.mark.nightly
 def test_a_conversion_that_ignores_the_mask_does_not_race(bench, tmp_path):
     converter = "pytorch.onnx-traced"
     folder = plant(bench, tmp_path, {converter: ["none", "mask"]}) / converter

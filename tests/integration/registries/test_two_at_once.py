@@ -15,7 +15,10 @@ import kedro_hone
 PACKAGE = "kedro_hone.adaptors.registries"
 
 
-@pytest.mark.parametrize(("name", "registry"), [("local", "LocalRegistry"), ("mlflow", "MlflowRegistry")])
+@pytest.mark.parametrize(
+    ("name", "registry"),
+    [("local", "LocalRegistry"), pytest.param("mlflow", "MlflowRegistry", marks=pytest.mark.nightly)],
+)
 def test_two_processes_make_one_version(tmp_path, make_winner, prove, name, registry):
     winner = make_winner()
     prove(winner)  # both publish this evidence

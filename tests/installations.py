@@ -7,6 +7,7 @@ what it asks for. Toolchains with gigabytes, which `make test-toolchains` tests,
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 import shutil
 import subprocess
@@ -18,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.values.outcome import Failed
@@ -52,7 +54,7 @@ def install_mlflow_server() -> Path:
     lock = HERE / "integration" / "mlflow_server" / "requirements.lock"
 
     def install(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
         subprocess.run([*pip, "--target", folder, "--requirement", lock], check=True, timeout=HANG)
 
     return install_once("mlflow-server", lock, install)
@@ -71,19 +73,28 @@ def install_node_modules() -> Path:
     return install_once("node", scripts / "package-lock.json", install)
 
 
+def find_sample() -> Toolchain:
+    """Return the toolchain of the sample distribution; its wheel, which a test installs, has the same lock."""
+    sys.path.insert(0, str(HERE.parent / "docs" / "examples" / "mnn" / "src"))
+    found: Toolchain = importlib.import_module("hone_mnn.adaptor").TOOLCHAIN
+    return found
+
+
 def main() -> None:
     """Install everything, two at a time: each is bound by one processor."""
     if sys.prefix == sys.base_prefix:
         sys.exit(f"{sys.executable} is of no virtual environment, in whose folder this would be installed.")
     ended = threading.Event()
 
-    def install_toolchain(name: str) -> None:
-        built = find_environments().ensure(read_catalogue().find_toolchain(name), stopped=ended.is_set)
+    def install_toolchain(toolchain: Toolchain) -> None:
+        built = find_environments().ensure(toolchain, stopped=ended.is_set)
         if isinstance(built, Failed):
-            raise SystemExit(f"The environment of {name} cannot be built: {built.reason}")
+            raise SystemExit(f"The environment of {toolchain.name} cannot be built: {built.reason}")
 
     with ThreadPoolExecutor(2) as pool:
-        waiting = [pool.submit(install_toolchain, name) for name in TOOLCHAINS]
+        known = read_catalogue()
+        waiting = [pool.submit(install_toolchain, known.find_toolchain(name)) for name in TOOLCHAINS]
+        waiting.append(pool.submit(install_toolchain, find_sample()))
         waiting.append(pool.submit(install_mlflow_server))
         if shutil.which("npm"):
             waiting.append(pool.submit(install_node_modules))

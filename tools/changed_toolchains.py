@@ -127,21 +127,26 @@ def _follow(starts: Iterable[Path], find: Callable[[Path], Iterable[Path]]) -> s
     return found
 
 
-def _find_ours(root: Path, path: Path) -> Iterator[Path]:
-    """Yield the files of our package that a file imports, with the packages around them."""
+@cache
+def _find_ours(root: Path, path: Path) -> tuple[Path, ...]:
+    """Return the files of our package that a file imports, with the packages around them."""
+    found: list[Path] = []
     for name in _list_imports(_parse(path)):
         if name.startswith("kedro_hone."):
             place = root / "src" / name.replace(".", "/")
             around = [one / "__init__.py" for one in (place, *place.parents) if one.is_relative_to(root / "src")]
-            yield from (one for one in (place.with_suffix(".py"), *around) if one.is_file())
+            found += (one for one in (place.with_suffix(".py"), *around) if one.is_file())
+    return tuple(found)
 
 
-def _find_helpers(root: Path, path: Path) -> Iterator[Path]:
-    """Yield the files next to a test file, or above it, that it imports or names, and those of its fixtures."""
+@cache
+def _find_helpers(root: Path, path: Path) -> tuple[Path, ...]:
+    """Return the files next to a test file, or above it, that it imports or names, and those of its fixtures."""
     places = (path.parent, root / "tests", root / "tests" / "integration" / "adaptors")
     conftests = [_parse(place / "conftest.py") for place in places if (place / "conftest.py").is_file()]
     fixtures = {node.name: node for tree in conftests for node in tree.body if isinstance(node, ast.FunctionDef)}
     pending: list[ast.AST] = [_parse(path)]
+    found: list[Path] = []
     while pending:
         tree = pending.pop()
         asked = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
@@ -149,7 +154,8 @@ def _find_helpers(root: Path, path: Path) -> Iterator[Path]:
         named = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_script(node.value)}
         named |= {f"{name.replace('.', '/')}.py" for name in _list_imports(tree)}
         named.discard("conftest.py")  # which decides for all
-        yield from (place / name for place in places for name in named if (place / name).is_file())
+        found += (place / name for place in places for name in named if (place / name).is_file())
+    return tuple(found)
 
 
 def _is_script(value: object) -> bool:

@@ -29,6 +29,9 @@ from kedro_hone.testing import AdaptorSuite
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
+FOR_LARGE = frozenset({"pytorch.trace"})
+"""What these make is for toolchains alone whose own tests run at night, or by `make test-toolchains`."""
+
 COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "pytorch.compile-exported"})
 """These call a C++ compiler for each shape; with one it is seen as well that they keep the contract, each night.
 
@@ -57,7 +60,7 @@ WITHOUT_GPU = pytest.mark.skipif(read_host().gpu is None, reason="this machine h
 def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
     """Return the marks of an adaptor's tests."""
     marks = [pytest.mark.large] if adaptor.toolchain.name in LARGE else []
-    marks += [pytest.mark.nightly] if adaptor.name in COMPILED else []
+    marks += [pytest.mark.nightly] if adaptor.name in COMPILED | FOR_LARGE else []
     return [*marks, WITHOUT_GPU] if Need.GPU in adaptor.needs else marks
 
 

@@ -13,6 +13,7 @@ def list_untried(project) -> dict[str, str]:
     return {one["id"]: one["reason"] for one in project.evidence["candidates"] if one["status"] == "not_tried"}
 
 
+@pytest.mark.nightly
 def test_what_there_is_no_time_for_is_tried_by_the_next_run(project):
     project.set(budget=0.001)
     assert "INCONCLUSIVE" in project.run("--pipelines", "assess", code=11).output

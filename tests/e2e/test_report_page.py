@@ -237,7 +237,7 @@ def show_comment(open_page, node):
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="GitHub's Markdown needs Node.js")
 @pytest.mark.parametrize("verdict", Verdict)
-@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), pytest.param(1280, "light", marks=pytest.mark.nightly)])
 def test_the_comment_of_a_pull_request_says_the_verdict_first_and_folds_the_rest(show_comment, verdict, width, theme):
     page = show_comment(sample.make_evidence(verdict), width=width, theme=theme, note="`publish` waits.")
 

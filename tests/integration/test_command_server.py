@@ -49,8 +49,8 @@ def project(template, tmp_path, monkeypatch) -> Project:
 @pytest.mark.parametrize(
     ("module", "command"),
     [
-        ("kedro", ("run", "--pipelines", "nowhere")),
         ("kedro_hone", ("hone", "routes")),
+        pytest.param("kedro", ("run", "--pipelines", "nowhere"), marks=pytest.mark.nightly),
         pytest.param("kedro", ("hone", "--help"), marks=pytest.mark.nightly),
         pytest.param("kedro_hone", ("run", "--pipelines", "nowhere"), marks=pytest.mark.nightly),
     ],

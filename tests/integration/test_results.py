@@ -167,16 +167,16 @@ def publish(artifact: Artifact, files: Path, folder: Path) -> Path:
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:.isinstance.treespec, LeafSpec:FutureWarning")  # from torch.export itself
 @pytest.mark.parametrize(
-    ("kind", "module"),
+    ("kind", "module", "part"),
     [
-        pytest.param("tuple", False, marks=pytest.mark.nightly),
-        ("dict", False),
-        pytest.param("absent", True, marks=pytest.mark.nightly),
+        ("dict", False, ("--pipelines", "pull,build")),
+        pytest.param("dict", False, ("--to-nodes", "race"), marks=pytest.mark.nightly),  # which times dictionaries
+        pytest.param("tuple", False, ("--pipelines", "pull,build"), marks=pytest.mark.nightly),
+        pytest.param("absent", True, ("--pipelines", "pull,build"), marks=pytest.mark.nightly),
     ],
 )
-def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kind, module):
+def test_every_candidate_returns_what_the_source_returns(template, tmp_path, kind, module, part):
     project = copy_project(template, tmp_path)
-    part = ("--to-nodes", "race") if kind == "dict" else ("--pipelines", "pull,build")  # the race times dictionaries
     candidates = run(project, kind, *part, module=module)
     assert {"onnxruntime", "openvino", "pytorch"} <= {one.runtime for one in candidates.values()}, candidates
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32))

@@ -179,6 +179,7 @@ def test_a_hostile_model_is_no_more_than_a_wrong_one(runner, project, tmp_path):
     assert "t0ken" not in done["log"] + done["summary"] + comment["body"] + check["name"]
 
 
+@pytest.mark.nightly
 def test_steps_with_other_inputs_or_another_leg_of_a_matrix_share_nothing(runner, project):
     runner.python = "/bin/true"  # what is installed does not matter
     calls = [{}, {"name": "a"}, {"model": "a"}, {"recipe": "a"}, {"params": "a"}, {"data-remote": "a"}]

@@ -254,6 +254,7 @@ def test_where_it_is_published_may_change_after_the_verdict(assessed):
     assert len(list_published(assessed)) == 1
 
 
+@pytest.mark.nightly
 def test_a_decision_after_the_report_is_reported_again_before_it_is_published(assessed):
     assessed.run("--nodes", "confirm,gate")
     done = assessed.run("--pipelines", "publish", code=3)

@@ -36,6 +36,7 @@ def test_one_that_is_no_faster_is_not_published(project):
     assert list_versions(project) == ["1"]
 
 
+@pytest.mark.nightly
 def test_one_that_is_faster_is_published(project):
     project.set(adaptors={"shop.fast": {"options": {"slow": 0.0}}})
     assert "PASS" in project.run().output

@@ -49,6 +49,7 @@ def read_digests(project):
     return {name: outcome.get("digest", outcome.get("reason")) for name, outcome in project.read_outcomes().items()}
 
 
+@pytest.mark.nightly
 def test_it_finds_what_a_local_run_finds(project, cluster, finished):
     done = project.run(*RUNNER, f"scheduler={cluster.address}")
 

@@ -57,6 +57,7 @@ def test_nothing_is_found_in_ten_seconds():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.nightly
 def test_planted_faults_are_found(tmp_path):
     (tmp_path / "kept").touch()
     done = run("-c", PLANTED, str(tmp_path))

@@ -203,6 +203,7 @@ def test_sizes_that_have_to_be_the_same_are_found_out(bench, tmp_path):
     assert [one["shape"] for one in described["inputs"]] == [["batch", "mask_1"]] * 2
 
 
+@pytest.mark.nightly
 def test_torchscript_keeps_the_sizes_that_a_program_computes_with(bench, sizes_module):
     unread = {"inputs": [{"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}], "outputs": []}
     described, _ = bench.call("describe", sizes_module, "pytorch-module", trust=TRUST, described=unread)

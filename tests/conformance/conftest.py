@@ -8,7 +8,7 @@ AT_NIGHT = ("pytorch.", "openvino.")
 """Of these toolchains' adaptors a second transformation, for the check of determinism, takes as long as all other
 checks of the adaptor together; of the others it is made each time."""
 EACH_TIME = ("pytorch.export", "openvino.ir")
-"""Those of these toolchains that all their routes go through."""
+"""Those of these toolchains that most of their routes start with."""
 
 
 @pytest.hookimpl(tryfirst=True)  # before those are deselected that a marker names

@@ -1,6 +1,6 @@
 """Mutated inputs for every parser that runs in the host: each is taken as a valid value or refused, and nothing else.
 
-``make fuzz`` reads the corpus as it is, then mutates it for ten minutes; the tests do so for ten seconds. What is
+``make fuzz`` reads the corpus as it is, then mutates it for ten minutes; the tests do so for twenty seconds. What is
 found is written to the corpus as ``found-*`` and stays a test.
 """
 

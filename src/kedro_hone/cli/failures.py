@@ -9,6 +9,7 @@ import errno
 import multiprocessing
 import os
 import re
+import select
 import shutil
 import signal
 import sys
@@ -47,7 +48,7 @@ def explain_failures() -> Iterator[None]:
     """Turn what a command raises into a message and an exit code.
 
     An error that the user can correct is explained (exit code 3); anything else is a bug, with a log to attach (4).
-    Click's own exceptions pass.
+    Click's own exceptions pass, and that nobody reads the output any more, which Click ends as other programs do.
     """
     try:
         with _raise_on_termination():
@@ -58,7 +59,9 @@ def explain_failures() -> Iterator[None]:
         code = ExitCode.TERMINATED if isinstance(stop, _Terminated) else ExitCode.INTERRUPTED
         click.secho(f"{code.name.capitalize()}; what was built is kept.", fg="yellow", err=True)
         sys.exit(code)
-    except Exception as error:  # noqa: BLE001 - the outermost frame: every error is reported
+    except Exception as error:
+        if isinstance(error, BrokenPipeError) and _is_unread(1):
+            raise
         known = _find_disk_error(error) or HoneError.find(error)
         if known is not None:
             with suppress(OSError):  # the disk may be full, which is what is told
@@ -70,6 +73,13 @@ def explain_failures() -> Iterator[None]:
         click.secho(said, fg="red", err=True)
         click.echo(f"Please report it with the file {log}.", err=True)
         sys.exit(ExitCode.BUG)
+
+
+def _is_unread(descriptor: int) -> bool:
+    """Say whether it is a pipe whose reader has gone, as in ``kedro hone toolchains | head``."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 class _Terminated(KeyboardInterrupt):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,26 @@ def test_an_exit_within_a_run_is_no_verdict(code, tmp_path, monkeypatch):
 
     assert done.exit_code == ExitCode.BUG
     assert f"the run was ended by SystemExit({code!r}), before it had a verdict" in done.stderr
+
+
+def test_a_reader_that_went_away_is_no_bug(tmp_path):
+    """As in ``kedro hone toolchains --capabilities onnxruntime | head -1``."""
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "kedro_hone", "hone", "toolchains", "--capabilities", "onnxruntime"]
+    with os.fdopen(write, "wb") as pipe:
+        done = subprocess.run(
+            command, cwd=tmp_path, stdout=pipe, stderr=subprocess.PIPE, text=True, check=False, timeout=600
+        )
+
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_another_broken_pipe_is_a_bug(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as stop, explain_failures():
+        raise BrokenPipeError
+    assert stop.value.code == ExitCode.BUG
 
 
 def test_a_disk_error_of_another_process_names_its_own_folder():

@@ -185,6 +185,11 @@ def test_the_commands_belong_to_any_kedro_project(project):
     assert "routes" in call(stranger, "-m", "kedro", "hone", "--help")
 
 
+def test_the_commands_work_in_a_folder_that_is_no_kedro_project(project):
+    """Hints name them as `kedro hone`, wherever an error occurred."""
+    assert "onnxruntime" in call(project, "-m", "kedro", "hone", "toolchains")
+
+
 @pytest.mark.toolchain
 def test_the_wheel_of_a_stranger_is_found_and_passes_the_conformance_suite(project, environments):
     """A toolchain in a distribution of its own, with a lock of its own: no file of ours knows of it."""

@@ -1,6 +1,6 @@
 """The command line: ``kedro run`` with an exit code for each verdict, and everything else under ``kedro hone``.
 
-Kedro finds ``cli`` in this project, and ``commands`` through the entry point in any other.
+Kedro finds ``cli`` in this project, and ``commands`` through the entry point everywhere else, also outside a project.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any, Final
 
 import click
+from kedro.framework import project
 from kedro.framework.cli.project import run as kedro_run
-from kedro.framework.project import settings
 
 from kedro_hone.cli.failures import explain, explain_failures
 from kedro_hone.core.errors import ExitCode
@@ -55,6 +55,9 @@ class _Commands(click.Group):
 
     @explain_failures()
     def invoke(self, ctx: click.Context) -> Any:
+        if project.PACKAGE_NAME is None:  # Kedro configures nothing where it finds no project
+            configure()
+            configure_logging()
         return super().invoke(ctx)
 
 
@@ -71,12 +74,13 @@ def _run(**options: Any) -> None:
     except SystemExit as stop:  # by code of a plug-in: only the verdict chooses the exit code
         raise RuntimeError(f"the run was ended by SystemExit({stop.code!r}), before it had a verdict") from stop
     finally:  # what is printed next must not be printed through the display
-        for hook in settings.HOOKS:
+        for hook in project.settings.HOOKS:
             if isinstance(hook, ProgressHooks):
                 hook.after_pipeline_run()
-    if any(hook.interrupted for hook in settings.HOOKS if isinstance(hook, InterruptHooks)):
+    hooks = project.settings.HOOKS
+    if any(hook.interrupted for hook in hooks if isinstance(hook, InterruptHooks)):
         sys.exit(ExitCode.INTERRUPTED)
-    code = max((hook.exit_code for hook in settings.HOOKS if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
+    code = max((hook.exit_code for hook in hooks if isinstance(hook, VerdictHooks)), default=ExitCode.SUCCESS)
     sys.exit(code)
 
 

@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pydantic import BaseModel, ConfigDict
@@ -173,6 +174,14 @@ def test_modules_that_have_every_attribute_list_no_adaptors(tmp_path, monkeypatc
 
     monkeypatch.setitem(sys.modules, "torch.any_operators", Anything())  # such as torch.classes, once torch is imported
     CHECKS["imports"](make_trial(toy.COMPILE, tmp_path))
+
+
+def test_an_adaptor_that_is_written_down_and_not_registered_is_caught(tmp_path, monkeypatch):
+    (tmp_path / "capabilities.yml").write_text("versions: [{version: '1', adaptors: {toy.compil: {}}}]")
+    adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
+    monkeypatch.setattr(checks, "read_catalogue", lambda: SimpleNamespace(adaptors={adaptor.name: adaptor}))
+    with pytest.raises(CheckFailed, match=r"toy\.compil: unknown key, did you mean 'toy\.compile'"):
+        CHECKS["name"](make_trial(adaptor, tmp_path))
 
 
 def test_a_name_that_is_taken_is_caught(tmp_path):

@@ -15,7 +15,7 @@ from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
-from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_takes
+from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_takes, require_known_adaptors
 from kedro_hone.recipe.space import read_space
 
 
@@ -28,6 +28,7 @@ def print_capabilities(catalogue: Catalogue, name: str) -> None:
     host, toolchain = read_host(), catalogue.find_toolchain(name)
     click.echo(f"# this machine: {host.cores} cores, {host.instructions}, GPU: {host.gpu or 'none'}")
     adaptors = [one for one in catalogue.adaptors.values() if one.toolchain.name == name]
+    require_known_adaptors(toolchain, [one.name for one in adaptors])
     for adaptor in adaptors:
         said = "; ".join(_describe(adaptor, host)) or "runs here"
         click.echo(clean_text(f"# {adaptor.name}: {said}"))

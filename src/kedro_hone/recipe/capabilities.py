@@ -195,6 +195,24 @@ def require_known_keys(known: Mapping[str, Json], adaptor: Adaptor) -> None:
             _require_keys((*where, "takes"), said if isinstance(said, Mapping) else {}, Takes.model_fields)
 
 
+def require_known_adaptors(toolchain: Toolchain, names: Collection[str]) -> None:
+    """Check the names of adaptors in a file: what stands under one that is misspelt would limit nothing.
+
+    Args:
+        toolchain: Whose file it is.
+        names: The names of all its adaptors.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    path = toolchain.folder / CAPABILITIES
+    try:
+        for number, row in enumerate(read_file(path).get("versions") or ()):
+            _require_keys(("versions", str(number), "adaptors"), row.get("adaptors") or {}, names)
+    except UNREADABLE as error:
+        raise explain_invalid(toolchain.name, path, error) from error
+
+
 def _require_keys(place: tuple[str, ...], said: Mapping[str, Json], known: Collection[str]) -> None:
     for odd in (key for key in {**said} if key not in known):
         raise UnknownKey(explain_unknown(".".join((*place, str(odd))), str(odd), sorted(known)))

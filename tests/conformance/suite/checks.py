@@ -17,9 +17,11 @@ from pydantic import ValidationError
 
 from kedro_hone.core.contract.adaptor import Capability, Support
 from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import FORMATS, Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from kedro_hone.recipe.capabilities import require_known_adaptors
 from kedro_hone.testing.trial import CALLS, THREADS, Arrays, CheckFailed, NotApplicable, Trial
 
 HEAVY: Final = frozenset({
@@ -103,11 +105,18 @@ def _import_alone(name: str, path: str) -> subprocess.CompletedProcess[str]:
 
 
 def check_name(trial: Trial) -> None:
-    """No other adaptor has this name."""
-    adaptor = trial.adaptor
-    known = read_catalogue().adaptors.get(adaptor.name)
-    if known is not None and known.toolchain.folder.resolve() != adaptor.toolchain.folder.resolve():
+    """No other adaptor has this name, and ``capabilities.yml`` names only adaptors of the toolchain."""
+    adaptor, registered = trial.adaptor, read_catalogue().adaptors
+    folder, known = adaptor.toolchain.folder.resolve(), registered.get(adaptor.name)
+    if known is None:  # which others its toolchain has is not known before they are registered
+        return
+    if known.toolchain.folder.resolve() != folder:
         raise CheckFailed(f"the name {adaptor.name} is taken by an adaptor in {known.toolchain.folder}")
+    names = [name for name, each in registered.items() if each.toolchain.folder.resolve() == folder]
+    try:
+        require_known_adaptors(adaptor.toolchain, names)
+    except HoneError as error:
+        raise CheckFailed(error.why) from error
 
 
 def check_can_take(trial: Trial) -> None:

@@ -19,6 +19,7 @@ from kedro_hone.recipe.capabilities import (
     find_versions_to_write,
     read_file,
     read_takes,
+    require_known_adaptors,
 )
 
 HOST = Host(flags=frozenset({"avx2"}), cores=1, gpu=None, compilers=frozenset(), fingerprint="f", machine="x86_64")
@@ -185,6 +186,24 @@ def test_what_an_option_can_be_stands_under_its_name(refuse):
     options = {name: [1] for name in toy.COMPILE.options.model_fields}
     assert options
     assert refuse({"versions": [{"version": "1", "adaptors": {"toy.compile": options}}]}) is None
+
+
+def test_a_misspelt_adaptor_is_named(tmp_path):
+    (tmp_path / "capabilities.yml").write_text("versions: [{version: '1', adaptors: {toy.compil: {takes: {ir: 1}}}}]")
+    toolchain = replace(toy.TOOLCHAIN, folder=tmp_path)
+    with pytest.raises(HoneError) as caught:
+        require_known_adaptors(toolchain, ["toy.compile"])
+
+    assert caught.value.slug == "capabilities-invalid"
+    assert "versions.0.adaptors.toy.compil: unknown key, did you mean 'toy.compile'?" in caught.value.why
+    require_known_adaptors(toolchain, ["toy.compil", "toy.other"])
+
+
+@pytest.mark.parametrize("name", sorted(read_catalogue().toolchains))
+def test_each_adaptor_that_is_written_down_is_registered(name):
+    catalogue = read_catalogue()
+    names = [each.name for each in catalogue.adaptors.values() if each.toolchain.name == name]
+    require_known_adaptors(catalogue.find_toolchain(name), names)
 
 
 def test_which_adaptors_do_not_take_what_is_quantized():

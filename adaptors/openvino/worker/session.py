@@ -38,11 +38,12 @@ class Session:
     Calls of several threads wait for one another: a request computes one at a time, and all threads' share the cores.
 
     Where the IR has a state, a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
+    Names are those of the IR: compiling gives a tensor also the names of those that it is fused with.
     """
 
-    def __init__(self, compiled: Any) -> None:
-        self._inputs = {find_name(port): index for index, port in enumerate(compiled.inputs)}
-        self._outputs = [find_name(port) for port in compiled.outputs]
+    def __init__(self, compiled: Any, model: Any) -> None:
+        self._inputs = {find_name(port): index for index, port in enumerate(model.inputs)}
+        self._outputs = [find_name(port) for port in model.outputs]
         self._compiled = compiled
         self._request, self._turn = compiled.create_infer_request(), threading.Lock()
         self._stateful = bool(self._request.query_state())
@@ -140,7 +141,7 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted not in (None, got):
         raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
-    return Session(compiled)
+    return Session(compiled, model)
 
 
 def count_bytes(folder: str) -> int:

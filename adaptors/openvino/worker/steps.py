@@ -104,7 +104,7 @@ def _quantize(job: Json, output: Path) -> Json:
         quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
         return _finish(quantized, output, _count_quantizers(quantized))
     kept = _read_rows(job["program"]["feeds"], inputs)
-    metric, measure = _open_metric(job, kept, size if size == first else 64)
+    metric, measure = _open_metric(job, model, kept, size=size if size == first else 64)
     quantized = nncf.quantize_with_accuracy_control(
         model,
         calibration_dataset=nncf.Dataset(batches),
@@ -200,7 +200,7 @@ def _split(arrays: session.Arrays, rows: Sequence[int], size: int) -> list[sessi
     return [{name: array[part] for name, array in arrays.items()} for part in parts]
 
 
-def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Callable[..., Any]]:
+def _open_metric(job: Json, model: Any, feeds: session.Arrays, *, size: int) -> tuple[str, Callable[..., Any]]:
     """Return the name of the program's metric, and the metric as NNCF needs it: higher is better."""
     row = job["program"]
     program = load_program(row["path"], row["library"])
@@ -218,7 +218,7 @@ def _open_metric(job: Json, feeds: session.Arrays, size: int) -> tuple[str, Call
 
         A metric such as the area under a curve has no value for one row.
         """
-        chosen, opened = list(rows), session.Session(compiled)
+        chosen, opened = list(rows), session.Session(compiled, model)
         parts = [opened.run(part) for part in _split(feeds, chosen, size)]
         outputs = {name: np.concatenate([part[name] for part in parts])[: len(chosen)] for name in row["outputs"]}
         judged = program.decode(outputs, options), shared.take_rows(targets, chosen), options

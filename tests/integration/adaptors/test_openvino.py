@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -413,6 +414,36 @@ def test_order_aliases_and_names_survive(bench, tmp_path):
         "::sum": (2 * x).tolist(),
         "copy": (2 * x).tolist(),
     }
+
+
+def test_an_output_keeps_its_name_where_compiling_gives_it_another_one_too(bench, tmp_path):
+    """A scale is fused into the product before it, and then the output is called by both tensors' names."""
+    random = np.random.default_rng(0)
+    weights = random.normal(size=(16, 16)).astype("f4")
+    path = write(
+        tmp_path / "m",
+        [
+            helper.make_node("MatMul", ["user", "weights"], ["tower"]),
+            helper.make_node("Einsum", ["tower", "items"], ["einsum"], equation="bd,bnd->bn"),
+            helper.make_node("Mul", ["einsum", "ten"], ["scores"]),
+        ],
+        inputs=[vector("user", "batch", 16), vector("items", "batch", 24, 16)],
+        outputs=[vector("scores", "batch", 24)],
+        weights=[("weights", weights), ("ten", np.float32(10))],
+    )
+    output = convert(bench, path)
+    feeds = {"user": random.normal(size=(8, 16)).astype("f4"), "items": random.normal(size=(8, 24, 16)).astype("f4")}
+    wanted = 10 * np.einsum("bd,bnd->bn", feeds["user"] @ weights, feeds["items"])
+    (got,) = run(bench, output, [feeds])
+    np.testing.assert_allclose(got["scores"], wanted, rtol=1e-4, atol=1e-3)
+
+    program = program_of(tmp_path, SimpleNamespace(x=feeds["user"], y=wanted.argmax(1))) | {"outputs": ["scores"]}
+    Path(program["path"]).write_text(PROGRAM.replace("logits", "scores"))
+    np.savez(program["feeds"], **feeds)
+    job = {"calibration": program["feeds"], "program": program, "options": {"max_drop": 1.0}}
+    notes, output = bench.transform("openvino.int8-accuracy-control", output, **job)
+    assert notes["metadata"]["quantized_operators"]
+    assert {*run(bench, output, [feeds])[0]} == {"scores"}
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,11 @@ class Halve(TransformerMixin, BaseEstimator):
 """
 
 
-def make(kind: str, x: Any, y: Any) -> Any:  # noqa: C901, PLR0911 - one line for each kind
+def make(kind: str, x: Any, y: Any) -> Any:  # noqa: C901, PLR0911, PLR0912 - one line for each kind
     """Return an estimator of a kind, fitted."""
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import GradientBoostingRegressor, HistGradientBoostingClassifier, RandomForestClassifier
+    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, SplineTransformer, StandardScaler
@@ -45,6 +46,9 @@ def make(kind: str, x: Any, y: Any) -> Any:  # noqa: C901, PLR0911 - one line fo
         return make_pipeline(columns, LogisticRegression()).fit(x, y)
     if kind == "splines":
         return make_pipeline(StandardScaler(), SplineTransformer(), LogisticRegression()).fit(x, y)
+    if kind == "indicators":
+        holes = np.where(x < x.mean(axis=0), np.nan, x)
+        return make_pipeline(SimpleImputer(add_indicator=True), LogisticRegression()).fit(holes, y)
     if kind == "author":
         from authors_step import Halve
 
@@ -108,6 +112,7 @@ MODELS = {
     "empty": ("empty", "breast_cancer", {}),
     "stopped": ("stopped", "breast_cancer", {}),
     "splines": ("splines", "iris", {"serialization_format": "cloudpickle"}),
+    "indicators": ("indicators", "iris", {"serialization_format": "cloudpickle"}),
     "author": ("author", "iris", {"serialization_format": "cloudpickle"}),
 }
 """By the name of a folder: the kind, the data, and what MLflow is told."""

@@ -141,9 +141,10 @@ def find_unconvertible(estimator: Any, name: str = "") -> str:
             return found
     if parts:
         return ""
-    if type(estimator) in sklearn_operator_name_map:
-        return ""
-    return (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
+    said = (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
+    if len(getattr(estimators.get(estimator, "indicator_"), "features_", ())):
+        return f"the indicators of missing values (add_indicator) of {said}"
+    return "" if type(estimator) in sklearn_operator_name_map else said
 
 
 def _list_parts(estimator: Any) -> Iterator[tuple[str, Any]]:

@@ -27,7 +27,12 @@ CONVERTED = (
     *("forest", "forest-skops", "logistic", "frame", "mixed", "histograms", "boosted", "lightgbm", "xgboost"),
     *("xgboost-json", "xgboost-regressor", "stopped", "empty"),
 )
-REFUSED = {"splines": "splinetransformer", "author": "halve", "booster": "bare booster"}
+REFUSED = {
+    "splines": "splinetransformer",
+    "author": "halve",
+    "booster": "bare booster",
+    "indicators": "add_indicator) of the step 'simpleimputer'",
+}
 
 
 @pytest.fixture(scope="session")

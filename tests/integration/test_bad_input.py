@@ -186,6 +186,12 @@ def in_mlflow(uri: str) -> Prepare:
 
 
 CASES = {
+    "no catalog": Case(
+        "catalog-incomplete",
+        lambda project: (project.root / "conf" / "base" / "catalog.yml").unlink(),
+        ("There is no catalog.", "catalog*"),
+    ),
+    "catalog that is no YAML": Case("catalog-incomplete", catalog("store: {", "store: {{"), ("cannot be read", "line")),
     "catalog without a store": Case("catalog-incomplete", catalog("store: {", "shop: {"), ("no entry 'store'",)),
     "catalog without a split": Case("catalog-incomplete", catalog("search:", "find:"), ("no entry 'search'",)),
     "no folder of the environment": Case(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import yaml
+from kedro.config import MissingConfigException
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
@@ -20,6 +22,7 @@ from kedro_hone.recipe.schema import read_recipe
 
 _ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE, TRAINING})
 """What a catalog of the user's own has to have: no node makes it."""
+_COPY = "Copy conf/base/catalog.yml of kedro-hone's own repository, and change the splits."
 _NEEDED = ("params:hone", "store", "run", GATE)
 
 
@@ -37,6 +40,7 @@ class RecipeHooks:
             find_program(program.name, project=context.project_path)
             digest_metric(program.metric, project=context.project_path)
             set_parameters(parameters)
+        _require_catalog(context)
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
@@ -49,6 +53,17 @@ class RecipeHooks:
             check_recipe(gate=gate, recipe=recipe, store=store, run=run)
 
 
+def _require_catalog(context: KedroContext) -> None:
+    """Raise ``catalog-incomplete`` where the project's configuration has no catalog that can be read."""
+    try:
+        context.config_loader["catalog"]
+    except (MissingConfigException, yaml.YAMLError) as error:
+        missing = isinstance(error, MissingConfigException)
+        hint = _COPY if missing else "Mend the YAML there."
+        what = "There is no catalog." if missing else "The catalog cannot be read."
+        raise HoneError("catalog-incomplete", what, why=str(error), hint=hint) from error
+
+
 def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> None:
     """Raise ``catalog-incomplete`` where the catalog lacks an entry that nothing makes."""
     if missing := [name for name in names if name not in catalog]:
@@ -56,5 +71,5 @@ def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> 
             "catalog-incomplete",
             f"The catalog has no entry {missing[0]!r}.",
             why=f"Not in conf/*/catalog.yml: {', '.join(missing)}; the pipelines read them, and no node makes them.",
-            hint="Copy conf/base/catalog.yml of kedro-hone's own repository, and change the splits.",
+            hint=_COPY,
         )

@@ -188,6 +188,7 @@ def test_the_commands_belong_to_any_kedro_project(project):
 def test_the_commands_work_in_a_folder_that_is_no_kedro_project(project):
     """Hints name them as `kedro hone`, wherever an error occurred."""
     assert "onnxruntime" in call(project, "-m", "kedro", "hone", "toolchains")
+    assert call(project, "-m", "kedro", "hone", "routes", "--json").lstrip().endswith("]\n")
 
 
 @pytest.mark.toolchain

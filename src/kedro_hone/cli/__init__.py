@@ -55,9 +55,6 @@ class _Commands(click.Group):
 
     @explain_failures()
     def invoke(self, ctx: click.Context) -> Any:
-        if project.PACKAGE_NAME is None:  # Kedro configures nothing where it finds no project
-            configure()
-            configure_logging()
         return super().invoke(ctx)
 
 

@@ -40,7 +40,7 @@ class RecipeHooks:
             find_program(program.name, project=context.project_path)
             digest_metric(program.metric, project=context.project_path)
             set_parameters(parameters)
-        _require_catalog(context)
+            _require_catalog(context)
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:

@@ -22,6 +22,7 @@ from kedro_hone.recipe.environments import open_environments
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import parse_evidence
+from kedro_hone.report.files import read_publication
 
 _FOLDER = click.Path(path_type=Path)
 
@@ -37,7 +38,8 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
         why = "A run writes evidence.json when it has come to a verdict."
         hint = "Run `kedro run`, or name a run's folder in data/hone/runs."
         raise HoneError("report-missing", f"There is no report in {place}.", why=why, hint=hint)
-    print_verdict(parse_evidence(path.read_bytes()), Console(), folder=place)
+    evidence, publication = parse_evidence(path.read_bytes()), read_publication(place)
+    print_verdict(evidence, Console(), folder=place, publication=publication)
     if in_browser:
         click.launch(str((place / "report.html").absolute()))
 

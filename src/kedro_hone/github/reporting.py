@@ -26,6 +26,7 @@ from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs
 from kedro_hone.github.outputs import write_output
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence, parse_evidence
+from kedro_hone.report.files import read_publication
 from kedro_hone.report.rendering import render_markdown
 
 _FAILING: Final = {
@@ -57,7 +58,7 @@ def report() -> int:
     evidence = parse_evidence((context.workspace / folder / EVIDENCE).read_bytes())
     ends = code if code in _FAILING[inputs.fail_on] else 0
     recipes = _list_recipes(inputs, context.workspace)
-    published = _read_publication(context.workspace / folder)
+    published = read_publication(context.workspace / folder)
     _write_outputs(evidence, published, folder)
     print_annotations(list_annotations(evidence, recipes, context.workspace))
     if held := _explain_hold(inputs, context):
@@ -152,11 +153,6 @@ def _read_base(context: Context) -> Figures | None:
 def _list_recipes(inputs: Inputs, workspace: Path) -> list[Path]:
     own = sorted((workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
     return [*([workspace / inputs.recipe] if inputs.recipe else []), *own]
-
-
-def _read_publication(folder: Path) -> Publication | None:
-    path = folder / "publication.json"
-    return Publication.model_validate_json(path.read_bytes()) if path.is_file() else None
 
 
 def _write_outputs(evidence: Evidence, published: Publication | None, path: str) -> None:

@@ -5,15 +5,21 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
 
 from kedro_hone.core.contract.proof import EVIDENCE_FILES, GOLDEN, REPORTS
 from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.rendering import render_markdown, render_page
+
+_PUBLICATION: Final = "publication.json"
 
 
 def copy_evidence(files: Path, folder: Path) -> None:
@@ -32,8 +38,26 @@ def write_reports(evidence: Evidence, folder: Path, publication: Publication | N
 def write_publication(publication: Publication, evidence: Evidence, folder: Path) -> None:
     """Write into a run's folder where its winner went: as JSON, and in the reports."""
     text = json.dumps(publication.model_dump(mode="json"), indent=2) + "\n"
-    write_file(folder / "publication.json", text.encode())
+    write_file(folder / _PUBLICATION, text.encode())
     write_reports(evidence, folder, publication)
+
+
+def read_publication(folder: Path) -> Publication | None:
+    """Return where the winner of a run's folder went; None where it was not published.
+
+    Raises:
+        HoneError: ``evidence-unreadable``: the file says nothing that this version knows.
+    """
+    path = folder / _PUBLICATION
+    if not path.is_file():
+        return None
+    try:
+        return Publication.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        what = f"Where the run's winner was published cannot be read from {path}."
+        why = f"It is no publication: {error.errors()[0]['msg']}."
+        hint = "Open report.html next to it, or read it with the version of kedro-hone that wrote it."
+        raise HoneError("evidence-unreadable", what, why=why, hint=hint) from error
 
 
 def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:

@@ -136,7 +136,7 @@ def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
 
 _CALLS: Final = {
     "transformers": "outputs = model(**inputs)  # what the source takes, such as the tensors of its tokenizer",
-    "sklearn": "labels = model.predict(rows)  # as the source does, and predict_proba where it has that",
+    "sklearn": "predictions = model.predict(rows)  # as the source does; predict_proba, too, where it has that",
     "keras": "outputs = model.predict(inputs)  # as the source does",
 }
 """How a winner is called, by the interface that it has."""

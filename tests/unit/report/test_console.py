@@ -47,7 +47,7 @@ def test_how_a_native_winner_is_called_says_that_it_has_to_be_trusted(form):
     [
         ("pytorch", "outputs = model(*inputs)"),
         ("transformers", "outputs = model(**inputs)"),
-        ("sklearn", "labels = model.predict(rows)"),
+        ("sklearn", "predictions = model.predict(rows)"),
         ("keras", "outputs = model.predict(inputs)"),
         ("", "outputs = model(*inputs)"),  # evidence of an earlier version
     ],

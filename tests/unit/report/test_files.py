@@ -4,10 +4,13 @@ import errno
 import os
 
 import pytest
+from sample import make_evidence
 
+from kedro_hone.core.contract.registry import Publication
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.learner.manifest import read_artifact
-from kedro_hone.report.files import keep_winner
+from kedro_hone.report.files import keep_winner, read_publication, write_publication
 
 
 @pytest.mark.parametrize("fault", [None, errno.EXDEV, errno.EPERM])
@@ -27,3 +30,17 @@ def test_the_winner_is_kept_also_where_the_store_is_on_another_disk(tmp_path, mo
     assert (place / "model.xml").read_text() == "model"
     assert read_artifact(place).digest == artifact.digest
     assert ((place / "model.xml").stat().st_nlink == 2) == (fault is None)
+
+
+def test_where_the_winner_went_is_read_back(tmp_path):
+    assert read_publication(tmp_path) is None
+    publication = Publication(uri="models:/digits/2", version="2", alias=None, note="kept")
+    write_publication(publication, make_evidence(), tmp_path)
+    assert read_publication(tmp_path) == publication
+
+
+def test_a_broken_publication_is_explained(tmp_path):
+    (tmp_path / "publication.json").write_text('{"uri": 1}')
+    with pytest.raises(HoneError, match="cannot be read from") as caught:
+        read_publication(tmp_path)
+    assert caught.value.slug == "evidence-unreadable"

@@ -85,3 +85,46 @@ def test_a_transformers_model_is_timed_as_it_is_called(tmp_path):
         found = session.time("fits", calls=3)
     assert isinstance(found, Failed)
     assert "called by hone_served.pretrained" in found.reason
+
+
+ROWS_WORKER = """
+import sys
+
+class Session:
+    def run(self, feeds):
+        caller = sys._getframe(1)
+        rows = type(caller.f_locals["rows"]).__name__
+        raise ValueError(f"{caller.f_code.co_name} of {caller.f_globals['__name__']} was given a {rows}")
+
+def load(job): return Session()
+"""
+
+
+@pytest.mark.parametrize(
+    ("about", "called"),
+    [
+        ({"kind": "classifier", "feature_names_in": ["a", "b", "c", "d"]}, "predict_proba {} was given a DataFrame"),
+        ({"kind": "classifier"}, "predict_proba {} was given a ndarray"),
+        ({"kind": "regressor", "feature_names_in": ["a", "b", "c", "d"]}, "predict_numbers {} was given a DataFrame"),
+    ],
+)
+def test_an_estimator_is_timed_with_rows_as_its_callers_have_them(tmp_path, about, called):
+    (tmp_path / "worker.py").write_text(ROWS_WORKER)
+    np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
+    artifact = make_model(tmp_path / "model")
+    outputs = tuple(spec.model_copy(update={"name": "probabilities"}) for spec in artifact.outputs)
+    metadata = artifact.metadata | {"sklearn": about}
+    job = Job(
+        function="load",
+        worker=tmp_path / "worker.py",
+        adaptor="t",
+        input=JobInput.of(artifact.model_copy(update={"metadata": metadata, "outputs": outputs}), tmp_path / "model"),
+        interface="sklearn",
+    )
+    limits = Limits(seconds=900, memory_mb=8192)
+    with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits)) as session:
+        session.load()
+        session.arm("fits", tmp_path / "fits.npz")
+        found = session.time("fits", calls=3)
+    assert isinstance(found, Failed)
+    assert called.format("of hone_served.tables") in found.reason

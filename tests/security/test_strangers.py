@@ -14,9 +14,9 @@ import kedro_hone
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside.tables import read_classes
 from kedro_hone.learner.golden import make_golden
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.learner.tables import read_classes
 from kedro_hone.sources.huggingface.documents import read_document
 from kedro_hone.sources.huggingface.weights import read_tensors
 

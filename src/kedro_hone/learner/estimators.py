@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside.tables import make_predict_proba, read_classes
 from kedro_hone.learner.model import Learner
-from kedro_hone.learner.tables import make_reading, read_classes
 
 Array = np.ndarray[Any, Any]
 
@@ -47,12 +47,11 @@ class ProbabilisticClassifier(Classifier):
     def __init__(self, artifact: Artifact, files: Path, *, threads: int | None = None) -> None:
         """Open a sealed artifact as ``Learner`` does."""
         super().__init__(artifact, files, threads=threads)
-        self._read = make_reading(artifact)
+        self._score = make_predict_proba(self.run, artifact)
 
     def predict_proba(self, X: Any) -> Array:  # noqa: N803 - scikit-learn's name, which callers may use
         """Return the probability of each class, in the order of ``classes_``, for each row."""
-        found: Array = self.run(self._read(X))["probabilities"]
-        return found
+        return self._score(X)
 
 
 def make_estimator(artifact: Artifact, files: Path, *, threads: int | None) -> Estimator:

@@ -10,9 +10,9 @@ import numpy as np
 
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.pretrained import make_pretrained_interface
+from kedro_hone.core.workers.inside.tables import make_predict
 from kedro_hone.core.workers.inside.tensors import Run, bind, explain_dtype, make_shape_check, make_tensors_interface
 from kedro_hone.learner.layers import make_layer_call
-from kedro_hone.learner.tables import make_predict
 
 _TEXT: Final = np.dtype(str)
 

@@ -98,23 +98,17 @@ class Served:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
+        called = str(self.job.get("interface"))
         # Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
-        needed = {"pytorch": ("torch",), "transformers": ("torch", "transformers")}.get(
-            str(self.job.get("interface")), ()
-        )
+        needed = {"pytorch": ("torch",), "transformers": ("torch", "transformers")}.get(called, ())
         found = [bool(importlib.util.find_spec(name)) for name in needed]
-        if not any(found[:1]):
-            return functools.partial(self.session.run, feeds)
-        from . import pretrained, tensors
-
-        torch = tensors.import_torch()
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        arguments = {spec.name: torch.from_numpy(feeds[spec.name]) for spec in specs["inputs"]}
-        if len(found) > 1 and all(found) and "transformers" in model.metadata:
-            return functools.partial(pretrained.make_pretrained_interface(self.session.run, model), **arguments)
-        call = tensors.make_tensors_interface(self.session.run, model)
-        return functools.partial(call, *arguments.values())
+        if called == "sklearn":
+            return _prepare_rows(self.session.run, model, feeds)
+        if any(found[:1]):
+            return _prepare_tensors(self.session.run, model, feeds, named=len(found) > 1 and all(found))
+        return functools.partial(self.session.run, feeds)
 
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
         """Time calls one by one, in nanoseconds, with the garbage collector switched off."""
@@ -149,6 +143,28 @@ def serve(
             reply = protect(functools.partial(getattr(served, command.pop("do")), **command))
             stream.write(json.dumps(reply) + "\n")
             stream.flush()
+
+
+def _prepare_rows(run: Any, model: Any, feeds: dict[str, Any]) -> Callable[[], Any]:
+    """Return the call of an estimator's method that is timed of the source, too, on rows as its callers have them."""
+    from . import tables
+
+    scores = model.metadata["sklearn"].get("kind") == "classifier" and any(
+        spec.name == "probabilities" for spec in model.outputs
+    )
+    call = (tables.make_predict_proba if scores else tables.make_predict)(run, model)
+    return functools.partial(call, tables.make_rows(model, feeds))
+
+
+def _prepare_tensors(run: Any, model: Any, feeds: dict[str, Any], *, named: bool) -> Callable[[], Any]:
+    """Return the call with tensors: by name, and for a ``ModelOutput``, where the source is of transformers."""
+    from . import pretrained, tensors
+
+    torch = tensors.import_torch()
+    arguments = {spec.name: torch.from_numpy(feeds[spec.name]) for spec in model.inputs}
+    if named and "transformers" in model.metadata:
+        return functools.partial(pretrained.make_pretrained_interface(run, model), **arguments)
+    return functools.partial(tensors.make_tensors_interface(run, model), *arguments.values())
 
 
 def _read_arrays(path: str) -> dict[str, Any]:

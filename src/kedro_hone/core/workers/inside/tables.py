@@ -1,20 +1,31 @@
-"""Rows as scikit-learn takes them: arrays, lists and DataFrames, as the arrays that a winner takes."""
+"""The interface of an estimator around a session's ``run``: arrays, lists and DataFrames in, predictions out.
+
+It is called around models that take microseconds, and one look at a DataFrame takes as long. Workers load this file by
+its path, to time what users call, so it imports nothing of ours but its neighbour.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.workers.inside.tensors import Arrays, Run, make_shape_check
+from .tensors import make_shape_check
+
+if TYPE_CHECKING:
+    from kedro_hone.core.values.artifact import Artifact, TensorSpec
+
+    from .tensors import Arrays, Run
 
 Array = np.ndarray[Any, Any]
 
 _MOST_BYTES: Final = 64 << 20
 """Of all classes together: a type of text says how long each may be."""
+_FEW_ROWS: Final = 1024
+"""A DataFrame of no more is read as one table of objects: its columns one by one take ten times as long at one row."""
 
 
 def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
@@ -36,6 +47,38 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
         return found[:, 0] if flat else found
 
     return predict_numbers
+
+
+def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
+    """Return ``predict_proba``: of each row the probability of each class, in the order of the source's classes."""
+    read = make_reading(artifact)
+
+    def predict_proba(rows: Any) -> Array:
+        return run(read(rows))["probabilities"]
+
+    return predict_proba
+
+
+def make_rows(artifact: Artifact, feeds: Mapping[str, Array]) -> Any:
+    """Return arrays by name as callers of the source have their rows.
+
+    Where the source knows its columns by name, that is a DataFrame; where pandas is missing, a dictionary of columns in
+    its place. Else it is the matrix.
+    """
+    said, specs = artifact.metadata["sklearn"], artifact.inputs
+    names = said.get("feature_names_in")
+    if said.get("split"):
+        rows: Any = {
+            spec.name: feeds[spec.name].ravel().astype(object) if spec.dtype == "str" else feeds[spec.name].ravel()
+            for spec in specs
+        }
+    else:
+        rows = feeds[specs[0].name]
+    if not names or not importlib.util.find_spec("pandas"):
+        return rows
+    import pandas as pd
+
+    return pd.DataFrame(rows, columns=list(names))
 
 
 def read_classes(artifact: Artifact) -> Array:
@@ -66,9 +109,11 @@ def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
     specs, said = artifact.inputs, artifact.metadata["sklearn"]
     check, columns = make_shape_check(specs), said.get("feature_names_in")
     if said.get("split"):
+        names = [spec.name for spec in specs]
 
         def read_columns(rows: Any) -> Arrays:
-            feeds = _split(rows, specs)
+            found = _split(rows, names)
+            feeds = {spec.name: _read_column(spec, column) for spec, column in zip(specs, found, strict=True)}
             check(feeds)
             return feeds
 
@@ -102,26 +147,28 @@ def _select(frame: Any, columns: Sequence[str] | None) -> Array:
     return found
 
 
-def _split(rows: Any, specs: Sequence[TensorSpec]) -> Arrays:
-    """Return each column of a DataFrame, of a dictionary of columns, or of a list or array of rows, as an input."""
-    names = [spec.name for spec in specs]
+def _split(rows: Any, names: Sequence[str]) -> Iterable[Array]:
+    """Return each column of a DataFrame, of a dictionary of columns, or of a list or array of rows."""
     keys = rows.keys() if hasattr(rows, "keys") else None
     if keys is None:
         table = np.asarray(rows, object)
         if table.ndim != 2 or table.shape[1] != len(names):
             raise ValueError(f"the rows have the shape {table.shape}; the model takes (rows, {len(names)})")
-        found = {name: table[:, index] for index, name in enumerate(names)}
-    elif missing := [name for name in names if name not in keys]:
+        return np.ascontiguousarray(table.T)
+    if hasattr(keys, "tolist") and len(rows) <= _FEW_ROWS and keys.tolist() == names:
+        # As objects: a table of numbers would round whole ones that stand next to fractions.
+        return np.ascontiguousarray(rows.to_numpy(object).T)
+    if missing := [name for name in names if name not in keys]:
         raise ValueError(f"the columns {', '.join(missing[:5])} are missing; the model takes {', '.join(names)}")
-    else:
-        found = {name: np.asarray(rows[name]) for name in names}
-    return {spec.name: _read_column(spec, found[spec.name]) for spec in specs}
+    return [np.asarray(rows[name]) for name in names]
 
 
 def _read_column(spec: TensorSpec, column: Array) -> Array:
-    column = column.reshape(-1, 1)
+    column = np.ascontiguousarray(column).reshape(-1, 1)
     if spec.dtype != "str":
         return column.astype(np.dtype(spec.dtype), copy=False)
+    if column.dtype.kind == "U" or {*map(type, column.ravel().tolist())} == {str}:
+        return column
     if strange := [one for one in column.flat if not isinstance(one, str)]:
         raise TypeError(f"{spec.name} holds {strange[0]!r}; the model takes text")
-    return column if column.dtype.kind == "U" else column.astype(str).astype(object)
+    return column.astype(str).astype(object)

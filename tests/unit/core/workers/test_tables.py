@@ -7,7 +7,13 @@ import pandas as pd
 import pytest
 
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.learner.tables import make_predict, make_reading, read_classes
+from kedro_hone.core.workers.inside.tables import (
+    make_predict,
+    make_predict_proba,
+    make_reading,
+    make_rows,
+    read_classes,
+)
 
 TABLE = np.arange(6.0).reshape(3, 2)
 
@@ -56,6 +62,65 @@ def test_text_and_numbers_are_inputs_of_their_own():
         read({"b": [1]})
     with pytest.raises(ValueError, match=r"the model takes \(rows, 2\)"):
         read([["x"]])
+
+
+@pytest.mark.parametrize("rows", [1, 1024, 1025])
+def test_few_rows_are_read_as_many(rows):
+    specs = [
+        TensorSpec(name="text", dtype="str", shape=("batch", 1)),
+        TensorSpec(name="whole", dtype="int64", shape=("batch", 1)),
+        TensorSpec(name="fraction", dtype="float32", shape=("batch", 1)),
+        TensorSpec(name="truth", dtype="bool", shape=("batch", 1)),
+    ]
+    numbers = np.arange(rows)
+    frame = pd.DataFrame(
+        {
+            "text": pd.Categorical([f"t{number % 3}" for number in numbers]),
+            "whole": numbers + 2**53 + 1,  # a float64 would round it
+            "fraction": numbers / 3,
+            "truth": numbers % 2 == 0,
+        }
+    )
+    feeds = make_reading(make_artifact(*specs, split=True))(frame)
+    assert [array.dtype.kind for array in feeds.values()] == ["O", "i", "f", "b"]
+    assert {array.shape for array in feeds.values()} == {(rows, 1)}
+    assert all(array.flags.c_contiguous for array in feeds.values())
+    for name, array in feeds.items():
+        assert array.ravel().tolist() == np.asarray(frame[name]).astype(array.dtype).tolist()
+    with pytest.raises(TypeError, match=r"text holds .*nan.*; the model takes text"):
+        make_reading(make_artifact(*specs, split=True))(frame.assign(text=np.nan))
+
+
+def test_a_text_of_numpy_becomes_python_s_own():
+    spec = TensorSpec(name="a", dtype="str", shape=("batch", 1))
+    found = make_reading(make_artifact(spec, split=True))({"a": np.array([np.str_("x"), "y"], object)})["a"]
+    assert [type(one) for one in found.ravel()] == [str, str]
+
+
+def test_rows_are_made_as_callers_have_them(monkeypatch):
+    specs = [TensorSpec(name=name, dtype=dtype, shape=("batch", 1)) for name, dtype in (("a", "str"), ("b", "float64"))]
+    split = make_artifact(*specs, split=True, feature_names_in=["a", "b"])
+    feeds = {"a": np.array([["x"], ["yy"]]), "b": np.array([[1.0], [2.0]])}
+    rows = make_rows(split, feeds)
+    assert rows.to_dict("list") == {"a": ["x", "yy"], "b": [1.0, 2.0]}
+    assert {name: array.tolist() for name, array in make_reading(split)(rows).items()} == {
+        name: array.tolist() for name, array in feeds.items()
+    }
+    assert make_rows(make_matrix(), {"X": TABLE}) is TABLE
+    named = make_matrix(feature_names_in=["p", "q"])
+    assert make_rows(named, {"X": TABLE}).columns.tolist() == ["p", "q"]
+
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert make_rows(named, {"X": TABLE}) is TABLE
+    assert {name: column.tolist() for name, column in make_rows(split, feeds).items()} == {
+        "a": ["x", "yy"],
+        "b": [1.0, 2.0],
+    }
+
+
+def test_probabilities_are_of_the_classes():
+    predict_proba = make_predict_proba(lambda feeds: {"probabilities": feeds["X"]}, make_matrix(kind="classifier"))
+    assert predict_proba(TABLE.tolist()).tolist() == TABLE.tolist()
 
 
 def test_labels_are_of_the_type_of_the_classes():

@@ -90,7 +90,7 @@ def open_module(job: Job) -> Flat:
         source, weights = (_inside(folder, reference[name]) for name in ("file", "state"))
         code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
         module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
-        module.load_state_dict(state.read_state(weights, job["trust"]))
+        state.load_state(module, weights, job["trust"])
     parameters = [*inspect.signature(module.forward).parameters]
     positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
     return Flat(module.eval(), () if positional else names)
@@ -123,7 +123,10 @@ def _unpickle(folder: Path, name: str) -> nn.Module:
     if isinstance(found, torch.jit.ScriptModule):
         raise TypeError("it is TorchScript, which is no source; log the module that it was made of")
     if not isinstance(found, nn.Module):
-        raise TypeError(f"the pickle holds a {type(found).__name__} and no module; save the module, not its state")
+        raise TypeError(
+            f"the pickle holds a {type(found).__name__} and no module; save the module, or its state for the class in "
+            "hone.model.module, by safetensors.torch.save_model(model, 'model.safetensors')"
+        )
     return found
 
 
@@ -135,7 +138,17 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _describe_module(job: Job) -> Notes:
-    """Run the class, and once more with each dynamic size changed: a class does not declare its results."""
+    """Run the class, and once more with each dynamic size changed: a class does not declare its results.
+
+    Inputs that nobody states are those of the exported program that its state is in.
+    """
+    if not job["input"]["inputs"]:
+        if not (stated := _read_state_inputs(job)):
+            why = (
+                "neither a signature nor the recipe says what its class takes, and no exported program holds its state"
+            )
+            return {"refused": why, "slug": "recipe-invalid"}
+        job = {**job, "input": {**job["input"], "inputs": stated}}
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     with torch.inference_mode():
         sizes = choose_sizes(job, inputs)
@@ -161,6 +174,16 @@ def _describe_module(job: Job) -> Notes:
     inputs = _name_inputs(flat.model, inputs, taken=names)
     specs = {"inputs": inputs, "outputs": outputs, "operators": models.list_operators(flat.model)}
     return {**specs, **models.describe_structure(result, names)}
+
+
+def _read_state_inputs(job: Job) -> list[Spec]:
+    """Return the inputs of the exported program that holds a class's state; none where it is no such program."""
+    folder = Path(job["input"]["path"])
+    reference = json.loads((folder / "module.json").read_text())
+    if Path(reference.get("state", "")).suffix != ".pt2":
+        return []
+    described = _describe_file(_inside(folder, reference["state"]), job["trust"])
+    return list(described.get("inputs", ()))
 
 
 def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:

@@ -1,8 +1,8 @@
-"""The state of a module, read from an archive of an exported program without ``torch.export``.
+"""The state of a module: of safetensors, or read from an archive of an exported program without ``torch.export``.
 
-Its import takes a second or two, which each start of a model that is built from its author's class would pay for
-weights alone. The layout of an archive is that of ``torch/export/pt2_archive/_package.py`` (torch 2.13): the bytes of a
-tensor's whole storage, and what shape it has in a list.
+The import of the latter takes a second or two, which each start of a model that is built from its author's class would
+pay for weights alone. The layout of an archive is that of ``torch/export/pt2_archive/_package.py`` (torch 2.13): the
+bytes of a tensor's whole storage, and what shape it has in a list.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import safetensors.torch
 import torch
 
 from . import archive, models
@@ -35,6 +36,19 @@ _VERSION = b"0"
 """The one that torch 2.13 writes."""
 _STRIDED = 7
 """The number of dense tensors in ``torch._export.serde.schema.Layout``."""
+
+
+def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> None:
+    """Load a state into a module, strictly.
+
+    Raises:
+        RuntimeError: Names are missing, or are none of the module's.
+        Exception: As ``read_state``; what safetensors raises for a broken file.
+    """
+    if path.suffix == ".safetensors":
+        safetensors.torch.load_model(module, path)  # it knows which names share one tensor: only one of them is written
+    else:
+        module.load_state_dict(read_state(path, trust))
 
 
 def read_state(path: Path, trust: Sequence[str]) -> dict[str, torch.Tensor]:

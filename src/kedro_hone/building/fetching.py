@@ -35,6 +35,9 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
+_STATE_INPUTS = (
+    "Add what its forward takes to the recipe: hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}]."
+)
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -179,12 +182,15 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             if outside
             else "so that it takes and returns tensors, by operators that its runtime has"
         )
+        hint = f"Save the model {mended}, and name the new file or version in the recipe."
+        if result.slug == "recipe-invalid":
+            hint = _STATE_INPUTS
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",
             why=result.reason,
-            hint=f"Save the model {mended}, and name the new file or version in the recipe.{task}",
+            hint=hint + task,
         )
     named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
     alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""

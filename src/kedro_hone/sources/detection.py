@@ -110,19 +110,20 @@ def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None
 
 def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: frozenset[str]) -> None:
     what = f"The model is {source.noun}{f' ({found.files[0][0]})' if found.files else ''}."
+    if pulled.author is not None and not source.takes_class:
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe names a class, and the model takes none.",
+            why=f"hone.model.module is {pulled.author.place!r}, and the model is {source.noun}.",
+            hint="Leave hone.model.module out, or name a model that holds the state of that class: an exported program "
+            "(.pt2), or what safetensors.torch.save_model(model, 'model.safetensors') writes.",
+        )
     if source.trust is not None and source.trust not in trust:
         raise HoneError("pickle-not-trusted", what, why=source.untrusted, hint=source.hint)
     if source.trust is None and "native" not in trust and read_catalogue().is_native(found.format):
         raise explain_native(found.format, hint="or add trust: [native] to the recipe")
     if source.unsupported is not None:
         raise HoneError("model-unsupported", what, why=source.unsupported, hint=source.hint)
-    if pulled.author is not None and not source.takes_class:
-        raise HoneError(
-            "recipe-invalid",
-            "The recipe names a class, and the model takes none.",
-            why=f"hone.model.module is {pulled.author.place!r}, and the model is {source.noun}.",
-            hint="Leave hone.model.module out, or name the model that holds the state of that class.",
-        )
     if pulled.task is not None and not source.takes_task:
         raise HoneError(
             "recipe-invalid",
@@ -155,6 +156,8 @@ def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[st
         names = sorted(path.name for path in pulled.folder.iterdir())
         why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
         hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."
+        if any(name.endswith(".safetensors") for name in names):
+            hint = "If it is the state of a PyTorch class, name that in hone.model.module; else save the whole model."
     return HoneError("model-unsupported", what, why=why, hint=hint)
 
 

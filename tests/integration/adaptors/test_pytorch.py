@@ -102,9 +102,10 @@ def test_describe_runs_the_class_for_what_it_returns(bench, digits_module):
     assert result == {"inputs": INPUTS, "outputs": [{**OUTPUTS[0], "name": "output_0"}], "operators": operators}
 
 
-def test_a_class_without_inputs_is_an_error(bench, digits_module):
-    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST, expect_error=True)
-    assert "the recipe must state its inputs" in result["raised"]
+def test_inputs_that_nobody_states_are_those_of_the_program_with_the_state(bench, digits_module):
+    result, _ = bench.call("describe", digits_module, "pytorch-module", trust=TRUST)
+    (stated,) = result["inputs"]
+    assert (stated["dtype"], stated["shape"]) == (INPUTS[0]["dtype"], INPUTS[0]["shape"])
 
 
 def rename_input(name):

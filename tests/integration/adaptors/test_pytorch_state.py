@@ -176,3 +176,75 @@ def test_loading_a_class_does_not_import_the_exporter(tmp_path):
     command = [sys.executable, "-c", code, str(module.TOOLCHAIN.worker), json.dumps(job)]
     told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(__file__).parent)
     assert told.stdout.splitlines() == ["(2, 2)", "[]"]
+
+
+TIED = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+        self.two.weight = self.one.weight
+
+    def forward(self, x):
+        return self.two(torch.relu(self.one(x)))
+"""
+
+
+@pytest.fixture
+def bench(make_bench):
+    return make_bench(module)
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Return a folder with a class, and its state in safetensors, which keep one of the names of a shared tensor."""
+    import safetensors.torch
+
+    (tmp_path / "net.py").write_text(TIED)
+    net = load_file("tied_net", str(tmp_path / "net.py")).Net()
+    safetensors.torch.save_model(net, tmp_path / "model.safetensors")
+    reference = {"class": "net:Net", "file": "net.py", "kwargs": {}, "state": "model.safetensors"}
+    (tmp_path / "module.json").write_text(json.dumps(reference))
+    return tmp_path, net
+
+
+def test_a_state_may_be_in_safetensors(bench, weights):
+    import torch
+
+    folder, net = weights
+    specs = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}], "outputs": []}
+    described, _ = bench.call("describe", folder, "pytorch-module", trust=["module"], described=specs)
+    assert described["outputs"] == [{"name": "output_0", "dtype": "float32", "shape": ["batch", 4]}]
+    rows = torch.randn(5, 4)
+    found = bench.run(
+        folder,
+        "pytorch-module",
+        [{"x": rows.numpy()}],
+        described={**specs, "outputs": described["outputs"]},
+        trust=["module"],
+    )
+    assert torch.allclose(torch.from_numpy(found[0]["output_0"]), net(rows).detach())
+
+
+def test_weights_alone_do_not_say_what_their_class_takes(bench, weights):
+    result, _ = bench.call("describe", weights[0], "pytorch-module", trust=["module"])
+    assert result["slug"] == "recipe-invalid"
+    assert "what its class takes" in result["refused"]
+
+
+@pytest.mark.parametrize("fault", ["missing", "strange", "cut"])
+def test_a_state_that_does_not_fit_is_an_error(bench, weights, fault):
+    import safetensors.torch
+
+    folder, net = weights
+    path = folder / "model.safetensors"
+    state = {"one.weight": net.one.weight.detach()} | ({"three": net.one.bias.detach()} if fault == "strange" else {})
+    safetensors.torch.save_file(state, path)
+    if fault == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    specs = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}], "outputs": []}
+    result, _ = bench.call("describe", folder, "pytorch-module", trust=["module"], described=specs, expect_error=True)
+    assert {"missing": "one.bias", "strange": "three", "cut": "incomplete"}[fault] in result["raised"]

@@ -1,4 +1,4 @@
-"""PyTorch: the author's class, named by the recipe, with the state of a pulled exported program."""
+"""PyTorch: the author's class, named by the recipe, with the state of a pulled exported program or in safetensors."""
 
 from __future__ import annotations
 
@@ -6,25 +6,29 @@ import difflib
 import json
 import re
 from pathlib import Path
+from typing import Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.host.code_files import find_code_file
+from kedro_hone.sources.files import find_only, name_in
 from kedro_hone.sources.formats import published, pytorch
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
+WEIGHTS: Final = "model.safetensors"
+
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise a PyTorch program where the recipe names a class; neither the class nor its package is imported.
+    """Recognise a PyTorch program, or bare weights, where the recipe names a class, which is not imported.
 
-    The program is the class's state; with it go the class's file, and ``module.json``: how to make the module.
+    That is the class's state; with it go the class's file, and ``module.json``: how to make the module.
 
     Raises:
         HoneError: ``recipe-invalid``: the class's file does not exist, or has no such class; ``model-corrupt``.
     """
     if pulled.author is None:
         return None
-    program = published.detect(pulled) or pytorch.detect(pulled)
-    if program is None or program.format != "pytorch":
+    program = published.detect(pulled) or pytorch.detect(pulled) or _find_weights(pulled)
+    if program is None or program.format not in {"pytorch", "pytorch-module"}:
         return None
     place, _, name = pulled.author.place.rpartition(":")
     file = find_code_file(place, project=pulled.author.project)
@@ -37,10 +41,18 @@ def detect(pulled: Pulled) -> Flavor | None:
         )
     _check_class(file, name, place=place)
     kwargs = dict(pulled.author.kwargs)
-    module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": "model.pt2"}
+    module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": program.files[0][1]}
     texts = (("module.json", json.dumps(module, indent=2) + "\n"),)
     files = (*program.files, (str(file), file.name))
     return program.model_copy(update={"format": "pytorch-module", "files": files, "texts": texts})
+
+
+def _find_weights(pulled: Pulled) -> Flavor | None:
+    """Return ``model.safetensors``, or the only file of that kind; MLflow's flavors do not keep a state so."""
+    path = find_only(pulled.folder, WEIGHTS) if pulled.mlmodel is None else None
+    if path is None:
+        return None
+    return Flavor(format="pytorch-module", files=((name_in(pulled.folder, path), WEIGHTS),))
 
 
 def _check_class(file: Path, name: str, *, place: str) -> None:
@@ -61,7 +73,7 @@ def _check_class(file: Path, name: str, *, place: str) -> None:
 
 SOURCE_FORMAT = SourceFormat(
     name="pytorch-module",
-    noun="a PyTorch class with its state (.pt2)",
+    noun="a PyTorch class with its state (.pt2 or .safetensors)",
     detect=detect,
     seals=frozenset({"pytorch-module"}),
     interface="pytorch",

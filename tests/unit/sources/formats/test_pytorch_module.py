@@ -111,6 +111,29 @@ def test_a_class_for_a_model_that_takes_none(pulled, author):
 
 
 @pytest.mark.attack(what="a pickle next to a trusted class", who="registry", stopped_by="nothing is unpickled")
-def test_a_pickle_is_refused_before_the_class(pulled, author):
+@pytest.mark.parametrize("trust", [TRUST, TRUST | {"pickle"}], ids=["module", "module and pickle"])
+def test_a_pickle_is_no_state_of_a_class(pulled, author, trust):
     (pulled / "net.pt2").rename(pulled / "net.pth")
-    assert catch(lambda: read_flavor(pulled, trust=TRUST, author=author)).slug == "pickle-not-trusted"
+    error = catch(lambda: read_flavor(pulled, trust=trust, author=author))
+    assert error.slug == "recipe-invalid"
+    assert "the model is a pickle" in error.why
+    assert "safetensors.torch.save_model(" in error.hint
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "towers.safetensors"])
+def test_the_state_may_be_bare_weights(pulled, author, tmp_path, name):
+    (pulled / "net.pt2").rename(pulled / name)
+    (pulled / "config.json").write_text("{}")  # as transformers and other libraries keep next to them
+    flavor = read_flavor(pulled, trust=TRUST, author=author)
+    assert (flavor.source, flavor.format) == ("pytorch-module", "pytorch-module")
+
+    write_files(flavor, pulled, tmp_path / "files")
+    assert (tmp_path / "files" / "model.safetensors").read_bytes() == b"state"
+    assert json.loads((tmp_path / "files" / "module.json").read_text())["state"] == "model.safetensors"
+
+
+def test_bare_weights_need_a_class(pulled):
+    (pulled / "net.pt2").rename(pulled / "model.safetensors")
+    error = catch(lambda: read_flavor(pulled, trust=TRUST))
+    assert error.slug == "model-unsupported"
+    assert "name that in hone.model.module" in error.hint

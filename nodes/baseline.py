@@ -7,18 +7,19 @@ from pathlib import Path
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
 from kedro_hone.comparing.recipe_checks import check_provable
-from kedro_hone.comparing.scoring import may_lose_one, predict, score_source
+from kedro_hone.comparing.scoring import find_span, may_lose_one, predict, score_source
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
+from kedro_hone.core.values.measurement import Quality
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import GATE, SEARCH, Reference
 from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 8
+VERSION = 9
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -30,7 +31,8 @@ def take_baseline(*, setting: Setting) -> Reference:
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
-            the gate split is too small for the recipe's limit, before anything is built.
+            the source is right in no row, or the gate split is too small for the recipe's limit, before anything is
+            built.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
@@ -45,10 +47,33 @@ def take_baseline(*, setting: Setting) -> Reference:
     reference = reference.model_copy(update={"since": setting.run.run_id})
     if reference.doubt:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
-    loses_one = may_lose_one(higher_is_better=reference.higher_is_better, source=reference.value)
-    if reference.kind == "proportion" or loses_one:  # where the program counts its rows, checked before the pull too
-        check_provable(samples.splits[GATE].n, recipe)
+    _check_gate(reference, setting)
     return reference
+
+
+def _check_gate(reference: Reference, setting: Setting) -> None:
+    """Refuse a gate that cannot be proved; where the program counts its rows, that was checked before the pull, too."""
+    if reference.kind == "proportion" and reference.higher_is_better and reference.value == 0:
+        raise HoneError(
+            "gate-unprovable",
+            "The source is right in no row of the search split.",
+            why=f"Its {reference.metric} is 0: no candidate could be worse, so the gate would prove nothing.",
+            hint="Check that the labels are the model's, or take another metric: hone.program.metric.",
+        )
+    _check_span(reference.span, reference, setting)
+
+
+def _check_span(span: float | None, scored: Reference | Quality, setting: Setting, *, other: str | None = None) -> None:
+    """Refuse too few gate rows, given the most that one row of the search split may lose, if that is known.
+
+    That is an estimate for the gate split, of which the half is taken for certain; 1 is where a metric is best at 1.
+    """
+    if span is None:
+        return
+    source = scored.value if isinstance(scored, Reference) else scored.source
+    one = 1.0 if may_lose_one(higher_is_better=scored.higher_is_better, source=source) else 0.0
+    rows = setting.samples.splits[GATE].n
+    check_provable(rows, setting.recipe, other=other, span=span, certain=max(span / 2, one))
 
 
 def _make_reference(key: str, setting: Setting) -> Reference:
@@ -68,15 +93,14 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
     for other in itself.others:
-        loses_one = may_lose_one(higher_is_better=other.higher_is_better, source=other.source)
-        if other.kind == "proportion" or loses_one:
-            check_provable(setting.samples.splits[GATE].n, setting.recipe, other=other.metric)
+        _check_span(find_span(other), other, setting, other=other.metric)
     return Reference(
         outputs=kept.name,
         cropped=cropped,
         digest=key,
         value=itself.source,
         run=setting.run.run_id,
+        span=find_span(itself),
         **itself.model_dump(include={"metric", "kind", "n", "higher_is_better", "doubt"}),
         **dict(predicted),
     )

@@ -69,7 +69,7 @@ def test_the_page_of_the_error_has_the_same_rows():
     least = [needed_rows(limit, level(3)) for limit in (0.02, 0.01, 0.005)]
     assert f"{least[0]} rows are the least for a limit of 0.02, {least[1]} for 0.01 and {least[2]:,} for 0.005" in page
     assert f"Use at least {needed_rows(0.01, level(3))} rows" in page
-    assert f"still reaches {smallest_provable_drop(450, level(3)):.4f} " in page
+    assert f"still reaches {smallest_provable_drop(450, level(3)):.4g} " in page
 
 
 def test_a_quick_trial_is_bounded_and_publishes_nothing():

@@ -51,6 +51,9 @@ class Case:
     arguments: tuple[str, ...] = ()
 
 
+NUMBERS = {"name": "tabular-regression", "options": {"arrays": {"target": "answers"}}}
+
+
 def recipe(**sections) -> Prepare:
     return lambda project: project.set(**sections)
 
@@ -153,6 +156,11 @@ def share_row(project: Project, arrays: dict[str, np.ndarray]) -> dict[str, np.n
 
 def label_wrongly(project: Project, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     arrays["labels"][3] = 7
+    return arrays
+
+
+def shift_answers(project: Project, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    arrays["answers"] += 1
     return arrays
 
 
@@ -277,6 +285,16 @@ CASES = {
         "gate-unprovable",
         recipe(gates={"drop": 0.01}, program={"name": "fidelity", "options": {"compare": "l2"}}),
         ("120 gate rows cannot prove", "at least"),
+    ),
+    "metric that no row can hold": Case(
+        "gate-unprovable",
+        split("search", shift_answers, program={**NUMBERS, "metric": "accuracy"}),
+        ("The source is right in no row of the search split", "Its accuracy is 0", "hone.program.metric"),
+    ),
+    "metric of classes for numbers": Case(
+        "program-failed",
+        recipe(program={**NUMBERS, "metric": "roc_auc"}),
+        ("The metric 'roc_auc' cannot be computed", "Name a metric in hone.program.metric that fits"),
     ),
     "gate too small for its labels": Case(
         "gate-unprovable",

@@ -12,12 +12,15 @@ from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.samples import TrackedFile
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.sign import find_signer
+
+logger = open_logger(__name__)
 
 VERSION = 1
 """Raised when a check would come out differently; part of its key in the store."""
@@ -76,10 +79,18 @@ def _check_published(target: Target, recipe: Recipe) -> None:
     find_published(cast("AliasRegistry", target.registry), name, recipe.publish.alias)
 
 
-def check_provable(rows: int, recipe: Recipe, *, other: str | None = None) -> None:
-    """Refuse rows, right or wrong ones or of a metric best at 1, that cannot prove the limit even if nothing is lost.
+def check_provable(
+    rows: int, recipe: Recipe, *, other: str | None = None, span: float = 1.0, certain: float = 1.0
+) -> None:
+    """Refuse rows that cannot prove the limit even if nothing is lost; warn where they probably cannot.
 
-    The limit is that of the recipe's metric, or that of the ``other`` one in ``gates.drops``.
+    Args:
+        rows: How many the gate split has.
+        recipe: The limit is that of its metric.
+        other: A metric in ``gates.drops`` whose limit is meant instead.
+        span: The most that one row may lose, in the metric's unit: 1 where it is right or wrong; else an estimate, such
+            as that of another split.
+        certain: What one row may lose at least, whatever the split.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
@@ -87,13 +98,17 @@ def check_provable(rows: int, recipe: Recipe, *, other: str | None = None) -> No
     gates, finalists = recipe.gates, recipe.confirm.finalists
     limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
-    needed, possible = needed_rows(limit, confidence), smallest_provable_drop(rows, confidence)
-    if possible < limit:
+    share = smallest_provable_drop(rows, confidence)
+    if (possible := span * share) < limit:
         return
-    raise HoneError(
-        "gate-unprovable",
-        f"{rows} gate rows cannot prove a drop under {limit:g}{said}, even if nothing is lost.",
-        why=f"With so few rows the interval still reaches {possible:.4f} "
-        f"(confidence {gates.confidence:g}, shared by {finalists} finalists).",
-        hint=f"Use at least {needed} rows, or set hone.gates.{key} above {possible:.4f}.",
+    loses = "" if span == 1 else f", where one may lose {span:.4g}"
+    what = f"prove a drop under {limit:g}{said}, even if nothing is lost."
+    why = (
+        f"With so few rows{loses} the interval still reaches {possible:.4g} "
+        f"(confidence {gates.confidence:g}, shared by {finalists} finalists)."
     )
+    hint = f"Use at least {needed_rows(limit / span, confidence)} rows, or set hone.gates.{key} above {possible:.4g}."
+    if certain * share < limit:
+        logger.warning("warning   %d gate rows can hardly %s %s %s", rows, what, why, hint)
+        return
+    raise HoneError("gate-unprovable", f"{rows} gate rows cannot {what}", why=why, hint=hint)

@@ -127,7 +127,7 @@ def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
         "program-failed",
         f"The source model cannot be scored on the {split.name} split.",
         why=itself,
-        hint="Mend the program or its metric; see Write a program in the documentation.",
+        hint="Name another metric in hone.program.metric, or mend the program: see Write a program.",
     )
 
 
@@ -138,7 +138,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     """
     if error := row.get("error"):
         return f"{error['what']} {error['why']}"
-    kind, n, spread = row["kind"], row["n"], None
+    kind, n, spread, span = row["kind"], row["n"], None, 1.0
     loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
     proves = not (loses_one and row["source"] == 0 and (kind == "proportion" or not row["span"]))
     if kind == "proportion":
@@ -168,9 +168,16 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         **place,
         doubt=row.get("doubt") or ("" if proves else _NOTHING_TO_LOSE),
         drop=drop,
-        provable=smallest_provable_drop(n, confidence) if kind == "proportion" or loses_one else None,
+        provable=None if span == UNBOUNDED else span * smallest_provable_drop(n, confidence),
         spread=spread,
     )
+
+
+def find_span(quality: Quality) -> float | None:
+    """Return the most that one row may lose, in the metric's unit, as its interval has it; None where not known."""
+    if quality.provable is None:
+        return None
+    return quality.provable / smallest_provable_drop(quality.n, quality.drop.confidence)
 
 
 def may_lose_one(*, higher_is_better: bool, source: float) -> bool:

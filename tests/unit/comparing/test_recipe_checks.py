@@ -24,7 +24,31 @@ def test_only_a_limit_above_the_bound_is_proved():
     with pytest.raises(HoneError) as caught:
         check(BOUND)
     assert caught.value.slug == "gate-unprovable"
-    assert f"still reaches {BOUND:.4f} (confidence 0.95, shared by 2 finalists)" in caught.value.why
+    assert f"still reaches {BOUND:.4g} (confidence 0.95, shared by 2 finalists)" in caught.value.why
+
+
+def test_a_row_may_lose_more_than_one(caplog):
+    recipe = read_recipe({"model": {"uri": "m"}, "gates": {"drop": 1.5 * BOUND}, "confirm": {"finalists": 2}})
+    check_provable(300, recipe, span=1.4)
+    assert not caplog.records
+
+    check_provable(300, recipe, span=1.9)  # of another split: it may be less on this one
+    (record,) = caplog.records
+    assert "300 gate rows can hardly prove a drop under" in record.getMessage()
+    assert f"where one may lose 1.9 the interval still reaches {1.9 * BOUND:.4g}" in record.getMessage()
+
+    with pytest.raises(HoneError) as caught:
+        check_provable(300, recipe, span=3.2, certain=1.6)
+    assert caught.value.slug == "gate-unprovable"
+    needed = int(caught.value.hint.split()[3])
+    check_provable(needed, recipe, span=3.2, certain=3.2)
+    with pytest.raises(HoneError):
+        check_provable(needed - 1, recipe, span=3.2, certain=3.2)
+
+
+def test_a_limit_above_the_span_is_proved_by_any_rows():
+    recipe = read_recipe({"model": {"uri": "m"}, "gates": {"drop": 0.5}})
+    check_provable(20, recipe, span=0.01, certain=0.01)
 
 
 def test_another_metric_has_a_bound_of_its_own():

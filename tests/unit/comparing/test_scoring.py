@@ -13,7 +13,7 @@ import pytest
 from toolchains.toy.model import make_model
 
 from kedro_hone.comparing import scoring
-from kedro_hone.comparing.scoring import UNBOUNDED, predict, read_quality
+from kedro_hone.comparing.scoring import UNBOUNDED, find_span, predict, read_quality
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.values.outcome import Failed
@@ -76,6 +76,24 @@ def test_what_rows_that_are_right_or_wrong_could_prove_is_noted(confidence):
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     assert (found.id, found.split, found.limit, found.spread) == ("fast", "gate", 0.01, None)
     assert found.provable == pytest.approx(z**2 / (300 + z**2), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("span", "best_at_one", "wanted"),
+    [(1.9, True, 1.9), (0.3, True, 1.0), (14000.0, False, 14000.0), (0.0, False, None)],
+    ids=["more than 1", "less than 1", "of another unit", "unknown"],
+)
+def test_what_rows_can_prove_is_of_the_most_that_one_may_lose(tmp_path, span, best_at_one, wanted):
+    np.savez(tmp_path / "same.npz", replicates=np.zeros(300))
+    source = 0.95 if best_at_one else 5000.0
+    row = {
+        "metric": "m", "higher_is_better": best_at_one, "source": source, "candidate": source, "n": 300,
+        "kind": "bootstrap", "span": span, "replicates": str(tmp_path / "same.npz"),
+    }  # fmt: skip
+    found = read_quality("fast", row, 0.95, split="gate", limit=0.01)
+    assert find_span(found) == (wanted and pytest.approx(wanted))
+    if wanted:
+        assert found.provable == pytest.approx(found.drop.high)  # of equal scores, as these
 
 
 @pytest.mark.parametrize("higher", [True, False])

@@ -84,6 +84,9 @@ class Reference(Predicted, Made):
     n: int
     higher_is_better: bool = Field(default=True, description="The metric's direction.")
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
+    span: float | None = Field(
+        None, description="The most that one row may lose, in the metric's unit; None where it is not known."
+    )
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")
     since: str = Field("", description="The run that took it last: what was done since is for the same comparison.")
 

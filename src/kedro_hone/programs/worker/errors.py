@@ -31,11 +31,14 @@ HINTS = {
 
 
 class ReportedError(ValueError):
-    """A split cannot be used, or a metric cannot be computed: the error's slug, what happened, and (its text) why."""
+    """A split cannot be used, or a metric cannot be computed: the error's slug, what happened, and (its text) why.
 
-    def __init__(self, slug: str, what: str, why: str) -> None:
+    What to do is the slug's ``HINTS``, where there is no better ``hint``.
+    """
+
+    def __init__(self, slug: str, what: str, why: str, *, hint: str = "") -> None:
         super().__init__(why)
-        self.slug, self.what = slug, what
+        self.slug, self.what, self.hint = slug, what, hint
 
 
 def explained(function: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
@@ -50,6 +53,7 @@ def explained(function: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict
             if slug not in HINTS:
                 raise
             what = getattr(error, "what", None) or SLUGS.get(slug, "The program failed.")
-            return {"error": {"slug": slug, "what": what, "why": str(error), "hint": HINTS[slug]}}
+            hint = (isinstance(error, ReportedError) and error.hint) or HINTS[slug]
+            return {"error": {"slug": slug, "what": what, "why": str(error), "hint": hint}}
 
     return call

@@ -20,6 +20,10 @@ ROUNDING = 1e-6
 UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may be undefined
 REPLICATES = 2000  # how often rows are drawn for a metric that is no mean over rows (bootstrap)
 ROLLS = 9  # how many times the targets are given to other rows, to find out in which direction the metric is better
+_OTHER_METRIC = (
+    "Name a metric in hone.program.metric that fits the predictions and targets, or leave it out for the program's "
+    "own. Of a metric of your own, see Write a program in the documentation."
+)
 
 
 class Comparison:
@@ -78,7 +82,8 @@ class Comparison:
         return self.program.probabilities(outputs, self.options)
 
     def _explain(self, why: str) -> ReportedError:
-        return ReportedError("program-failed", f"The metric {self.metric.name!r} cannot be computed.", why)
+        what = f"The metric {self.metric.name!r} cannot be computed."
+        return ReportedError("program-failed", what, why, hint=_OTHER_METRIC)
 
     def _measure(self, predictions: Any) -> float:
         try:

@@ -88,25 +88,33 @@ def _quantize_static(job: Json, output: Path) -> Json:
     except Exception as error:  # noqa: BLE001 (bare Exception is what it raises when the symbolic inference gives up)
         print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
         quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
-    activations = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
-    methods = {method.name.lower(): method for method in quantization.CalibrationMethod}
-    quantization.quantize_static(
-        str(prepared),
-        str(output),
-        _Batches(job),
-        quant_format=quantization.QuantFormat.QDQ,
-        op_types_to_quantize=list(options["operators"]) or None,
-        per_channel=options["per_channel"],
-        reduce_range=options["reduce_range"],
-        activation_type=activations[options["activations"]],
-        weight_type=quantization.QuantType.QInt8,
-        nodes_to_exclude=list(options["exclude"]),
-        use_external_data_format=large,
-        calibrate_method=methods[options["calibration"]],
-        calibration_providers=["CPUExecutionProvider"],
-        extra_options={"CalibStridedMinMax": 1},  # any method: merge after each batch, so that memory stays bounded
-    )
+    batches = _Batches(job)
+    try:
+        quantization.quantize_static(str(prepared), str(output), batches, **_name_static(options, large=large))
+    except AssertionError as error:  # "scale issue": a range of NaN, which is every batch's where each has such rows
+        if "scale" not in str(error) or not (missing := batches.find_missing()):
+            raise
+        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so that ranges are not known"}
     return {}
+
+
+def _name_static(options: Json, *, large: bool) -> Json:
+    """Return the arguments of ``quantize_static`` that the adaptor's options name."""
+    types = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
+    methods = {method.name.lower(): method for method in quantization.CalibrationMethod}
+    return {
+        "quant_format": quantization.QuantFormat.QDQ,
+        "op_types_to_quantize": list(options["operators"]) or None,
+        "per_channel": options["per_channel"],
+        "reduce_range": options["reduce_range"],
+        "activation_type": types[options["activations"]],
+        "weight_type": quantization.QuantType.QInt8,
+        "nodes_to_exclude": list(options["exclude"]),
+        "use_external_data_format": large,
+        "calibrate_method": methods[options["calibration"]],
+        "calibration_providers": ["CPUExecutionProvider"],
+        "extra_options": {"CalibStridedMinMax": 1},  # any method: merge after each batch, so that memory stays bounded
+    }
 
 
 class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
@@ -123,6 +131,11 @@ class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it 
 
     def __len__(self) -> int:
         return len(self._batches)
+
+    def find_missing(self) -> list[str]:
+        """Return the inputs with rows that hold NaN."""
+        arrays = self._arrays.items()
+        return [name for name, array in arrays if array.dtype.kind == "f" and np.isnan(array).any()]
 
     def set_range(self, start_index: int, end_index: int) -> None:
         self._left = iter(self._batches[start_index:end_index])

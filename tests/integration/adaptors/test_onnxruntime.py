@@ -400,3 +400,13 @@ def test_a_truncated_file_is_named(bench, tmp_path, digits_onnx):
     for function in ("describe", "run"):
         result, _ = bench.call(function, tmp_path, "onnx", expect_error=True)
         assert "model.onnx cannot be read" in result["raised"], function
+
+
+def test_rows_with_missing_values_have_no_ranges(bench, tmp_path, digits_onnx, digits_samples):
+    """ONNX Runtime says "scale issue" of them."""
+    with np.load(digits_samples.calibration) as rows:
+        arrays = {name: rows[name].copy() for name in rows.files}
+    arrays["image"][:, 0, 2] = np.nan
+    np.savez(tmp_path / "missing.npz", **arrays)
+    notes, _ = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=str(tmp_path / "missing.npz"))
+    assert notes["refused"] == "the calibration rows hold NaN in image, so that ranges are not known"

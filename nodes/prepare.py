@@ -12,7 +12,7 @@ from kedro_hone.comparing.cropping import crop
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
+from kedro_hone.core.text import open_logger, suggest
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
@@ -131,11 +131,12 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
     (folder / "shapes").mkdir()
     for shape in recipe.all_shapes:
         if unknown := sorted(shape.sizes.keys() - known - {"batch"}):
+            near = suggest(unknown[0], known | {"batch"})
             raise HoneError(
                 "recipe-invalid",
                 f"The shape {shape.name!r} names {unknown[0]!r}, which is no dimension of the model.",
                 why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
-                hint="Name one of these in the recipe's shapes, or leave it out.",
+                hint=f"{near}Name one of these in the recipe's shapes, or leave it out.",
             )
         needed = shape.batch * sum(arrays[spec.name][:1].nbytes for spec in source.inputs) / 1e9
         if needed > memory:  # which would end the run without a word

@@ -21,7 +21,7 @@ def spoil_rows(arrays):
 
 
 def shift_labels(arrays):
-    arrays["labels"] = (arrays["labels"] + 1) % 3
+    arrays["labels"][1:] = (arrays["labels"][1:] + 1) % 3  # a source that is right in no row is refused
 
 
 @pytest.mark.nightly
@@ -35,8 +35,8 @@ def test_doubtful_inputs_and_labels_are_warnings(tmp_path):
         done = project.call("run", "--to-nodes", "baseline")
         output = re.sub(r"\s+", " ", done.output)
         assert done.code == 0, done.output
-        assert "calibration (calibration.npz): 3 of 40 rows of 'x' hold numbers that are not finite" in output
-        assert "search (search.npz): the predictions are right in 0.0% of the rows" in output
+        assert "calibration (calibration.npz): 3 of 40 rows hold numbers that are not finite, in 'x'" in output
+        assert re.search(r"search \(search.npz\): the predictions are right in [0-2]\.\d% of the rows", output)
         assert "check that the labels are the model's" in output
     change(project.splits / "search.npz", lambda arrays: [shift_labels(arrays), shift_labels(arrays)])
     project.track()

@@ -193,6 +193,8 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             hint=hint + task,
         )
     named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
+    if recipe.model.inputs:
+        named = f"model.inputs in the recipe, of which its examples are made, then {named}"
     alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
     raise HoneError(
         "model-corrupt",

@@ -183,9 +183,10 @@ def say_provable(evidence: Evidence) -> str:
 
 
 def say_load(evidence: Evidence) -> str:
-    """Return that the machine was busy with other work while it measured, in two sentences; else an empty string."""
+    """Return that the machine was busy with other work while it compared, in two sentences; else an empty string."""
     share, what = _find_load(evidence)
-    if share <= _BUSY:
+    compared = any(candidate.route and candidate.ratios for candidate in evidence.candidates)
+    if share <= _BUSY or not compared:
         return ""
     return (
         f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "

@@ -241,8 +241,17 @@ def test_rows_with_numbers_that_are_not_finite_are_counted(worker, make_job, sav
     rows[1, 0], rows[1, 2], rows[4, 1] = np.nan, np.inf, -np.inf
     paths = splits(calibration=save("a.npz", features=rows), gate=save("b.npz", features=np.arange(12.0).reshape(4, 3)))
     notes = worker.read(make_job("fidelity", inputs=[TABLE_INPUT], splits=paths))
-    assert notes["warnings"] == ["calibration (a.npz): 2 of 5 rows of 'features' hold numbers that are not finite"]
+    assert notes["warnings"] == ["calibration (a.npz): 2 of 5 rows hold numbers that are not finite, in 'features'"]
     assert notes["splits"]["calibration"]["n"] == 5
+
+
+def test_columns_with_missing_values_are_named_in_one_line(worker, make_job, save):
+    columns = {name: np.zeros((4, 1), np.float32) for name in "abc"}
+    columns["a"][1], columns["c"][1:3] = np.nan, np.nan
+    inputs = [{"name": name, "dtype": "float32", "shape": ["batch", 1]} for name in "abc"]
+    paths = splits(gate=save("b.npz", **columns))
+    notes = worker.read(make_job("fidelity", inputs=inputs, splits=paths))
+    assert "gate (b.npz): 2 of 4 rows hold numbers that are not finite, in 'a', 'c'" in notes["warnings"]
 
 
 @pytest.mark.parametrize("program", ["image-classification", "tabular-regression", "fidelity"])

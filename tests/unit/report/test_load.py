@@ -53,6 +53,12 @@ def test_the_race_counts_where_nothing_was_confirmed():
     assert "40 %" in wording.say_load(evidence.model_copy(update={"race": race}))
 
 
+def test_load_says_nothing_where_nothing_was_compared():
+    evidence = make_busy(0.6, verdict=Verdict.INCONCLUSIVE)
+    alone = tuple(one.model_copy(update={"ratios": {}}) for one in evidence.candidates)
+    assert wording.say_load(evidence.model_copy(update={"candidates": alone})) == ""
+
+
 @pytest.mark.parametrize("share", [None, 0.0, 0.1])
 def test_an_idle_machine_is_not_remarked_upon(share):
     evidence = make_busy(share)

@@ -49,10 +49,16 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
 
 
 def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
-    """Say of each input how many rows hold numbers that are not finite: some models take NaN for a missing value."""
-    for name, array in feeds.items():
-        if array.dtype.kind in "fc" and (count := (~np.isfinite(array.reshape(len(array), -1))).any(axis=1).sum()):
-            yield f"{count} of {len(array)} rows of {name!r} hold numbers that are not finite"
+    """Say how many rows hold numbers that are not finite, and in which inputs; some models take NaN as missing."""
+    odd = {
+        name: (~np.isfinite(array.reshape(len(array), -1))).any(axis=1)
+        for name, array in feeds.items()
+        if array.dtype.kind in "fc"
+    }
+    if names := [name for name, rows in odd.items() if rows.any()]:
+        rows = np.any([odd[name] for name in names], axis=0)
+        listed = ", ".join(map(repr, names[:5])) + (" and others" if len(names) > 5 else "")
+        yield f"{rows.sum()} of {len(rows)} rows hold numbers that are not finite, in {listed}"
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:

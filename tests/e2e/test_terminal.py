@@ -172,17 +172,23 @@ def write_parameters(project: Project, text: str) -> None:
     (project.root / "conf" / "base" / "parameters.yml").write_text(text)
 
 
-@pytest.mark.parametrize("command", [("hone", "routes"), ("run",)], ids=" ".join)
+ROUTES = ("hone", "routes")
+
+
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("command", "text", "why"),
     [
-        (None, "conf/base"),
-        ("seed: 1\n", "`hone`"),
-        ("hone:\n", "`hone`"),
-        ("hone: models:/digits/1\n", "`hone`"),
-        ("hone: [1\n", "parameters.yml"),
+        pytest.param(("run",), None, "conf/base", id="run-no conf"),
+        pytest.param(("run",), "seed: 1\n", "`hone`", id="run-no recipe"),
+        pytest.param(("run",), "hone:\n", "`hone`", id="run-an empty recipe"),
+        pytest.param(("run",), "hone: models:/digits/1\n", "`hone`", id="run-no section"),
+        pytest.param(("run",), "hone: [1\n", "parameters.yml", id="run-no YAML"),
+        pytest.param(ROUTES, "seed: 1\n", "`hone`", id="routes-no recipe"),
+        pytest.param(ROUTES, None, "conf/base", id="routes-no conf", marks=pytest.mark.nightly),
+        pytest.param(ROUTES, "hone:\n", "`hone`", id="routes-an empty recipe", marks=pytest.mark.nightly),
+        pytest.param(ROUTES, "hone: models:/digits/1\n", "`hone`", id="routes-no section", marks=pytest.mark.nightly),
+        pytest.param(ROUTES, "hone: [1\n", "parameters.yml", id="routes-no YAML", marks=pytest.mark.nightly),
     ],
-    ids=["no conf", "no recipe", "an empty recipe", "no section", "no YAML"],
 )
 def test_before_there_is_a_recipe_it_says_so(bare, command, text, why):
     if text is not None:

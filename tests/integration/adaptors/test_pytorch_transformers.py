@@ -101,6 +101,7 @@ def test_traced_onnx(bench, model):
     check([dict(zip(named, session.run(named, rows), strict=True)) for rows in feeds], wanted)
 
 
+@pytest.mark.nightly
 def test_openvinos_ir(bench, runtime, model):
     folder, described, metadata, feeds, wanted = model
     notes, converted = bench.transform("pytorch.openvino-ir", folder, described=described, metadata=metadata)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
 from kedro_hone.comparing.recipe_checks import check_provable
-from kedro_hone.comparing.scoring import find_span, may_lose_one, predict, score_source
+from kedro_hone.comparing.scoring import predict, score_source
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import Quality
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, SEARCH, Reference
+from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Score
 from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
@@ -31,13 +32,13 @@ def take_baseline(*, setting: Setting) -> Reference:
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
-            the source is right in no row, or the gate split is too small for the recipe's limit, before anything is
+            nothing can be proved by a metric, or the gate split is too small for the recipe's limit, before anything is
             built.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
-    if recipe.gates.drops:  # which are checked where the reference is made
-        asked.append([recipe.gates.drops, recipe.gates.confidence, recipe.confirm.finalists])
+    if recipe.gates.drops:
+        asked.append([[name, digest_metric(name, project=setting.run.project)] for name in recipe.gates.drops])
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
     key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source, recipe)])
     reference = store.read_value(key, Reference.model_validate)
@@ -47,33 +48,9 @@ def take_baseline(*, setting: Setting) -> Reference:
     reference = reference.model_copy(update={"since": setting.run.run_id})
     if reference.doubt:
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
-    _check_gate(reference, setting)
+    for name, score in ((None, reference), *zip(recipe.gates.drops, reference.others, strict=True)):
+        check_provable(samples.splits[GATE].n, recipe, score=score, other=name)
     return reference
-
-
-def _check_gate(reference: Reference, setting: Setting) -> None:
-    """Refuse a gate that cannot be proved; where the program counts its rows, that was checked before the pull, too."""
-    if reference.kind == "proportion" and reference.higher_is_better and reference.value == 0:
-        raise HoneError(
-            "gate-unprovable",
-            "The source is right in no row of the search split.",
-            why=f"Its {reference.metric} is 0: no candidate could be worse, so the gate would prove nothing.",
-            hint="Check that the labels are the model's, or take another metric: hone.program.metric.",
-        )
-    _check_span(reference.span, reference, setting)
-
-
-def _check_span(span: float | None, scored: Reference | Quality, setting: Setting, *, other: str | None = None) -> None:
-    """Refuse too few gate rows, given the most that one row of the search split may lose, if that is known.
-
-    That is an estimate for the gate split, of which the half is taken for certain; 1 is where a metric is best at 1.
-    """
-    if span is None:
-        return
-    source = scored.value if isinstance(scored, Reference) else scored.source
-    one = 1.0 if may_lose_one(higher_is_better=scored.higher_is_better, source=source) else 0.0
-    rows = setting.samples.splits[GATE].n
-    check_provable(rows, setting.recipe, other=other, span=span, certain=max(span / 2, one))
 
 
 def _make_reference(key: str, setting: Setting) -> Reference:
@@ -92,15 +69,18 @@ def _make_reference(key: str, setting: Setting) -> Reference:
             )
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
-    for other in itself.others:
-        _check_span(find_span(other), other, setting, other=other.metric)
     return Reference(
         outputs=kept.name,
         cropped=cropped,
         digest=key,
-        value=itself.source,
         run=setting.run.run_id,
-        span=find_span(itself),
-        **itself.model_dump(include={"metric", "kind", "n", "higher_is_better", "doubt"}),
+        doubt=itself.doubt,
+        others=tuple(Score(**_read_score(other)) for other in itself.others),
+        **_read_score(itself),
         **dict(predicted),
     )
+
+
+def _read_score(quality: Quality) -> dict[str, Any]:
+    told = quality.model_dump(include={"metric", "kind", "n", "higher_is_better", "span"})
+    return {"value": quality.source, **told}

@@ -176,11 +176,14 @@ def test_a_winner_that_misses_an_absolute_gate_fails(project):
 
 @pytest.mark.nightly
 def test_too_few_rows_to_tell_is_inconclusive(project):
-    project.write_splits(gate=15)
+    project.write_splits(gate=25)
     project.track()
     regression = {"name": "tabular-regression", "options": {"arrays": {"target": "answers"}}}
-    project.set(adaptors=SHORT, program={**regression, "metric": "root_mean_squared_error"})  # of r2 it is known before
+    project.set(
+        adaptors=SHORT, program={**regression, "metric": "root_mean_squared_error"}
+    )  # of r2 it would be refused
     done = project.run(code=11)
+    assert "25 gate rows probably cannot prove a drop" in " ".join(done.output.split())
     assert "the gate split has too few rows to tell" in done.output
     assert check_evidence(project)["verdict"] == "INCONCLUSIVE"
     assert list_published(project) == []

@@ -51,6 +51,7 @@ class Case:
     arguments: tuple[str, ...] = ()
 
 
+OTHER = {"drop": 100.0, "drops": {"accuracy": 0.5}}
 NUMBERS = {"name": "tabular-regression", "options": {"arrays": {"target": "answers"}}}
 
 
@@ -289,12 +290,17 @@ CASES = {
     "metric that no row can hold": Case(
         "gate-unprovable",
         split("search", shift_answers, program={**NUMBERS, "metric": "accuracy"}),
-        ("The source is right in no row of the search split", "Its accuracy is 0", "hone.program.metric"),
+        ("The source's accuracy is 0 on the search split", "hone.program.metric"),
+    ),
+    "other metric that no row can hold": Case(
+        "gate-unprovable",
+        split("search", shift_answers, program={**NUMBERS, "metric": "root_mean_squared_error"}, gates=OTHER),
+        ("The source's accuracy is 0 on the search split", "hone.gates.drops.accuracy"),
     ),
     "metric of classes for numbers": Case(
         "program-failed",
         recipe(program={**NUMBERS, "metric": "roc_auc"}),
-        ("The metric 'roc_auc' cannot be computed", "Name a metric in hone.program.metric that fits"),
+        ("The metric 'roc_auc' cannot be computed", "in hone.program.metric or in hone.gates.drops"),
     ),
     "gate too small for its labels": Case(
         "gate-unprovable",

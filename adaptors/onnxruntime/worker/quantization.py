@@ -90,15 +90,17 @@ def _quantize_static(job: Json, output: Path) -> Json:
         quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
     batches = _Batches(job)
     try:
-        quantization.quantize_static(str(prepared), str(output), batches, **_name_static(options, large=large))
-    except AssertionError as error:  # "scale issue": a range of NaN, which is every batch's where each has such rows
+        quantization.quantize_static(
+            str(prepared), str(output), batches, **_make_static_arguments(options, large=large)
+        )
+    except AssertionError as error:  # "scale issue": a range is NaN, as when every batch holds NaN
         if "scale" not in str(error) or not (missing := batches.find_missing()):
             raise
         return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so that ranges are not known"}
     return {}
 
 
-def _name_static(options: Json, *, large: bool) -> Json:
+def _make_static_arguments(options: Json, *, large: bool) -> Json:
     """Return the arguments of ``quantize_static`` that the adaptor's options name."""
     types = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
     methods = {method.name.lower(): method for method in quantization.CalibrationMethod}

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
+from kedro_hone.comparing.scoring import has_nothing_to_lose, may_lose_one
 from kedro_hone.core.contract.aliases import AliasRegistry, find_published, has_aliases
 from kedro_hone.core.contract.registry import check_names
 from kedro_hone.core.contract.target import Target, find_target, find_writer
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.stats.intervals import needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.samples import TrackedFile
+from kedro_hone.core.values.samples import Score, TrackedFile
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.sign import find_signer
@@ -79,18 +81,15 @@ def _check_published(target: Target, recipe: Recipe) -> None:
     find_published(cast("AliasRegistry", target.registry), name, recipe.publish.alias)
 
 
-def check_provable(
-    rows: int, recipe: Recipe, *, other: str | None = None, span: float = 1.0, certain: float = 1.0
-) -> None:
+def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, other: str | None = None) -> None:
     """Refuse rows that cannot prove the limit even if nothing is lost; warn where they probably cannot.
 
     Args:
         rows: How many the gate split has.
         recipe: The limit is that of its metric.
-        other: A metric in ``gates.drops`` whose limit is meant instead.
-        span: The most that one row may lose, in the metric's unit: 1 where it is right or wrong; else an estimate, such
-            as that of another split.
-        certain: What one row may lose at least, whatever the split.
+        score: The source's on the search split, with the metric's span, which is taken for that of the gate split; of a
+            metric that is best at 1 it is 1 at least. None of rows that are right or wrong.
+        other: The metric's name in ``gates.drops`` where that limit is meant.
 
     Raises:
         HoneError: ``gate-unprovable``, with the rows that would be needed.
@@ -98,17 +97,47 @@ def check_provable(
     gates, finalists = recipe.gates, recipe.confirm.finalists
     limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
-    share = smallest_provable_drop(rows, confidence)
-    if (possible := span * share) < limit:
+    least = UNITS if score is not None and score.kind != "proportion" else 1
+    if score is not None:
+        _check_score(score, rows, least, key=f"gates.{key}" if other else "program.metric")
+    span = 1.0 if score is None else score.span
+    if span is None or (possible := span * (share := smallest_provable_drop(rows, confidence))) < limit:
         return
-    loses = "" if span == 1 else f", where one may lose {span:.4g}"
+    bound = _round_up(possible)
+    estimated = "" if span == 1 else f" by the metric's span on the search split, {span:.4g}"
+    shared = f", shared by {finalists} finalists" if finalists > 1 else ""
     what = f"prove a drop under {limit:g}{said}, even if nothing is lost."
-    why = (
-        f"With so few rows{loses} the interval still reaches {possible:.4g} "
-        f"(confidence {gates.confidence:g}, shared by {finalists} finalists)."
+    why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
+    needed = max(least, needed_rows(limit / span, confidence))
+    hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."
+    certain = (
+        score is None
+        or score.kind == "proportion"
+        or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
     )
-    hint = f"Use at least {needed_rows(limit / span, confidence)} rows, or set hone.gates.{key} above {possible:.4g}."
-    if certain * share < limit:
-        logger.warning("warning   %d gate rows can hardly %s %s %s", rows, what, why, hint)
-        return
-    raise HoneError("gate-unprovable", f"{rows} gate rows cannot {what}", why=why, hint=hint)
+    if certain and share >= limit:
+        raise HoneError("gate-unprovable", f"{rows} gate rows cannot {what}", why=why, hint=hint)
+    logger.warning("warning   %d gate rows probably cannot %s %s %s", rows, what, why, hint)
+
+
+def _check_score(score: Score, rows: int, least: int, *, key: str) -> None:
+    if has_nothing_to_lose(score):
+        raise HoneError(
+            "gate-unprovable",
+            f"The source's {score.metric} is 0 on the search split.",
+            why="No candidate can be worse, so such rows prove nothing.",
+            hint=f"Check that the labels are the model's, or take another metric: hone.{key}.",
+        )
+    if rows < least:
+        raise HoneError(
+            "gate-unprovable",
+            f"{rows} gate rows are too few for an interval of {score.metric}, whatever the limit.",
+            why=f"It needs {least} rows at least: it is computed from how they differ.",
+            hint=f"Use a gate split of {least} rows or more; a few hundred are sensible.",
+        )
+
+
+def _round_up(value: float) -> str:
+    """Return a number with four digits that is not below it: what is rounded down cannot be proved."""
+    scale = 10.0 ** (3 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale) / scale:g}"

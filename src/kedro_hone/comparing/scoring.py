@@ -25,7 +25,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.values.samples import Predicted, Split
+from kedro_hone.core.values.samples import Predicted, Score, Split
 from kedro_hone.programs import call_program
 
 UNBOUNDED = sys.float_info.max
@@ -127,7 +127,8 @@ def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
         "program-failed",
         f"The source model cannot be scored on the {split.name} split.",
         why=itself,
-        hint="Name another metric in hone.program.metric, or mend the program: see Write a program.",
+        hint="Name another metric in hone.program.metric or hone.gates.drops, or mend the program; see Write a program "
+        "in the documentation.",
     )
 
 
@@ -141,6 +142,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     kind, n, spread, span = row["kind"], row["n"], None, 1.0
     loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
     proves = not (loses_one and row["source"] == 0 and (kind == "proportion" or not row["span"]))
+    few = kind != "proportion" and n < UNITS
     if kind == "proportion":
         drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
@@ -154,7 +156,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         # What predictions for other rows would lose; at least 1 of what is best at 1, more of r2 or a correlation,
         # which have no end at 0.
         span = float(max(1.0, row["span"])) if loses_one else row["span"] or UNBOUNDED
-        if n < UNITS:  # so few rows prove nothing; an interval without ends leaves every gate undecided
+        if few:  # so few rows prove nothing; an interval without ends leaves every gate undecided
             drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
         elif kind == "mean":
             drop = interval_of_mean(values, confidence=confidence, span=span)
@@ -162,22 +164,22 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
             drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=n, span=span)
     if not proves:
         drop = drop.model_copy(update={"low": -UNBOUNDED, "high": UNBOUNDED})
+    known = span if proves and span != UNBOUNDED else None
     return Quality(
         id=name,
         **{field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")},
         **place,
         doubt=row.get("doubt") or ("" if proves else _NOTHING_TO_LOSE),
         drop=drop,
-        provable=None if span == UNBOUNDED else span * smallest_provable_drop(n, confidence),
+        span=known,
+        provable=None if known is None or few else known * smallest_provable_drop(n, confidence),
         spread=spread,
     )
 
 
-def find_span(quality: Quality) -> float | None:
-    """Return the most that one row may lose, in the metric's unit, as its interval has it; None where not known."""
-    if quality.provable is None:
-        return None
-    return quality.provable / smallest_provable_drop(quality.n, quality.drop.confidence)
+def has_nothing_to_lose(score: Score) -> bool:
+    """Return whether a metric that is best at 1 is 0, with the targets of other rows, too: no candidate is worse."""
+    return score.value == 0 and score.span is None and may_lose_one(higher_is_better=score.higher_is_better, source=0)
 
 
 def may_lose_one(*, higher_is_better: bool, source: float) -> bool:

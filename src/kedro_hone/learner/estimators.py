@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.tables import make_predict_proba, read_classes
+from kedro_hone.core.workers.inside.tables import has_probabilities, make_predict_proba, read_classes
 from kedro_hone.learner.model import Learner
 
 Array = np.ndarray[Any, Any]
@@ -62,5 +62,4 @@ def make_estimator(artifact: Artifact, files: Path, *, threads: int | None) -> E
     """
     if artifact.metadata["sklearn"].get("kind") != "classifier":
         return Estimator(artifact, files, threads=threads)
-    scores = any(spec.name == "probabilities" for spec in artifact.outputs)
-    return (ProbabilisticClassifier if scores else Classifier)(artifact, files, threads=threads)
+    return (ProbabilisticClassifier if has_probabilities(artifact) else Classifier)(artifact, files, threads=threads)

@@ -94,6 +94,11 @@ def dump_evidence(evidence: Evidence) -> str:
     return json.dumps(evidence.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
+def name_fault(error: ValidationError) -> str:
+    """Return the first field that is wrong, or ``JSON`` where the text is none."""
+    return ".".join(map(str, error.errors()[0]["loc"])) or "JSON"
+
+
 def parse_evidence(text: str | bytes) -> Evidence:
     """Read ``evidence.json``, of this version or a later one of the same schema id, whose new fields are left out.
 
@@ -103,8 +108,7 @@ def parse_evidence(text: str | bytes) -> Evidence:
     try:
         return Evidence.model_validate_json(text, extra="ignore")
     except ValidationError as error:
-        fault = error.errors()[0]
-        where = ".".join(map(str, fault["loc"])) or "JSON"
+        fault, where = error.errors()[0], name_fault(error)
         other = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
         why = other if where == "schema" else f"{where}: {fault['msg']}."
         hint = "Open report.html next to it, or read it with the version of kedro-hone that wrote it."

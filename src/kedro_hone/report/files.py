@@ -16,7 +16,7 @@ from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.store.manifest import copy_tree
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.evidence import Evidence, name_fault
 from kedro_hone.report.rendering import render_markdown, render_page
 
 _PUBLICATION: Final = "publication.json"
@@ -46,16 +46,16 @@ def read_publication(folder: Path) -> Publication | None:
     """Return where the winner of a run's folder went; None where it was not published.
 
     Raises:
-        HoneError: ``evidence-unreadable``: the file says nothing that this version knows.
+        HoneError: ``evidence-unreadable``: the file is no publication.
     """
     path = folder / _PUBLICATION
     if not path.is_file():
         return None
     try:
-        return Publication.model_validate_json(path.read_bytes())
+        return Publication.model_validate_json(path.read_bytes(), extra="ignore")
     except ValidationError as error:
         what = f"Where the run's winner was published cannot be read from {path}."
-        why = f"It is no publication: {error.errors()[0]['msg']}."
+        why = f"{name_fault(error)}: {error.errors()[0]['msg']}."
         hint = "Open report.html next to it, or read it with the version of kedro-hone that wrote it."
         raise HoneError("evidence-unreadable", what, why=why, hint=hint) from error
 

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from kedro_hone.comparing import recipe_checks
 from kedro_hone.comparing.recipe_checks import check_provable, check_recipe
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.samples import TrackedFile
+from kedro_hone.core.values.samples import Score, TrackedFile
 from kedro_hone.recipe.schema import read_recipe
 
 BOUND = smallest_provable_drop(300, share_confidence(0.95, finalists=2))
@@ -24,31 +25,77 @@ def test_only_a_limit_above_the_bound_is_proved():
     with pytest.raises(HoneError) as caught:
         check(BOUND)
     assert caught.value.slug == "gate-unprovable"
-    assert f"still reaches {BOUND:.4g} (confidence 0.95, shared by 2 finalists)" in caught.value.why
+    assert (
+        f"still reaches {recipe_checks._round_up(BOUND)} (confidence 0.95, shared by 2 finalists)" in caught.value.why
+    )
 
 
-def test_a_row_may_lose_more_than_one(caplog):
-    recipe = read_recipe({"model": {"uri": "m"}, "gates": {"drop": 1.5 * BOUND}, "confirm": {"finalists": 2}})
-    check_provable(300, recipe, span=1.4)
+def score(**told):
+    return Score(**{"metric": "r2", "value": 0.9, "kind": "bootstrap", "n": 200, **told})
+
+
+def read(drop, **gates):
+    return read_recipe({"model": {"uri": "m"}, "gates": {"drop": drop, **gates}, "confirm": {"finalists": 2}})
+
+
+def test_more_than_one_may_be_lost_of_a_metric_without_an_end_at_zero(caplog):
+    recipe = read(1.5 * BOUND)
+    check_provable(300, recipe, score=score(span=1.4))
     assert not caplog.records
 
-    check_provable(300, recipe, span=1.9)  # of another split: it may be less on this one
+    check_provable(300, recipe, score=score(span=1.9))  # of another split: it may be less on this one
     (record,) = caplog.records
-    assert "300 gate rows can hardly prove a drop under" in record.getMessage()
-    assert f"where one may lose 1.9 the interval still reaches {1.9 * BOUND:.4g}" in record.getMessage()
+    assert "300 gate rows probably cannot prove a drop under" in record.getMessage()
+    assert "by the metric's span on the search split, 1.9 (" in record.getMessage()
+    least = float(record.getMessage().split("hone.gates.drop above ")[1].rstrip("."))
+    assert 1.9 * BOUND <= least < 1.001 * 1.9 * BOUND
 
+    needed = int(record.getMessage().split("Use at least ")[1].split()[0])
+    for rows, warned in ((needed, 1), (needed - 1, 2)):
+        check_provable(rows, recipe, score=score(span=1.9))
+        assert len(caplog.records) == warned
+
+
+def test_one_is_certain_of_a_metric_that_is_best_at_one(caplog):
+    with pytest.raises(HoneError, match="300 gate rows cannot prove"):
+        check_provable(300, read(BOUND), score=score(span=1.0))
+    with pytest.raises(HoneError, match="300 gate rows cannot prove"):
+        check_provable(300, read(BOUND), score=score(span=1.0, kind="proportion", higher_is_better=False))
+    check_provable(300, read(BOUND), score=score(span=14000.0, value=812.0, higher_is_better=False))
+    assert "probably cannot" in caplog.text
+
+
+def test_a_limit_above_the_span_is_proved_by_any_rows(caplog):
+    check_provable(20, read(0.5), score=score(span=0.01, value=3.0))
+    check_provable(20, read(0.5), score=score(span=None, value=3.0))
+    assert not caplog.records
+
+
+def test_a_graded_metric_needs_some_rows_whatever_the_limit():
     with pytest.raises(HoneError) as caught:
-        check_provable(300, recipe, span=3.2, certain=1.6)
+        check_provable(19, read(0.5), score=score(span=0.01))
     assert caught.value.slug == "gate-unprovable"
-    needed = int(caught.value.hint.split()[3])
-    check_provable(needed, recipe, span=3.2, certain=3.2)
-    with pytest.raises(HoneError):
-        check_provable(needed - 1, recipe, span=3.2, certain=3.2)
+    assert "19 gate rows are too few for an interval of r2" in caught.value.what
+    assert "20 rows" in caught.value.why
 
 
-def test_a_limit_above_the_span_is_proved_by_any_rows():
-    recipe = read_recipe({"model": {"uri": "m"}, "gates": {"drop": 0.5}})
-    check_provable(20, recipe, span=0.01, certain=0.01)
+@pytest.mark.parametrize(("other", "key"), [(None, "hone.program.metric."), ("accuracy", "hone.gates.drops.accuracy.")])
+def test_where_nothing_can_be_lost_nothing_is_proved(other, key):
+    recipe = read(0.5, drops={"accuracy": 0.5})
+    with pytest.raises(HoneError) as caught:
+        check_provable(300, recipe, score=score(metric="accuracy", value=0.0, kind="proportion"), other=other)
+    assert (caught.value.slug, caught.value.what) == (
+        "gate-unprovable",
+        "The source's accuracy is 0 on the search split.",
+    )
+    assert caught.value.hint.endswith(key)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.0125757, "0.01258"), (22491.2, "22500"), (0.5, "0.5"), (1.0, "1"), (9.9991, "10")]
+)
+def test_a_bound_is_rounded_up(value, said):
+    assert recipe_checks._round_up(value) == said
 
 
 def test_another_metric_has_a_bound_of_its_own():

@@ -13,10 +13,11 @@ import pytest
 from toolchains.toy.model import make_model
 
 from kedro_hone.comparing import scoring
-from kedro_hone.comparing.scoring import UNBOUNDED, find_span, predict, read_quality
+from kedro_hone.comparing.scoring import UNBOUNDED, has_nothing_to_lose, predict, read_quality
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import Score
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 
@@ -91,9 +92,32 @@ def test_what_rows_can_prove_is_of_the_most_that_one_may_lose(tmp_path, span, be
         "kind": "bootstrap", "span": span, "replicates": str(tmp_path / "same.npz"),
     }  # fmt: skip
     found = read_quality("fast", row, 0.95, split="gate", limit=0.01)
-    assert find_span(found) == (wanted and pytest.approx(wanted))
-    if wanted:
-        assert found.provable == pytest.approx(found.drop.high)  # of equal scores, as these
+    assert found.span == wanted
+    assert found.provable == (wanted and pytest.approx(found.drop.high))  # of equal scores, as these
+
+
+def test_so_few_rows_of_a_graded_metric_prove_no_limit(tmp_path):
+    np.savez(tmp_path / "same.npz", replicates=np.zeros(300))
+    row = {
+        "metric": "m", "higher_is_better": False, "source": 5.0, "candidate": 5.0, "n": 19, "kind": "bootstrap",
+        "span": 2.0, "replicates": str(tmp_path / "same.npz"),
+    }  # fmt: skip
+    found = read_quality("fast", row, 0.95, split="gate", limit=0.01)
+    assert (found.span, found.provable) == (2.0, None)
+
+
+@pytest.mark.parametrize(
+    ("told", "nothing"),
+    [
+        ({"value": 0.0, "kind": "proportion"}, True),
+        ({"value": 0.0, "kind": "bootstrap"}, True),
+        ({"value": 0.0, "kind": "bootstrap", "span": 1.0}, False),
+        ({"value": 0.01, "kind": "proportion", "span": 1.0}, False),
+        ({"value": 0.0, "kind": "mean", "higher_is_better": False}, False),
+    ],
+)
+def test_a_score_of_nothing_has_nothing_to_lose(told, nothing):
+    assert has_nothing_to_lose(Score(metric="m", n=300, **told)) is nothing
 
 
 @pytest.mark.parametrize("higher", [True, False])

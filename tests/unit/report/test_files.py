@@ -44,3 +44,9 @@ def test_a_broken_publication_is_explained(tmp_path):
     with pytest.raises(HoneError, match="cannot be read from") as caught:
         read_publication(tmp_path)
     assert caught.value.slug == "evidence-unreadable"
+    assert caught.value.why == "uri: Input should be a valid string."
+
+
+def test_a_publication_of_a_later_version_may_say_more(tmp_path):
+    (tmp_path / "publication.json").write_text('{"uri": "u", "version": "2", "alias": null, "more": 1}')
+    assert read_publication(tmp_path) == Publication(uri="u", version="2", alias=None)

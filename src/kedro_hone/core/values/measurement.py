@@ -70,6 +70,11 @@ class Quality(Value):
     kind: str = Field("", description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
     doubt: str = Field("", description="Why the labels may not be those of the predictions; empty without doubt.")
     provable: float | None = Field(None, description="The smallest limit that so many rows could prove, or None.")
+    span: float | None = Field(
+        None,
+        description="What was taken for the most that rows that were not seen may lose, in the metric's unit: 1 where "
+        "they are right or wrong, else what the source loses with the targets of other rows; None if not known.",
+    )
     spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
     others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
 

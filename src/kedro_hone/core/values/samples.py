@@ -70,7 +70,18 @@ class Predicted(Value):
     peak_memory_bytes: int = Field(description="Resident memory of its worker at its highest.")
 
 
-class Reference(Predicted, Made):
+class Score(Value):
+    """One metric of the source model on the search split."""
+
+    metric: str
+    value: float = Field(description="The source's value of the metric.")
+    kind: str = Field(description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
+    n: int
+    higher_is_better: bool = Field(default=True, description="The metric's direction.")
+    span: float | None = Field(None, description="As `Quality.span`.")
+
+
+class Reference(Score, Predicted, Made):
     """The baseline: the outputs of the source model on the search split, and their quality."""
 
     outputs: str = Field(description="Name of the `.npz` with one array for each output, in the order of the rows.")
@@ -78,15 +89,8 @@ class Reference(Predicted, Made):
         {}, description="Name of the `.npz` of its outputs on rows that are cut to a shape, by the shape's name."
     )
     digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
-    metric: str
-    value: float = Field(description="The source's value of the metric.")
-    kind: str = Field(description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
-    n: int
-    higher_is_better: bool = Field(default=True, description="The metric's direction.")
+    others: tuple[Score, ...] = Field((), description="The other metrics that the recipe has a limit for, in order.")
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
-    span: float | None = Field(
-        None, description="The most that one row may lose, in the metric's unit; None where it is not known."
-    )
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")
     since: str = Field("", description="The run that took it last: what was done since is for the same comparison.")
 

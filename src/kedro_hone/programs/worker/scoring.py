@@ -21,8 +21,8 @@ UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may b
 REPLICATES = 2000  # how often rows are drawn for a metric that is no mean over rows (bootstrap)
 ROLLS = 9  # how many times the targets are given to other rows, to find out in which direction the metric is better
 _OTHER_METRIC = (
-    "Name a metric in hone.program.metric that fits the predictions and targets, or leave it out for the program's "
-    "own. Of a metric of your own, see Write a program in the documentation."
+    "Name one that fits the predictions and targets, in hone.program.metric or in hone.gates.drops, whichever has it; "
+    "without it, the program's own is taken. Of a metric of your own, see Write a program in the documentation."
 )
 
 

@@ -91,6 +91,40 @@ def test_few_rows_are_read_as_many(rows):
         make_reading(make_artifact(*specs, split=True))(frame.assign(text=np.nan))
 
 
+@pytest.mark.parametrize(
+    ("column", "dtype"),
+    [
+        (pd.array([1.5, None], "Float64"), "float64"),
+        (pd.array([1, None], "Int64"), "float32"),
+        (pd.array([1, 2], "Int64"), "int64"),
+        (pd.array([True, None], "boolean"), "float32"),
+        (pd.array([True, False], "boolean"), "bool"),
+        (pd.to_datetime(["2026-01-01", "2026-01-02"]), "float64"),
+        (pd.to_timedelta(["1s", "2s"]), "int64"),
+        (np.array([2**40, 1]), "int32"),
+        (pd.Categorical([3, 4]), "int64"),
+        (np.array(["1.5", "2"], object), "float64"),
+        (np.array([1.5, np.nan]), "float32"),
+        (np.array([2**63, 1], np.uint64), "int64"),
+        (np.array([None, 1.0], object), "float64"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else str(getattr(value, "dtype", value)),
+)
+def test_few_rows_of_any_column_are_read_as_the_column_alone(column, dtype):
+    specs = [TensorSpec(name=name, dtype=kind, shape=("batch", 1)) for name, kind in (("a", dtype), ("b", "str"))]
+    read = make_reading(make_artifact(*specs, split=True))
+    frame = pd.DataFrame({"a": column, "b": ["x", "y"]})
+    many = pd.concat([frame] * 600, ignore_index=True).assign(a=lambda all_: all_["a"].astype(frame["a"].dtype))
+
+    def try_reading(rows):
+        try:
+            return read(rows)["a"][:2].tolist()
+        except (TypeError, ValueError, OverflowError) as error:
+            return type(error)
+
+    assert repr(try_reading(frame)) == repr(try_reading(many))
+
+
 def test_a_text_of_numpy_becomes_python_s_own():
     spec = TensorSpec(name="a", dtype="str", shape=("batch", 1))
     found = make_reading(make_artifact(spec, split=True))({"a": np.array([np.str_("x"), "y"], object)})["a"]

@@ -98,16 +98,13 @@ class Served:
         """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
-        called = str(self.job.get("interface"))
-        # Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
-        needed = {"pytorch": ("torch",), "transformers": ("torch", "transformers")}.get(called, ())
-        found = [bool(importlib.util.find_spec(name)) for name in needed]
+        interface = self.job.get("interface")
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        if called == "sklearn":
+        if interface == "sklearn":
             return _prepare_rows(self.session.run, model, feeds)
-        if any(found[:1]):
-            return _prepare_tensors(self.session.run, model, feeds, named=len(found) > 1 and all(found))
+        if interface in {"pytorch", "transformers"} and importlib.util.find_spec("torch"):
+            return _prepare_tensors(self.session.run, model, feeds, named=interface == "transformers")
         return functools.partial(self.session.run, feeds)
 
     def time(self, shape: str, calls: int, warmup: int = 0) -> dict[str, Any]:
@@ -149,20 +146,20 @@ def _prepare_rows(run: Any, model: Any, feeds: dict[str, Any]) -> Callable[[], A
     """Return the call of an estimator's method that is timed of the source, too, on rows as its callers have them."""
     from . import tables
 
-    scores = model.metadata["sklearn"].get("kind") == "classifier" and any(
-        spec.name == "probabilities" for spec in model.outputs
-    )
-    call = (tables.make_predict_proba if scores else tables.make_predict)(run, model)
+    call = (tables.make_predict_proba if tables.has_probabilities(model) else tables.make_predict)(run, model)
     return functools.partial(call, tables.make_rows(model, feeds))
 
 
 def _prepare_tensors(run: Any, model: Any, feeds: dict[str, Any], *, named: bool) -> Callable[[], Any]:
-    """Return the call with tensors: by name, and for a ``ModelOutput``, where the source is of transformers."""
+    """Return the call with tensors: ``named``, with their names and for a ``ModelOutput``, as of Transformers.
+
+    Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
+    """
     from . import pretrained, tensors
 
     torch = tensors.import_torch()
     arguments = {spec.name: torch.from_numpy(feeds[spec.name]) for spec in model.inputs}
-    if named and "transformers" in model.metadata:
+    if named and "transformers" in model.metadata and importlib.util.find_spec("transformers"):
         return functools.partial(pretrained.make_pretrained_interface(run, model), **arguments)
     return functools.partial(tensors.make_tensors_interface(run, model), *arguments.values())
 

@@ -23,7 +23,7 @@ def load(job): return Session()
 """
 
 
-@pytest.mark.parametrize("interface", [None, "onnx", "pytorch"])
+@pytest.mark.parametrize("interface", [None, "onnx", "sklearn", "pytorch"])  # what an estimator takes is not known
 def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
     (tmp_path / "worker.py").write_text(WORKER)
     np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))

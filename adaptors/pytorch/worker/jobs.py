@@ -51,6 +51,8 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
         if unknown is None:
             raise
         return {"refused": f"the program returns {unknown}, a class of its author's; {models.ADVICE}"}
+    if constants := [one for one in program.graph_signature.user_inputs if not isinstance(one, str)]:
+        return {"refused": f"the program takes {constants[0]!r} next to tensors; export it with tensors alone"}
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     leaves = program.graph_signature.user_outputs
     placeholders = [values.get(leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
@@ -143,12 +145,15 @@ def _describe_module(job: Job) -> Notes:
     Inputs that nobody states are those of the exported program that its state is in.
     """
     if not job["input"]["inputs"]:
-        if not (stated := _read_state_inputs(job)):
-            why = (
-                "neither a signature nor the recipe says what its class takes, and no exported program holds its state"
-            )
+        stated = _describe_state(job)
+        if "inputs" not in stated:
+            why = "neither a signature nor the recipe says what its class takes, "
+            why += f"nor does an exported program: {stated['refused']}"
             return {"refused": why, "slug": "recipe-invalid"}
-        job = {**job, "input": {**job["input"], "inputs": stated}}
+        fixed = not any(isinstance(dim, str) for spec in stated["inputs"] for dim in spec["shape"])
+        said = "model.pt2 was exported without dynamic_shapes: all sizes are fixed, unless model.inputs states others"
+        job = {**job, "input": {**job["input"], "inputs": stated["inputs"]}}
+        return {**_describe_module(job), **({"warnings": [said]} if fixed else {})}
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     with torch.inference_mode():
         sizes = choose_sizes(job, inputs)
@@ -176,14 +181,13 @@ def _describe_module(job: Job) -> Notes:
     return {**specs, **models.describe_structure(result, names)}
 
 
-def _read_state_inputs(job: Job) -> list[Spec]:
-    """Return the inputs of the exported program that holds a class's state; none where it is no such program."""
+def _describe_state(job: Job) -> Notes:
+    """Return the specs of the exported program that holds a class's state, or why there are none."""
     folder = Path(job["input"]["path"])
     reference = json.loads((folder / "module.json").read_text())
     if Path(reference.get("state", "")).suffix != ".pt2":
-        return []
-    described = _describe_file(_inside(folder, reference["state"]), job["trust"])
-    return list(described.get("inputs", ()))
+        return {"refused": "the state is in no such file"}
+    return _describe_file(_inside(folder, reference["state"]), job["trust"])
 
 
 def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:

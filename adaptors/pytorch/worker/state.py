@@ -45,10 +45,26 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
         RuntimeError: Names are missing, or are none of the module's.
         Exception: As ``read_state``; what safetensors raises for a broken file.
     """
-    if path.suffix == ".safetensors":
-        safetensors.torch.load_model(module, path)  # it knows which names share one tensor: only one of them is written
-    else:
+    if path.suffix != ".safetensors":
         module.load_state_dict(read_state(path, trust))
+        return
+    found, own = safetensors.torch.load_file(path), module.state_dict()
+    for name in found.keys() & own.keys():
+        given, wanted = found[name].dtype, own[name].dtype
+        if given != wanted and not (given.is_floating_point and wanted.is_floating_point):
+            raise RuntimeError(f"{name} is {given} in {path.name}, and {wanted} in the class")
+    fitted = module.load_state_dict(found, strict=False)
+    loaded = {own[name].data_ptr() for name in found.keys() & own.keys()}
+    # Of names that share one tensor, safetensors.torch.save_model writes one.
+    missing = [name for name in fitted.missing_keys if not _is_tied(own[name], loaded)]
+    if missing or fitted.unexpected_keys:
+        raise RuntimeError(
+            f"{path.name} lacks {missing[:5]} and has {fitted.unexpected_keys[:5]}, as the class does not"
+        )
+
+
+def _is_tied(tensor: Any, loaded: set[int]) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.numel() > 0 and tensor.data_ptr() in loaded
 
 
 def read_state(path: Path, trust: Sequence[str]) -> dict[str, torch.Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import cast
 
 from kedro_hone.comparing.scoring import has_nothing_to_lose, may_lose_one
@@ -108,7 +109,7 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     shared = f", shared by {finalists} finalists" if finalists > 1 else ""
     what = f"prove a drop under {limit:g}{said}, even if nothing is lost."
     why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
-    needed = max(least, needed_rows(limit / span, confidence))
+    needed = max(least, needed_rows(max(limit / span, sys.float_info.epsilon), confidence))
     hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."
     certain = (
         score is None

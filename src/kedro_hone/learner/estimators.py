@@ -25,8 +25,8 @@ class Estimator(Learner):
         """Open a sealed artifact as ``Learner`` does."""
         super().__init__(artifact, files, interface="sklearn", threads=threads)
         said = artifact.metadata["sklearn"]
-        if "n_features_in" in said:
-            self.n_features_in_ = int(said["n_features_in"])
+        if isinstance(count := said.get("n_features_in"), int):
+            self.n_features_in_ = count
         if "feature_names_in" in said:
             self.feature_names_in_ = np.array(said["feature_names_in"], object)
         self.predict = self._call

@@ -96,7 +96,7 @@ def open_learner(
 ) -> Learner:
     """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
     called = interface or artifact.metadata.get("interface")
-    if called == "sklearn" and "sklearn" in artifact.metadata:
+    if called == "sklearn" and isinstance(artifact.metadata.get("sklearn"), dict):
         from kedro_hone.learner.estimators import make_estimator  # noqa: PLC0415 - others do without it
 
         return make_estimator(artifact, files, threads=threads)

@@ -156,7 +156,12 @@ def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[st
         names = sorted(path.name for path in pulled.folder.iterdir())
         why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
         hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."
-        if any(name.endswith(".safetensors") for name in names):
+        if pulled.author is not None:
+            hint = (
+                "The state of a class is one file, model.pt2 or model.safetensors: save it whole, by torch.export.save "
+            )
+            hint += "or safetensors.torch.save_model."
+        elif any(name.endswith(".safetensors") for name in names):
             hint = "If it is the state of a PyTorch class, name that in hone.model.module; else save the whole model."
     return HoneError("model-unsupported", what, why=why, hint=hint)
 

@@ -235,6 +235,46 @@ def test_weights_alone_do_not_say_what_their_class_takes(bench, weights):
     assert "what its class takes" in result["refused"]
 
 
+def test_names_of_one_tensor_may_all_be_written(bench, weights):
+    import safetensors.torch
+
+    folder, net = weights
+    state = {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
+    safetensors.torch.save_file(state, folder / "model.safetensors")
+    specs = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}], "outputs": []}
+    described, _ = bench.call("describe", folder, "pytorch-module", trust=["module"], described=specs)
+    assert described["outputs"][0]["shape"] == ["batch", 4]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_a_state_of_another_kind_of_number_is_no_state(bench, weights, dtype):
+    import safetensors.torch
+    import torch
+
+    folder, net = weights
+    state = {name: tensor.detach().to(getattr(torch, dtype)).clone() for name, tensor in net.state_dict().items()}
+    safetensors.torch.save_file(state, folder / "model.safetensors")
+    specs = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}], "outputs": []}
+    fits = dtype == "float16"
+    result, _ = bench.call(
+        "describe", folder, "pytorch-module", trust=["module"], described=specs, expect_error=not fits
+    )
+    assert fits or "is torch.int8 in model.safetensors, and torch.float32 in the class" in result["raised"]
+
+
+def test_a_program_of_fixed_sizes_fixes_its_class(bench, tmp_path):
+    import torch
+
+    (tmp_path / "net.py").write_text(TIED)
+    net = load_file("fixed_net", str(tmp_path / "net.py")).Net()
+    save(tmp_path, net, torch.ones(3, 4))
+    reference = {"class": "net:Net", "file": "net.py", "kwargs": {}, "state": "model.pt2"}
+    (tmp_path / "module.json").write_text(json.dumps(reference))
+    result, _ = bench.call("describe", tmp_path, "pytorch-module", trust=["module"])
+    assert result["inputs"] == [{"name": "x", "dtype": "float32", "shape": [3, 4]}]
+    assert "was exported without dynamic_shapes" in result["warnings"][0]
+
+
 @pytest.mark.parametrize("fault", ["missing", "strange", "cut"])
 def test_a_state_that_does_not_fit_is_an_error(bench, weights, fault):
     import safetensors.torch

@@ -30,6 +30,9 @@ def detect(pulled: Pulled) -> Flavor | None:
     program = published.detect(pulled) or pytorch.detect(pulled) or _find_weights(pulled)
     if program is None or program.format not in {"pytorch", "pytorch-module"}:
         return None
+    state = next((file for file in program.files if file[1] in {"model.pt2", WEIGHTS}), None)
+    if state is None:
+        return None
     place, _, name = pulled.author.place.rpartition(":")
     file = find_code_file(place, project=pulled.author.project)
     if file is None:
@@ -41,9 +44,9 @@ def detect(pulled: Pulled) -> Flavor | None:
         )
     _check_class(file, name, place=place)
     kwargs = dict(pulled.author.kwargs)
-    module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": program.files[0][1]}
+    module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": state[1]}
     texts = (("module.json", json.dumps(module, indent=2) + "\n"),)
-    files = (*program.files, (str(file), file.name))
+    files = (state, (str(file), file.name))  # no other file of a stranger's next to the class
     return program.model_copy(update={"format": "pytorch-module", "files": files, "texts": texts})
 
 

@@ -125,6 +125,47 @@ def test_few_rows_of_any_column_are_read_as_the_column_alone(column, dtype):
     assert repr(try_reading(frame)) == repr(try_reading(many))
 
 
+@pytest.mark.parametrize("rows", [2, 1200])
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ([1.0, np.nan], "a holds .*nan.*; the model takes int64"),
+        ([1.0, 2.6], "a holds .*2.6.*; the model takes int64"),
+        (pd.array([1, None], "Int64"), "a holds .*nan.*; the model takes int64"),
+        (pd.to_datetime(["2026-01-01", "2026-01-02"]), "a holds datetime64.*; the model takes int64"),
+        (np.array([2**63, 1], np.uint64), "a holds .*9223372036854775808.*; the model takes int64"),
+    ],
+    ids=["missing", "a fraction", "pandas' own missing", "times", "too large"],
+)
+def test_what_is_no_whole_number_is_refused(column, said, rows):
+    specs = [TensorSpec(name=name, dtype=kind, shape=("batch", 1)) for name, kind in (("a", "int64"), ("b", "str"))]
+    frame = pd.concat([pd.DataFrame({"a": column, "b": "x"})] * (rows // 2), ignore_index=True)
+    read = make_reading(make_artifact(*specs, split=True))
+    for table in (frame, frame[["b", "a"]]):
+        with pytest.raises((TypeError, ValueError), match=said):
+            read(table)
+    whole = pd.DataFrame({"a": [1.0, 2.0], "b": "x"})
+    assert read(whole)["a"].tolist() == [[1], [2]]
+    with pytest.raises((TypeError, ValueError), match=r"X holds .*; the model takes int64"):
+        make_reading(make_matrix("int64"))(np.array([[1.0, np.nan]]))
+
+
+def test_a_missing_value_of_pandas_in_a_matrix_is_nan():
+    frame = pd.DataFrame({"a": pd.array([1, None], "Int64"), "b": [0.5, 1.5]})
+    found = make_reading(make_matrix(feature_names_in=["a", "b"]))(frame)["X"]
+    np.testing.assert_array_equal(found, [[1.0, 0.5], [np.nan, 1.5]])
+
+
+def test_columns_of_arrow_are_found_by_their_names():
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"more": [7, 8], "b": [1.0, 2.0], "a": ["x", "yy"]})
+    specs = [TensorSpec(name=name, dtype=dtype, shape=("batch", 1)) for name, dtype in (("a", "str"), ("b", "float64"))]
+    feeds = make_reading(make_artifact(*specs, split=True))(table)
+    assert {name: feed.tolist() for name, feed in feeds.items()} == {"a": [["x"], ["yy"]], "b": [[1.0], [2.0]]}
+    found = make_reading(make_matrix(feature_names_in=["b", "more"]))(table)["X"]
+    assert found.tolist() == [[1.0, 7.0], [2.0, 8.0]]
+
+
 def test_a_text_of_numpy_becomes_python_s_own():
     spec = TensorSpec(name="a", dtype="str", shape=("batch", 1))
     found = make_reading(make_artifact(spec, split=True))({"a": np.array([np.str_("x"), "y"], object)})["a"]

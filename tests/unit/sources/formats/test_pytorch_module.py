@@ -132,6 +132,16 @@ def test_the_state_may_be_bare_weights(pulled, author, tmp_path, name):
     assert json.loads((tmp_path / "files" / "module.json").read_text())["state"] == "model.safetensors"
 
 
+@pytest.mark.parametrize("names", [["a.safetensors", "b.safetensors"], ["weights.bin"]])
+def test_the_state_of_a_class_is_one_file(pulled, author, names):
+    (pulled / "net.pt2").unlink()
+    for name in names:
+        (pulled / name).write_bytes(b"state")
+    error = catch(lambda: read_flavor(pulled, trust=TRUST, author=author))
+    assert error.slug == "model-unsupported"
+    assert "The state of a class is one file" in error.hint
+
+
 def test_bare_weights_need_a_class(pulled):
     (pulled / "net.pt2").rename(pulled / "model.safetensors")
     error = catch(lambda: read_flavor(pulled, trust=TRUST))

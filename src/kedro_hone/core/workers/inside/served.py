@@ -101,7 +101,7 @@ class Served:
         interface = self.job.get("interface")
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        if interface == "sklearn":
+        if interface == "sklearn" and model.metadata.get("sklearn"):  # a winner that is a source again has it no more
             return _prepare_rows(self.session.run, model, feeds)
         if interface in {"pytorch", "transformers"} and importlib.util.find_spec("torch"):
             return _prepare_tensors(self.session.run, model, feeds, named=interface == "transformers")

@@ -106,11 +106,11 @@ def read_classes(artifact: Artifact) -> Array:
 def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
     """Return what makes the inputs of a model of rows, by name.
 
-    A DataFrame's columns are found by their names, in the order in which the source was fitted. What is of another type
-    is cast to the model's, as scikit-learn casts it.
+    The columns of a DataFrame, or of a table of Arrow or polars, are found by their names, in the order in which the
+    source was fitted. What is of another type is cast to the model's where that keeps its value.
 
-    What it returns raises ``ValueError`` for rows of another shape and for missing columns, and ``TypeError`` for a
-    column of texts that holds something else.
+    What it returns raises ``ValueError`` for rows of another shape, for missing columns and for what is no whole number
+    where the model takes these, and ``TypeError`` for a column of texts that holds something else.
     """
     specs, said = artifact.inputs, artifact.metadata["sklearn"]
     check, columns = make_shape_check(specs), said.get("feature_names_in")
@@ -118,6 +118,7 @@ def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
         names = [spec.name for spec in specs]
 
         def read_columns(rows: Any) -> Arrays:
+            rows = _as_pandas(rows)
             feeds = _read_few(rows, specs, names)
             if feeds is None:
                 columns = zip(specs, _split(rows, names), strict=True)
@@ -131,14 +132,40 @@ def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
 
     def read_matrix(rows: Any) -> Arrays:
         if not isinstance(rows, np.ndarray):
+            rows = _as_pandas(rows)
             rows = _select(rows, columns) if hasattr(rows, "columns") else np.asarray(rows)
         if rows.dtype != dtype:
-            rows = rows.astype(dtype)
+            rows = _cast(name, rows, dtype)
         feeds = {name: rows}
         check(feeds)
         return feeds
 
     return read_matrix
+
+
+def _as_pandas(rows: Any) -> Any:
+    """Return a table of Arrow or polars as a DataFrame: scikit-learn finds the columns of these by name, too."""
+    return rows.to_pandas() if hasattr(rows, "to_pandas") else rows
+
+
+def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
+    """Return an array as the type of its input; fractions lose precision, and nothing else changes its value.
+
+    Raises:
+        TypeError: It holds times, or complex numbers.
+        ValueError: A number is not whole, or too large; NaN is no whole number.
+    """
+    if array.dtype == dtype:
+        return array
+    if array.dtype.kind in "mMc":
+        raise TypeError(f"{name} holds {array.dtype}; the model takes {dtype}")
+    if dtype.kind not in "iub":
+        return array.astype(dtype)
+    with np.errstate(invalid="ignore"):
+        found = array.astype(dtype)
+    if (changed := np.asarray(found != array)).any():
+        raise ValueError(f"{name} holds {array[changed][0]!r}; the model takes {dtype}")
+    return found
 
 
 def _select(frame: Any, columns: Sequence[str] | None) -> Array:
@@ -152,6 +179,8 @@ def _select(frame: Any, columns: Sequence[str] | None) -> Array:
             raise ValueError(f"the columns {', '.join(missing[:5])} are missing; the model takes {', '.join(columns)}")
         frame = frame[list(columns)]
     found: Array = frame.to_numpy()
+    if found.dtype == object:  # as of a missing value of pandas' own, which is NaN in an array of its column
+        found = np.column_stack([np.asarray(frame.iloc[:, place]) for place in range(frame.shape[1])])
     return found
 
 
@@ -187,7 +216,7 @@ def _split(rows: Any, names: Sequence[str]) -> Iterable[Array]:
 def _read_column(spec: TensorSpec, column: Array) -> Array:
     column = np.ascontiguousarray(column).reshape(-1, 1)
     if spec.dtype != "str":
-        return column.astype(np.dtype(spec.dtype), copy=False)
+        return _cast(spec.name, column, np.dtype(spec.dtype))
     if column.dtype.kind == "U" or {*map(type, column.ravel().tolist())} == {str}:
         return column
     if strange := [one for one in column.flat if not isinstance(one, str)]:

@@ -93,8 +93,14 @@ def open_module(job: Job) -> Flat:
         code = load_file(f"hone_class_{source.stem}", str(source), parts=False)
         module = getattr(code, reference["class"].rpartition(":")[2])(**reference["kwargs"])
         state.load_state(module, weights, job["trust"])
-    parameters = [*inspect.signature(module.forward).parameters]
-    positional = parameters[: len(names)] == names or not set(names) <= set(parameters)
+    signature = inspect.signature(module.forward).parameters
+    parameters, known = [*signature], [name for name in names if name in signature]
+    positional = parameters[: len(names)] == names or len(known) < len(names)
+    if positional and any(parameters.index(name) != names.index(name) for name in known):
+        told = f"{', '.join(parameters)}, and the inputs are {', '.join(names)}"
+        raise ValueError(
+            f"the arguments of forward are {told}: name all of them as forward does, or put them in its order"
+        )
     return Flat(module.eval(), () if positional else names)
 
 

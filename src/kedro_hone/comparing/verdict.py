@@ -164,10 +164,19 @@ def _find_doubt(results: GateResults, launches: int) -> str:
     """Return what the data cannot tell of the finalists that were asked most gates, or an empty string."""
     undecided = results.list_judgements(Judged.UNDECIDED)
     for gate in reversed(results.choose(relative=True)):
-        names = ", ".join(dict.fromkeys(row.candidate for row in undecided if row.name == gate.name))
-        if names:
-            return gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
+        rows = [row for row in undecided if row.name == gate.name]
+        if rows:
+            names = ", ".join(dict.fromkeys(row.candidate for row in rows))
+            said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
+            return said + _say_interval(rows[0])
     return ""
+
+
+def _say_interval(row: Judgement) -> str:
+    """Return at which shape the launches cannot tell, and how far its ratios reach; an empty string of other gates."""
+    if not row.shape or row.low is None or row.high is None or row.unit != "times":
+        return ""
+    return f": {row.candidate} has {row.low:.2f} to {row.high:.2f} at {row.shape}"
 
 
 def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:

@@ -115,8 +115,8 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             "recipe-invalid",
             "The recipe names a class, and the model takes none.",
             why=f"hone.model.module is {pulled.author.place!r}, and the model is {source.noun}.",
-            hint="Leave hone.model.module out, or name a model that holds the state of that class: an exported program "
-            "(.pt2), or what safetensors.torch.save_model(model, 'model.safetensors') writes.",
+            hint="Name a model that holds the state of that class, an exported program (.pt2) or what "
+            "safetensors.torch.save_model(model, 'model.safetensors') writes; or leave hone.model.module out.",
         )
     if source.trust is not None and source.trust not in trust:
         raise HoneError("pickle-not-trusted", what, why=source.untrusted, hint=source.hint)

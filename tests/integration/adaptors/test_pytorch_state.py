@@ -178,6 +178,46 @@ def test_loading_a_class_does_not_import_the_exporter(tmp_path):
     assert told.stdout.splitlines() == ["(2, 2)", "[]"]
 
 
+PAIR = """
+import torch
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+
+    def forward(self, history, numbers):
+        return self.layer(history) - numbers
+"""
+
+
+@pytest.mark.parametrize(
+    ("names", "fits"),
+    [
+        (("numbers", "history"), True),
+        (("histroy", "numbers"), True),  # in the order of forward
+        (("x", "y"), True),
+        (("numbers", "histroy"), False),
+        (("y", "history"), False),
+    ],
+    ids=str,
+)
+def test_inputs_that_are_half_named_are_not_taken_for_one_another(bench, tmp_path, names, fits):
+    import safetensors.torch
+
+    (tmp_path / "net.py").write_text(PAIR)
+    safetensors.torch.save_model(load_file("pair_net", str(tmp_path / "net.py")).Net(), tmp_path / "model.safetensors")
+    reference = {"class": "net:Net", "file": "net.py", "kwargs": {}, "state": "model.safetensors"}
+    (tmp_path / "module.json").write_text(json.dumps(reference))
+    inputs = [{"name": name, "dtype": "float32", "shape": ["batch", 4]} for name in names]
+    specs = {"inputs": inputs, "outputs": []}
+    result, _ = bench.call(
+        "describe", tmp_path, "pytorch-module", trust=["module"], described=specs, expect_error=not fits
+    )
+    assert fits or "the arguments of forward are history, numbers, and the inputs are" in result["raised"]
+
+
 TIED = """
 import torch
 

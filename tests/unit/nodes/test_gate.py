@@ -155,7 +155,9 @@ def test_a_required_improvement_that_is_missing_fails():
 
 def test_what_cannot_be_told_is_said_with_its_names():
     undecided = [finalist("a", "undecided"), finalist("b", "no"), finalist("c", "undecided")]
-    assert run_gates(undecided, {})[1] == ["7 launches cannot tell whether a, c is 1.05 times as fast"]
+    assert run_gates(undecided, {})[1] == [
+        "7 launches cannot tell whether a, c is 1.05 times as fast: a has 1.80 to 2.20 at batch1"
+    ]
 
 
 FASTER = {Verdict.PASS: "yes", Verdict.KEEP: "no", Verdict.INCONCLUSIVE: "undecided"}

@@ -51,5 +51,5 @@ SOURCE_FORMAT = SourceFormat(
     trust="pickle",
     untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
     hint='Log the model again with mlflow.pytorch.log_model(…, serialization_format="pt2", input_example=…), or add '
-    "trust: [pickle] to the recipe.",
+    "trust: [pickle] to the recipe. A state_dict is no model: see The state of a class in the documentation.",
 )

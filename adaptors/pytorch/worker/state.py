@@ -54,17 +54,27 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
         if given != wanted and not (given.is_floating_point and wanted.is_floating_point):
             raise RuntimeError(f"{name} is {given} in {path.name}, and {wanted} in the class")
     fitted = module.load_state_dict(found, strict=False)
-    loaded = {own[name].data_ptr() for name in found.keys() & own.keys()}
+    loaded = [own[name] for name in found.keys() & own.keys()]
     # Of names that share one tensor, safetensors.torch.save_model writes one.
-    missing = [name for name in fitted.missing_keys if not _is_tied(own[name], loaded)]
+    missing = [name for name in fitted.missing_keys if not any(_has(tensor, own[name]) for tensor in loaded)]
     if missing or fitted.unexpected_keys:
         raise RuntimeError(
             f"{path.name} lacks {missing[:5]} and has {fitted.unexpected_keys[:5]}, as the class does not"
         )
 
 
-def _is_tied(tensor: Any, loaded: set[int]) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.numel() > 0 and tensor.data_ptr() in loaded
+def _has(loaded: torch.Tensor, tensor: Any) -> bool:
+    """Return whether all of a tensor's memory is that of one that was loaded."""
+    if not isinstance(tensor, torch.Tensor) or not tensor.numel():
+        return False
+    (first, last), (begin, end) = _find_memory(loaded), _find_memory(tensor)
+    return first <= begin and end <= last and last - first == loaded.numel() * loaded.element_size()
+
+
+def _find_memory(tensor: torch.Tensor) -> tuple[int, int]:
+    """Return the addresses of a tensor's first byte, and of the one after its last."""
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.data_ptr(), tensor.data_ptr() + reach * tensor.element_size()
 
 
 def read_state(path: Path, trust: Sequence[str]) -> dict[str, torch.Tensor]:

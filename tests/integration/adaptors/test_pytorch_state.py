@@ -269,6 +269,37 @@ def test_a_state_may_be_in_safetensors(bench, weights):
     assert torch.allclose(torch.from_numpy(found[0]["output_0"]), net(rows).detach())
 
 
+def test_a_part_of_a_tensor_is_not_the_whole(tmp_path):
+    import safetensors.torch
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            whole = torch.arange(8.0).reshape(4, 2)
+            self.register_buffer("whole", whole)
+            self.register_buffer("part", whole[:2])
+            self.register_buffer("column", whole[:, 0])
+            self.register_buffer("nothing", torch.empty(0))
+
+    path = tmp_path / "model.safetensors"
+    for names, lacks in (
+        (["whole", "nothing"], ()),
+        (["part", "nothing"], ("whole", "column")),
+        (["column", "nothing"], ("whole", "part")),
+        (["whole"], ("nothing",)),
+    ):
+        net = Net()
+        safetensors.torch.save_file({name: net.state_dict()[name].clone() + 1 for name in names}, path)
+        if not lacks:
+            worker.state.load_state(net, path, ())
+            assert torch.equal(net.part, torch.arange(4.0).reshape(2, 2) + 1)
+            continue
+        with pytest.raises(RuntimeError) as caught:
+            worker.state.load_state(net, path, ())
+        assert all(f"'{name}'" in str(caught.value) for name in lacks)
+
+
 def test_weights_alone_do_not_say_what_their_class_takes(bench, weights):
     result, _ = bench.call("describe", weights[0], "pytorch-module", trust=["module"])
     assert result["slug"] == "recipe-invalid"

@@ -9,7 +9,8 @@ import pytest
 from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
-from kedro_hone.sources.source_format import AuthorClass
+from kedro_hone.sources.formats import pytorch_module
+from kedro_hone.sources.source_format import AuthorClass, Flavor, Pulled
 
 TRUST = frozenset({"module"})
 
@@ -130,6 +131,26 @@ def test_the_state_may_be_bare_weights(pulled, author, tmp_path, name):
     write_files(flavor, pulled, tmp_path / "files")
     assert (tmp_path / "files" / "model.safetensors").read_bytes() == b"state"
     assert json.loads((tmp_path / "files" / "module.json").read_text())["state"] == "model.safetensors"
+
+
+@pytest.mark.attack(
+    what="files of a published program in the place of the class that the recipe names",
+    who="registry",
+    stopped_by="of the registry's files only the state is taken",
+)
+def test_only_the_state_is_taken_of_what_was_published(pulled, author, tmp_path, monkeypatch):
+    names = ["a.py", "model.pt2", "net.py/x", "module.json/x", "net.pt2"]
+    for name in names[:-1]:
+        (pulled / name).parent.mkdir(exist_ok=True)
+        (pulled / name).write_bytes(b"hers")
+    program = Flavor(format="pytorch", files=tuple((name, name) for name in names))
+    monkeypatch.setattr("kedro_hone.sources.formats.published.detect", lambda _: program)
+
+    flavor = pytorch_module.detect(Pulled(folder=pulled, mlmodel=None, author=author, due=None, trust=TRUST, task=None))
+    write_files(flavor, pulled, tmp_path / "files")
+    assert sorted(path.name for path in (tmp_path / "files").iterdir()) == ["model.pt2", "module.json", "net.py"]
+    assert "class Net" in (tmp_path / "files" / "net.py").read_text()
+    assert json.loads((tmp_path / "files" / "module.json").read_text())["state"] == "model.pt2"
 
 
 @pytest.mark.parametrize("names", [["a.safetensors", "b.safetensors"], ["weights.bin"]])

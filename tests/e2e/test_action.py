@@ -91,6 +91,7 @@ def list_uses(done, action):
     return [one["with"] for one in done["used"] if one["uses"].startswith(f"{action}@")]
 
 
+@pytest.mark.nightly
 def test_a_pull_request_is_compared_with_its_base_and_with_its_last_push(runner, finished, tmp_path):
     project, github = copy_project(finished, tmp_path), runner.github
     pushed = runner.act(project, event="push")

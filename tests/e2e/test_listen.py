@@ -70,6 +70,7 @@ def test_one_service_works_on_a_project_and_has_its_port(project):
     assert start_listener(project, number=2).end(signal.SIGINT) == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.browser
 def test_a_person_sees_a_model_come_and_go(project, tmp_path):
     """The sweep alone finds a model that is put into a folder; its run is watched, and run again, on the page."""

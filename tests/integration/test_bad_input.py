@@ -349,7 +349,10 @@ def attempts(request, finished, tmp_path_factory) -> dict[str, Future[Attempt]]:
         yield {name: pool.submit(attempt, CASES[name], finished, tmp_path_factory.mktemp("case")) for name in names}
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.nightly) if name.startswith("other metric") else name for name in CASES],
+)
 def test_it_is_explained_and_harms_nothing(attempts, name):
     case, tried = CASES[name], attempts[name].result()
     output = re.sub(r"\s+", " ", tried.done.output)

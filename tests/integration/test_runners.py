@@ -119,11 +119,13 @@ def test_the_pipelines_are_registered(finished):
     assert [line.removeprefix("- ") for line in done.output.split("\n") if line.startswith("- ")] == PIPELINES
 
 
+@pytest.mark.nightly
 def test_both_runners_run_the_same_nodes(finished, spawned):
     assert sorted(spawned.read_diary()) == sorted(finished.read_diary())
     assert len(set(finished.read_diary())) == len(finished.read_diary())
 
 
+@pytest.mark.nightly
 def test_both_runners_make_the_same_artifacts(finished, spawned):
     assert "PASS" in spawned.first.output
     one, other = (
@@ -135,6 +137,7 @@ def test_both_runners_make_the_same_artifacts(finished, spawned):
     assert finished.evidence["counts"]["builds"] == spawned.evidence["counts"]["builds"]
 
 
+@pytest.mark.nightly
 def test_both_runners_hand_on_the_same_values(finished, spawned):
     """All that the verdict rests on, but for times and what is measured."""
     for name in ("source", "samples", "reference", "version"):
@@ -157,6 +160,7 @@ def list_texts(value):
     return [text for each in value for text in list_texts(each)] if isinstance(value, list) else [value]
 
 
+@pytest.mark.nightly
 def test_no_value_that_is_kept_names_a_place_of_this_machine(finished, spawned):
     for project in (finished, spawned):
         store = project.store.root
@@ -210,6 +214,7 @@ def test_the_same_nodes_are_seen_without_a_run(finished, script):
     assert look(finished, script) == sorted(finished.read_diary())
 
 
+@pytest.mark.nightly
 def test_one_namespace_can_be_run_alone_after_a_first_run(spawned):
     before = spawned.read_diary()
     outcome = spawned.work / "work" / "tensorflow.shop_round.shop_fast.outcome.json"

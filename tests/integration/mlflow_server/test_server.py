@@ -81,6 +81,7 @@ def open_proxy(uri: str, *, freezes_after: int):
         one.close()
 
 
+@pytest.mark.nightly
 def test_a_registry_that_freezes_in_the_middle_of_an_upload(uri, make_winner, prove, tmp_path, monkeypatch):
     for name, value in {"TIMEOUT": "2", "MAX_RETRIES": "2", "BACKOFF_FACTOR": "1"}.items():
         monkeypatch.setenv(f"MLFLOW_HTTP_REQUEST_{name}", value)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
+import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -115,3 +117,38 @@ def test_what_the_mutants_name_exists():
     named += [arg.partition("=")[2] for arg in asked["pytest_add_cli_args"] if arg.startswith("--ignore=")]
 
     assert [path for path in named if not any(ROOT.glob(path))] == []
+
+
+def list_first_imports(worker: Path) -> set[str]:
+    """Return the packages that importing a worker's part imports at once: those of its own files too, as they do."""
+    found, seen, left = set(), set(), [worker]
+    while left:
+        path = left.pop()
+        if path in seen or not path.is_file():
+            continue
+        seen.add(path)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Import):
+                found |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level:
+                names = [node.module] if node.module else [alias.name for alias in node.names]
+                left += [path.with_name(f"{name}.py") for name in names]
+            elif isinstance(node, ast.ImportFrom):
+                found.add(node.module.partition(".")[0])
+    return {name for name in found if name not in sys.stdlib_module_names and not name.startswith("hone_")}
+
+
+USERS = [
+    (toolchain, used)
+    for toolchain in read_catalogue().toolchains.values()
+    for used in toolchain.uses
+    if toolchain.lock.is_file() and toolchain.name != "composite"  # which is run in an environment of all that it uses
+]
+
+
+@pytest.mark.parametrize(("toolchain", "used"), USERS, ids=lambda value: getattr(value, "name", value))
+def test_what_a_part_imports_is_in_the_environment_of_who_uses_it(toolchain, used):
+    part = read_catalogue().find_toolchain(used).worker
+    pins = {name for lock in toolchain.lock.parent.glob("*.lock") for name in read_pins(lock)}
+    pins |= {"onnxruntime"} if "onnxruntime-gpu" in pins else set()  # another distribution of the same package
+    assert {canonicalize_name(name) for name in list_first_imports(part)} <= pins

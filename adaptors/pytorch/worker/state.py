@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
 
 from . import archive, models
@@ -48,7 +47,9 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
     if path.suffix != ".safetensors":
         module.load_state_dict(read_state(path, trust))
         return
-    found, own = safetensors.torch.load_file(path), module.state_dict()
+    from safetensors.torch import load_file  # not every toolchain that uses this one's parts has it
+
+    found, own = load_file(path), module.state_dict()
     for name in found.keys() & own.keys():
         given, wanted = found[name].dtype, own[name].dtype
         if given != wanted and not (given.is_floating_point and wanted.is_floating_point):

@@ -23,25 +23,30 @@ def load(job): return Session()
 """
 
 
-@pytest.mark.parametrize("interface", [None, "onnx", "sklearn", "pytorch"])  # what an estimator takes is not known
-def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
-    (tmp_path / "worker.py").write_text(WORKER)
-    np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
-    np.savez(tmp_path / "other.npz", x=np.zeros((2, 4), np.float64))
-    artifact = make_model(tmp_path / "model")
+def time_calls(folder, worker, artifact, *, interface, feeds=None):
+    """Return what a session tells of three calls with each of the feeds: their times, or a failure."""
+    (folder / "worker.py").write_text(worker)
     job = Job(
         function="load",
-        worker=tmp_path / "worker.py",
+        worker=folder / "worker.py",
         adaptor="t",
-        input=JobInput.of(artifact, tmp_path / "model"),
+        input=JobInput.of(artifact, folder / "model"),
         interface=interface,
     )
-    limits = Limits(seconds=900, memory_mb=4096)
-    with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits)) as session:
+    limits = Limits(seconds=900, memory_mb=8192)
+    with closing(open_session(job, python=Path(sys.executable), folder=folder / "session", limits=limits)) as session:
         session.load()
-        for name in ("fits", "other"):
-            session.arm(name, tmp_path / f"{name}.npz")
-        fits, other = session.time("fits", calls=3), session.time("other", calls=3)
+        feeds = feeds or {"fits": np.zeros((2, 4), np.float32)}
+        for name, x in feeds.items():
+            np.savez(folder / f"{name}.npz", x=x)
+            session.arm(name, folder / f"{name}.npz")
+        return [session.time(name, calls=3) for name in feeds]
+
+
+@pytest.mark.parametrize("interface", [None, "onnx", "sklearn", "pytorch"])  # what an estimator takes is not known
+def test_tensors_are_passed_where_the_source_takes_them(tmp_path, interface):
+    feeds = {"fits": np.zeros((2, 4), np.float32), "other": np.zeros((2, 4), np.float64)}
+    fits, other = time_calls(tmp_path, WORKER, make_model(tmp_path / "model"), interface=interface, feeds=feeds)
 
     assert isinstance(fits, list), fits
     # Only the interface of tensors looks at their type.
@@ -65,24 +70,12 @@ def load(job): return Session()
 
 def test_a_transformers_model_is_timed_as_it_is_called(tmp_path):
     pytest.importorskip("transformers")
-    (tmp_path / "worker.py").write_text(TRANSFORMERS_WORKER)
-    np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
     artifact = make_model(tmp_path / "model")
     about = {"class": "BertModel", "output_class": "BaseModelOutput", "config": {}}
     structure = {"kind": "dict", "items": [["last_hidden_state", "y"]]}
     metadata = artifact.metadata | {"transformers": about, "structure": structure}
-    job = Job(
-        function="load",
-        worker=tmp_path / "worker.py",
-        adaptor="t",
-        input=JobInput.of(artifact.model_copy(update={"metadata": metadata}), tmp_path / "model"),
-        interface="transformers",
-    )
-    limits = Limits(seconds=900, memory_mb=8192)
-    with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits)) as session:
-        session.load()
-        session.arm("fits", tmp_path / "fits.npz")
-        found = session.time("fits", calls=3)
+    changed = artifact.model_copy(update={"metadata": metadata})
+    (found,) = time_calls(tmp_path, TRANSFORMERS_WORKER, changed, interface="transformers")
     assert isinstance(found, Failed)
     assert "called by hone_served.pretrained" in found.reason
 
@@ -109,22 +102,10 @@ def load(job): return Session()
     ],
 )
 def test_an_estimator_is_timed_with_rows_as_its_callers_have_them(tmp_path, about, called):
-    (tmp_path / "worker.py").write_text(ROWS_WORKER)
-    np.savez(tmp_path / "fits.npz", x=np.zeros((2, 4), np.float32))
     artifact = make_model(tmp_path / "model")
     outputs = tuple(spec.model_copy(update={"name": "probabilities"}) for spec in artifact.outputs)
     metadata = artifact.metadata | {"sklearn": about}
-    job = Job(
-        function="load",
-        worker=tmp_path / "worker.py",
-        adaptor="t",
-        input=JobInput.of(artifact.model_copy(update={"metadata": metadata, "outputs": outputs}), tmp_path / "model"),
-        interface="sklearn",
-    )
-    limits = Limits(seconds=900, memory_mb=8192)
-    with closing(open_session(job, python=Path(sys.executable), folder=tmp_path / "session", limits=limits)) as session:
-        session.load()
-        session.arm("fits", tmp_path / "fits.npz")
-        found = session.time("fits", calls=3)
+    changed = artifact.model_copy(update={"metadata": metadata, "outputs": outputs})
+    (found,) = time_calls(tmp_path, ROWS_WORKER, changed, interface="sklearn")
     assert isinstance(found, Failed)
     assert called.format("of hone_served.tables") in found.reason

@@ -18,7 +18,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import (
     BUDGET,
     Choice,
@@ -60,7 +60,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
         verdict, reasons = decide(results, confirmation, result.validations)
-        winner, golden = results.winner, None
+        winner, golden = results.winner if verdict is Verdict.PASS else None, None
         if winner in scorer.outputs:
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))

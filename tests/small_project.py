@@ -142,7 +142,7 @@ PARAMETERS: dict[str, Any] = {
     "shapes": {"eight": {"batch": 8}},
     "threads": 1,
     "toolchains": ["shop"],
-    "gates": {"drop": 0.1},
+    "gates": {"drop": 0.1, "other_load": 1},  # tests run at the same time
     "budget": "thorough",
     "explore": False,
     "race": {"rounds": 12, "block": 3, "burst_ms": 2.0, "seconds": HANG},

@@ -80,7 +80,7 @@ def project(hub, template, tmp_path):
         "race": {"rounds": 5},
         "explore": False,
         "confirm": {"finalists": 1, "looks": [4, 8, 12]},  # tests run at the same time
-        "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}},
+        "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}, "other_load": 1},
     }
     project.environment |= list_variables(hub, tmp_path)
     return project

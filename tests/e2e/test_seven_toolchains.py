@@ -53,7 +53,7 @@ class Demo:
             "explore": False,
             "race": {"rounds": 6, "block": 3},
             "confirm": {"finalists": 2, "looks": [3]},
-            "gates": {"drop": 0.05},
+            "gates": {"drop": 0.05, "other_load": 1},
             "publish": {"enabled": False},
         }
         local = root / "conf" / "local"

@@ -37,7 +37,7 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         "budget": "thorough",
         "shapes": {"batch8": {"batch": 8}},
         "threads": 1,
-        "gates": {"drop": LIMIT},
+        "gates": {"drop": LIMIT, "other_load": 1},
         "adaptors": {"openvino.int8-accuracy-control": {"options": {"max_drop": 0.01}}},
     }
     recipe = read_recipe(keys)

@@ -77,7 +77,7 @@ def make_bench(tmp_path, monkeypatch):
             "model": {"uri": "models:/sized/1"},
             "budget": "thorough",
             "threads": 1,
-            "gates": {"drop": 0.05},
+            "gates": {"drop": 0.05, "other_load": 1},
             "shapes": SHORT,
         }
         program = {"name": "tabular-regression" if labels else "fidelity", "options": {"arrays": {"x": "x"}}}

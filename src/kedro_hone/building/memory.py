@@ -49,8 +49,10 @@ UNKNOWN: Final = Share(0.7, 0.5, 0)
 _SAME: Final = Share(1.0, 0.0, 0)
 _CANDIDATE: Final = "raced"
 """The outcome in the rows of candidates; those of steps have others."""
-_JUDGED_EARLY: Final = frozenset({"speedup", "drop", "drops", "require_improvement", "beat_published", "confidence"})
-"""Keys of ``gates`` that validation and race look at, or that reject nobody."""
+_JUDGED_EARLY: Final = frozenset(
+    {"speedup", "drop", "drops", "require_improvement", "beat_published", "confidence", "other_load"}
+)
+"""Keys of ``gates`` that validation and race look at, or that reject no candidate."""
 
 
 class Memory:

@@ -123,11 +123,14 @@ def decide(
     """Make the verdict, with its reasons, one sentence each.
 
     Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
-    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split.
+    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split. A speed-up
+    that was measured on a busy machine proves nothing about a quiet one, however narrow its interval is: load slows
+    programs of many threads more than others.
     """
     reasons = _list_reasons(results)
     if results.winner is not None:
-        return Verdict.PASS, reasons
+        busy = _say_busy(confirmation.other_load, limit=results.gates.other_load)
+        return (Verdict.INCONCLUSIVE, [*reasons, busy]) if busy else (Verdict.PASS, reasons)
     if results.eligible:
         failed = {row.candidate for row in results.list_judgements(Judged.FAILS)}
         return (Verdict.FAIL if failed >= set(results.eligible) else Verdict.INCONCLUSIVE), reasons
@@ -158,6 +161,16 @@ def _list_reasons(results: GateResults) -> list[str]:
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
     return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
+
+
+def _say_busy(share: float | None, *, limit: float) -> str:
+    """Return that other processes took more of the cores than the recipe allows, or an empty string."""
+    if share is None or share <= limit:
+        return ""
+    return (
+        f"other processes took {share:.1%} of the cores' time while the finalists were confirmed, and gates.other_load "
+        f"allows {limit:.1%}: run again on a quiet machine"
+    )
 
 
 def _find_doubt(results: GateResults, launches: int) -> str:

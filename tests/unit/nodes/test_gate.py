@@ -79,8 +79,11 @@ def judge_drop(found):
     return judgement.judgement
 
 
-def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None, source=None, **gates):
-    """Ask the gates of a recipe; ``measured`` holds more of a finalist, ``source`` more of the source."""
+def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None, source=None, load=None, **gates):
+    """Ask the gates of a recipe; ``measured`` holds more of a finalist, ``source`` more of the source.
+
+    ``load`` is what other processes took of the cores while the finalists were confirmed.
+    """
     measured = measured or {}
     itself = Measurements(**{"id": "source", "latency": confirmation().source_latency, **(source or {})})
     results = GateResults(gates=recipe(**gates).gates, source=itself, score=qualities.__getitem__)
@@ -89,7 +92,8 @@ def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None
         [measure(one, **measured.get(one.id, {})) for one in finalists],
         dict.fromkeys(unpublishable, "its licence is for evaluation only"),
     )
-    verdict, reasons = decide_verdict(results, confirmation(*finalists), found)
+    confirmed = confirmation(*finalists).model_copy(update={"other_load": load})
+    verdict, reasons = decide_verdict(results, confirmed, found)
     return verdict, reasons, results
 
 
@@ -105,6 +109,25 @@ def test_a_winner_passes_and_the_first_reason_says_how_fast():
     assert verdict is Verdict.PASS
     assert "2.00 times as fast" in reasons
     assert "1.80 to 2.20" in reasons
+
+
+@pytest.mark.parametrize(("load", "gates"), [(0.503, {}), (1.0, {}), (0.3, {"other_load": 0.25})])
+def test_what_is_faster_on_a_busy_machine_is_not_proved(load, gates):
+    verdict, reasons, _ = run_gates([finalist("a", "yes")], {"a": quality(0, 0.005)}, load=load, **gates)
+
+    assert verdict is Verdict.INCONCLUSIVE
+    limit = gates.get("other_load", 0.5)
+    assert f"{load:.1%} of the cores' time" in reasons[-1]
+    assert f"gates.other_load allows {limit:.1%}" in reasons[-1]
+
+
+@pytest.mark.parametrize(("load", "gates"), [(None, {}), (0.0, {}), (0.5, {}), (1.0, {"other_load": 1})])
+def test_less_load_than_allowed_and_load_that_is_not_known_take_no_verdict_back(load, gates):
+    assert run_gates([finalist("a", "yes")], {"a": quality(0, 0.005)}, load=load, **gates)[0] is Verdict.PASS
+
+
+def test_a_busy_machine_leaves_the_verdict_that_the_source_stays():
+    assert run_gates([finalist("a", "no")], {}, load=1.0)[0] is Verdict.KEEP
 
 
 def test_faster_but_unproved_quality_is_inconclusive():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -187,6 +188,28 @@ def test_too_few_rows_to_tell_is_inconclusive(project):
     assert "the gate split has too few rows to tell" in done.output
     assert check_evidence(project)["verdict"] == "INCONCLUSIVE"
     assert list_published(project) == []
+
+
+@pytest.mark.nightly
+def test_what_was_confirmed_on_a_busy_machine_is_published_only_where_the_recipe_allows_it(project):
+    project.set(adaptors=SHORT, gates={"other_load": 0.1})
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+    try:
+        done = project.run(code=11)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert "gates.other_load allows 10.0%: run again on a quiet machine" in " ".join(done.output.split())
+    before = check_evidence(project)
+    assert (before["verdict"], before["winner"]) == ("INCONCLUSIVE", None)
+    assert list_published(project) == []
+    project.set(gates={"other_load": 1})
+    project.run("--from-nodes", "gate", code=0)
+    after = check_evidence(project)
+    assert (after["verdict"], after["confirmation"]["launches"]) == ("PASS", before["confirmation"]["launches"])
+    assert after["confirmation"]["other_load"] == before["confirmation"]["other_load"] > 0.1
+    assert len(list_published(project)) == 1
 
 
 def test_a_candidate_twice_as_slow_is_dropped_early_and_the_report_says_when(finished):

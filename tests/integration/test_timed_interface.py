@@ -103,7 +103,8 @@ def load(job): return Session()
 )
 def test_an_estimator_is_timed_with_rows_as_its_callers_have_them(tmp_path, about, called):
     artifact = make_model(tmp_path / "model")
-    outputs = tuple(spec.model_copy(update={"name": "probabilities"}) for spec in artifact.outputs)
+    name = "probabilities" if about["kind"] == "classifier" else "variable"
+    outputs = tuple(spec.model_copy(update={"name": name}) for spec in artifact.outputs)
     metadata = artifact.metadata | {"sklearn": about}
     changed = artifact.model_copy(update={"metadata": metadata, "outputs": outputs})
     (found,) = time_calls(tmp_path, ROWS_WORKER, changed, interface="sklearn")

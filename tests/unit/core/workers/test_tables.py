@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +21,9 @@ TABLE = np.arange(6.0).reshape(3, 2)
 
 
 def make_artifact(*inputs: TensorSpec, **about) -> Artifact:
-    outputs = (TensorSpec(name="variable", dtype="float32", shape=("batch", 1)),)
+    outputs = [TensorSpec(name="variable", dtype="float32", shape=("batch", 1))]
+    if about.get("kind") == "classifier":
+        outputs = [TensorSpec(name="label", dtype="str", shape=("batch",))]
     metadata = {"interface": "sklearn", "sklearn": {"kind": "regressor", **about}}
     return Artifact(format="onnx", digest="", inputs=inputs, outputs=outputs, metadata=metadata)
 
@@ -42,7 +46,7 @@ def test_columns_are_found_by_their_names():
     read = make_reading(make_matrix(feature_names_in=["a", "b"]))
     frame = pd.DataFrame({"b": TABLE[:, 1], "more": 0, "a": TABLE[:, 0]})
     assert read(frame)["X"].tolist() == TABLE.tolist()
-    with pytest.raises(ValueError, match="the columns b are missing"):
+    with pytest.raises(ValueError, match="the column b is missing; the model takes a, b"):
         read(frame[["a"]])
     with pytest.raises(ValueError, match=r"the model takes \(batch, 2\)"):
         read(TABLE[:, :1])
@@ -58,7 +62,7 @@ def test_text_and_numbers_are_inputs_of_their_own():
         assert feeds["b"].dtype == np.float64
     with pytest.raises(TypeError, match="the model takes text"):
         read([[None, 1.0]])
-    with pytest.raises(ValueError, match="the columns a are missing"):
+    with pytest.raises(ValueError, match="the column a is missing"):
         read({"b": [1]})
     with pytest.raises(ValueError, match=r"the model takes \(rows, 2\)"):
         read([["x"]])
@@ -205,6 +209,37 @@ def test_labels_are_of_the_type_of_the_classes():
     assert predict(TABLE).dtype == read_classes(artifact).dtype == np.dtype("<U3")
     truths = make_matrix(kind="classifier", classes=[False, True], classes_dtype="|b1")
     assert make_predict(lambda _: {"label": np.array([1, 0, 1])}, truths)(TABLE).tolist() == [True, False, True]
+
+
+def test_missing_columns_are_named_as_far_as_that_helps():
+    names = [f"c{number}" for number in range(8)]
+    artifact = make_artifact(TensorSpec(name="X", dtype="float64", shape=("batch", 8)), feature_names_in=names)
+    read = make_reading(artifact)
+    with pytest.raises(ValueError, match="the columns c1, c2, c3, c4, c5 and 2 more are missing; the model takes c0, "):
+        read(pd.DataFrame({"c0": [1.0]}))
+
+
+CLASSES = {"kind": "classifier", "classes": ["a", "b"], "classes_dtype": "<U1"}
+
+
+@pytest.mark.parametrize(
+    ("about", "outputs", "said"),
+    [
+        (CLASSES, {"variable": (1,)}, "an estimator's output label is missing; it has the outputs ['variable']"),
+        (CLASSES, {}, "an estimator's output label is missing; it has the outputs []"),
+        (
+            {"kind": "regressor"},
+            {"label": ()},
+            "an estimator's output variable is missing; it has the outputs ['label']",
+        ),
+        (CLASSES, {"label": (), "probabilities": (3,)}, "it has probabilities of 3 classes, and names 2"),
+    ],
+)
+def test_outputs_that_do_not_fit_the_metadata_are_told_when_a_model_is_opened(about, outputs, said):
+    specs = tuple(TensorSpec(name=one, dtype="float32", shape=("batch", *rest)) for one, rest in outputs.items())
+    artifact = make_matrix(**about).model_copy(update={"outputs": specs})
+    with pytest.raises(ValueError, match=re.escape(said)):
+        make_predict(lambda feeds: feeds, artifact)
 
 
 @pytest.mark.parametrize(("flat", "shape"), [(True, (3,)), (False, (3, 1))])

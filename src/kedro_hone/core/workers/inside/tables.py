@@ -29,10 +29,15 @@ _FEW_ROWS: Final = 1024
 
 
 def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
-    """Return ``predict``: labels of the type of the source's classes, or numbers."""
+    """Return ``predict``: labels of the type of the source's classes, or numbers.
+
+    Raises:
+        ValueError: The artifact has no such output, or probabilities of another number of classes.
+    """
     read = make_reading(artifact)
     if artifact.metadata["sklearn"].get("kind") == "classifier":
         classes = read_classes(artifact)
+        _check_outputs(artifact, "label", classes=len(classes))
         dtype = classes.dtype
 
         def predict_labels(rows: Any) -> Array:
@@ -40,6 +45,7 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
             return label if label.dtype == dtype else label.astype(dtype)
 
         return predict_labels
+    _check_outputs(artifact, "variable")
     flat = bool(artifact.metadata["sklearn"].get("flat"))
 
     def predict_numbers(rows: Any) -> Array:
@@ -47,6 +53,16 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
         return found[:, 0] if flat else found
 
     return predict_numbers
+
+
+def _check_outputs(artifact: Artifact, wanted: str, *, classes: int | None = None) -> None:
+    """Raise ``ValueError`` where the outputs are not those of the estimator that the metadata describe."""
+    shapes = {spec.name: spec.shape for spec in artifact.outputs}
+    if wanted not in shapes:
+        raise ValueError(f"an estimator's output {wanted} is missing; it has the outputs {sorted(shapes)}")
+    columns = shapes.get("probabilities", (None,))[-1:]
+    if classes is not None and columns and isinstance(columns[0], int) and columns[0] != classes:
+        raise ValueError(f"it has probabilities of {columns[0]} classes, and names {classes}")
 
 
 def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
@@ -176,12 +192,19 @@ def _select(frame: Any, columns: Sequence[str] | None) -> Array:
     """
     if columns is not None:
         if missing := [name for name in columns if name not in frame.columns]:
-            raise ValueError(f"the columns {', '.join(missing[:5])} are missing; the model takes {', '.join(columns)}")
+            raise _explain_missing(missing, columns)
         frame = frame[list(columns)]
     found: Array = frame.to_numpy()
     if found.dtype == object:  # as of a missing value of pandas' own, which is NaN in an array of its column
         found = np.column_stack([np.asarray(frame.iloc[:, place]) for place in range(frame.shape[1])])
     return found
+
+
+def _explain_missing(missing: Sequence[str], names: Sequence[str]) -> ValueError:
+    """Return the error for rows without some of the columns that the source was fitted on."""
+    few = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+    said = f"the column {few} is" if len(missing) == 1 else f"the columns {few} are"
+    return ValueError(f"{said} missing; the model takes {', '.join(names)}")
 
 
 def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str]) -> Arrays | None:
@@ -209,7 +232,7 @@ def _split(rows: Any, names: Sequence[str]) -> Iterable[Array]:
             raise ValueError(f"the rows have the shape {table.shape}; the model takes (rows, {len(names)})")
         return np.ascontiguousarray(table.T)
     if missing := [name for name in names if name not in keys]:
-        raise ValueError(f"the columns {', '.join(missing[:5])} are missing; the model takes {', '.join(names)}")
+        raise _explain_missing(missing, names)
     return [np.asarray(rows[name]) for name in names]
 
 

@@ -35,7 +35,7 @@ def compare_budgets(name: str, given: argparse.Namespace, folder: Path) -> bool:
         model = by_hand_models.make_project(name, folder / budget, threads=given.threads)
         by_hand_models.write_feeds(model)
         took = by_hand.search(model, argparse.Namespace(budget=budget, keep=given.keep))
-        evidence = by_hand_models.read_winner(model.project)
+        evidence = by_hand_models.read_evidence(model.project)
         winner = evidence["winner"]
         if winner is None:
             print(f"{name}, {budget}: nothing passed, after {took:.0f} s", flush=True)

@@ -193,7 +193,7 @@ def try_by_hand(model: Model, given: argparse.Namespace) -> tuple[dict[str, Any]
     modern = {"avx512_vnni", "avx512_bf16"} <= read_flags()
     began = time.perf_counter()
     built = by_hand_builds.build(model, modern=modern)
-    winner = model.project / by_hand_models.read_winner(model.project)["winner"]["path"]
+    winner = model.project / by_hand_models.read_winner(model.project)["path"]
     named = {**built, WINNER: {"path": str(winner)}}
     common = {"folder": str(model.files), "threads": given.threads, "shapes": model.shapes}
     orders = [{**order, **common, "name": name, "number": number} for number, (name, order) in enumerate(named.items())]
@@ -231,7 +231,7 @@ def search(model: Model, given: argparse.Namespace) -> float:
 
     hone = model.project / "data" / "hone"
     if given.keep and (hone / "latest").exists():
-        return float(by_hand_models.read_winner(model.project)["optimization_seconds"])
+        return float(by_hand_models.read_evidence(model.project)["optimization_seconds"])
     shutil.rmtree(hone, ignore_errors=True)
     env = ["--env", "minilm"] if model.name == "minilm" else []
     began = time.perf_counter()
@@ -246,8 +246,8 @@ def measure(name: str, given: argparse.Namespace, folder: Path) -> bool:
     model = by_hand_models.make_project(name, folder, threads=given.threads)
     by_hand_models.write_feeds(model)
     took = search(model, given)
+    winner = by_hand_models.read_winner(model.project)["candidate"]  # ends before anything is built where there is none
     times, quality, seconds = try_by_hand(model, given)
-    winner = by_hand_models.read_winner(model.project)["winner"]["candidate"]
     print(f"\n{name}: {winner}", flush=True)
     fine = took <= THIRD * seconds
     for shape in model.shapes:

@@ -84,7 +84,7 @@ def run(project: Path, *command: str, variables: dict[str, str] | None = None) -
         text=True,
         check=False,
     )
-    if done.returncode not in {0, 1, 2}:
+    if done.returncode not in {0, 10, 11}:
         said = done.stdout[-3000:] + done.stderr[-3000:]
         raise SystemExit(f"{' '.join(command)} in {project.name} ended with {done.returncode}:\n{said}")
     return done.stdout
@@ -196,10 +196,19 @@ def _write_sentences(model: Model) -> None:
     shutil.copyfile(model.files / "texts.npz", model.files / "gate.npz")
 
 
-def read_winner(project: Path) -> dict[str, Any]:
+def read_evidence(project: Path) -> dict[str, Any]:
     """Return the evidence of a project's last run."""
     evidence: dict[str, Any] = json.loads((project / "data" / "hone" / "latest" / "evidence.json").read_text())
     return evidence
+
+
+def read_winner(project: Path) -> dict[str, Any]:
+    """Return the record of the winner of a project's last run; end the benchmark with the reasons if there is none."""
+    evidence = read_evidence(project)
+    if evidence["winner"] is None:
+        raise SystemExit(f"{project.name}: {evidence['verdict']}: {'; '.join(evidence['reasons'])}")
+    winner: dict[str, Any] = evidence["winner"]
+    return winner
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from by_hand_models import ROOT, read_winner, run
+from by_hand_models import ROOT, read_evidence, read_winner, run
 from costs import SPLITS, track
 
 from kedro_hone.building.memory import LEAST_GAIN, LEAST_ROWS
@@ -100,9 +100,9 @@ def find_places(project: Path) -> tuple[str, int, int, int]:
     Between them is the place of the first ones with which each shape is as fast as with the winner's part, but for 3 %,
     in the race: candidates that differ by one more pass of rounding are not told apart by their speed.
     """
-    evidence = read_winner(project)
+    evidence = read_evidence(project)
     candidates = {one["id"]: one for one in evidence["candidates"]}
-    winner = evidence["winner"]["candidate"]
+    winner = read_winner(project)["candidate"]
     said = candidates[winner].get("note") or ""
     parts = [name for name in candidates if f" by {name}" in said] or [winner]
     lines = (project / "data" / "hone" / "latest" / "events.jsonl").read_text().splitlines()

@@ -40,6 +40,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/reference/toolchain-results.md": {"results": results.list_results},
     "docs/reference/toolchain-results-gpu.md": {"results": partial(results.list_results, results.GPU_RESULTS)},
     "docs/reference/toolchain-results-vnni.md": {"results": partial(results.list_results, results.VNNI_RESULTS)},
+    "docs/reference/toolchain-results-amx.md": {"results": partial(results.list_results, results.AMX_RESULTS)},
     "docs/write-an-adaptor.md": {name: partial(quote, ROOT / "docs" / "examples" / "fp16", name) for name in EXAMPLE},
 }
 

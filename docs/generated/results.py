@@ -11,6 +11,7 @@ Json = dict[str, Any]
 RESULTS = Path(__file__).resolve().parents[1] / "reference" / "toolchain-results.json"
 GPU_RESULTS = RESULTS.with_name("toolchain-results-gpu.json")
 VNNI_RESULTS = RESULTS.with_name("toolchain-results-vnni.json")
+AMX_RESULTS = RESULTS.with_name("toolchain-results-amx.json")
 _STATUS = {"refused": "refused", "failed": "failed", "dropped": "wrong", "not_tried": "not tried", "measured": "failed"}
 
 

@@ -18,7 +18,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.measurement import (
     BUDGET,
     Choice,
@@ -48,6 +48,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         id=SOURCE,
         latency=confirmation.source_latency,
         size_bytes=setting.store.measure(source),
+        other_load=confirmation.other_load,
         **reference.model_dump(include={*Predicted.model_fields}),
     )
     with setting.store.workspace() as scratch:
@@ -58,9 +59,10 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
-        ask_gates(results, [_gather(one, found[name]) for name, one in finalists.items()], withheld)
+        measured = [_gather(one, found[name], load=confirmation.other_load) for name, one in finalists.items()]
+        ask_gates(results, measured, withheld)
         verdict, reasons = decide(results, confirmation, result.validations)
-        winner, golden = results.winner if verdict is Verdict.PASS else None, None
+        winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
@@ -93,8 +95,9 @@ def find_worst(name: str, qualities: Sequence[Quality]) -> Quality:
     return worst.model_copy(update={"id": name, "others": others})
 
 
-def _gather(finalist: Finalist, validation: Validation) -> Measurements:
+def _gather(finalist: Finalist, validation: Validation, *, load: float | None) -> Measurements:
     return Measurements(
+        other_load=load,
         faster=finalist.verdict,
         speedup=finalist.deciding,
         **finalist.model_dump(include={"id", "speedups", "latency"}),

@@ -134,7 +134,9 @@ class Race:
         with ExitStack() as workers:
             self._launch({SOURCE: self._setting.source}, workers)
             while self._waiting:
-                self._launch({name: self.artifacts[name] for name in self._fill_heat()}, workers)
+                heat = self._fill_heat()
+                logger.info("launched  for the race: the source and %s", ", ".join(heat))
+                self._launch({name: self.artifacts[name] for name in heat}, workers)
                 seconds, decided = self._run_heat(order, budget=budget - measured)
                 measured += seconds
                 if measured >= budget or self._setting.run.is_stopped():

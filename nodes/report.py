@@ -267,9 +267,11 @@ def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
 
 
 def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
-    """Return speed-ups and times of the winner, or else of the best finalist, at the deciding shape and at each."""
-    named = [one for one in confirmation.finalists if one.id == decision.winner]
-    best = next(iter(named or [one for one in confirmation.finalists if one.deciding is not None]), None)
+    """Return speed-ups and times of the winner, or else of the finalist that the decision is about, at each shape."""
+    finalists = [one for one in confirmation.finalists if one.deciding is not None]
+    named = [one for one in finalists if one.id == decision.winner]
+    about = [one for one in finalists if one.deciding == decision.speedup]
+    best = next(iter(named or about or finalists), None)
     speedup = decision.speedup or (best.deciding if best else None)
     after = {row.shape: row for row in best.latency} if best and decision.winner else {}
     latencies = {

@@ -361,6 +361,8 @@ def test_it_is_explained_and_harms_nothing(attempts, name):
     assert [text for text in case.says if text not in output] == [], tried.done.output
     assert "Traceback" not in output
     assert "secret@" not in output
+    assert "No nodes ran" not in output
+    assert "resume the pipeline" not in output
 
     project = tried.project
     latest, evidence, objects, published = describe(project)

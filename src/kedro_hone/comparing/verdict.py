@@ -123,14 +123,11 @@ def decide(
     """Make the verdict, with its reasons, one sentence each.
 
     Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
-    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split. A speed-up
-    that was measured on a busy machine proves nothing about a quiet one, however narrow its interval is: load slows
-    programs of many threads more than others.
+    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split.
     """
     reasons = _list_reasons(results)
     if results.winner is not None:
-        busy = _say_busy(confirmation.other_load, limit=results.gates.other_load)
-        return (Verdict.INCONCLUSIVE, [*reasons, busy]) if busy else (Verdict.PASS, reasons)
+        return Verdict.PASS, reasons
     if results.eligible:
         failed = {row.candidate for row in results.list_judgements(Judged.FAILS)}
         return (Verdict.FAIL if failed >= set(results.eligible) else Verdict.INCONCLUSIVE), reasons
@@ -141,7 +138,7 @@ def decide(
     if doubt := _find_doubt(results, confirmation.launches):
         return Verdict.INCONCLUSIVE, [*reasons, doubt]
     asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
-    reasons.append(f"no candidate is {' and '.join(dict.fromkeys(asks))}: the source model stays")
+    reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
     if results.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
     verdict = Verdict.FAIL if results.gates.require_improvement else Verdict.KEEP
@@ -150,7 +147,8 @@ def decide(
 
 def _list_reasons(results: GateResults) -> list[str]:
     """Return what the relative gates found, the best finalist first, which absolute gates were missed, and doubts."""
-    unscored, scored = ({gate.name for gate in results.choose(relative=True, scored=it)} for it in (False, True))
+    told = [gate for gate in results.choose(relative=True) if gate.asks]
+    unscored, scored = ({gate.name for gate in told if gate.scored is it} for it in (False, True))
     speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
     withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
     others = [
@@ -161,16 +159,6 @@ def _list_reasons(results: GateResults) -> list[str]:
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
     return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
-
-
-def _say_busy(share: float | None, *, limit: float) -> str:
-    """Return that other processes took more of the cores than the recipe allows, or an empty string."""
-    if share is None or share <= limit:
-        return ""
-    return (
-        f"other processes took {share:.1%} of the cores' time while the finalists were confirmed, and gates.other_load "
-        f"allows {limit:.1%}: run again on a quiet machine"
-    )
 
 
 def _find_doubt(results: GateResults, launches: int) -> str:

@@ -22,13 +22,6 @@ class GatesSection(Section):
         "measured next to it. Else the published version stays.",
     )
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
-    other_load: float = Field(
-        0.5,
-        ge=0,
-        le=1,
-        description="Nothing is published where other processes took a larger share than this of the cores' time while "
-        "the finalists were confirmed; 1 publishes whatever they took.",
-    )
     if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0
         drop: float = 0.0

@@ -76,8 +76,11 @@ class Evidence(Value):
 
     @property
     def subject(self) -> str | None:
-        """The id of the candidate that the report is about: the winner, or else the best finalist."""
-        return self.winner.candidate if self.winner else next((finalist.id for finalist in self.finalists), None)
+        """The id of the candidate that the report is about: the winner, or else that of the speed-up, or the first."""
+        if self.winner:
+            return self.winner.candidate
+        about = [one for one in self.finalists if one.deciding is not None and one.deciding == self.speedup]
+        return next((finalist.id for finalist in (*about, *self.finalists)), None)
 
     @property
     def subject_quality(self) -> tuple[Quality, ...]:

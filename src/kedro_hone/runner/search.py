@@ -99,8 +99,8 @@ class SearchRunner(AbstractRunner):
                 for node in ended:
                     self._release_datasets(node, catalog, counts, pipeline)
         except Exception:
+            # Other runners log how to resume. The same command does that: what was made is in the store.
             self._abandon(catalog, interrupted=False)
-            self._suggest_resume_scenario(pipeline, done, catalog)
             raise
         except BaseException:
             self._abandon(catalog, interrupted=True)

@@ -89,11 +89,10 @@ def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None
     results = GateResults(gates=recipe(**gates).gates, source=itself, score=qualities.__getitem__)
     ask_gates(
         results,
-        [measure(one, **measured.get(one.id, {})) for one in finalists],
+        [measure(one, other_load=load, **measured.get(one.id, {})) for one in finalists],
         dict.fromkeys(unpublishable, "its licence is for evaluation only"),
     )
-    confirmed = confirmation(*finalists).model_copy(update={"other_load": load})
-    verdict, reasons = decide_verdict(results, confirmed, found)
+    verdict, reasons = decide_verdict(results, confirmation(*finalists), found)
     return verdict, reasons, results
 
 
@@ -111,23 +110,33 @@ def test_a_winner_passes_and_the_first_reason_says_how_fast():
     assert "1.80 to 2.20" in reasons
 
 
-@pytest.mark.parametrize(("load", "gates"), [(0.503, {}), (1.0, {}), (0.3, {"other_load": 0.25})])
-def test_what_is_faster_on_a_busy_machine_is_not_proved(load, gates):
-    verdict, reasons, _ = run_gates([finalist("a", "yes")], {"a": quality(0, 0.005)}, load=load, **gates)
+@pytest.mark.parametrize("speed", ["yes", "no", "undecided"])
+@pytest.mark.parametrize("gates", [{}, {"require_improvement": True}, {"latency_ms": {"batch1": 0.1}}])
+def test_a_busy_machine_decides_nothing(speed, gates):
+    verdict, reasons, results = run_gates([finalist("a", speed)], {}, load=0.62, **gates)
 
-    assert verdict is Verdict.INCONCLUSIVE
-    limit = gates.get("other_load", 0.5)
-    assert f"{load:.1%} of the cores' time" in reasons[-1]
-    assert f"gates.other_load allows {limit:.1%}" in reasons[-1]
+    assert (verdict, results.winner) == (Verdict.INCONCLUSIVE, None)  # and the gate split was not read
+    assert "other processes took 0.62 of the cores' time, where 0.5 is allowed" in reasons
+    doubt = "7 launches cannot tell" if speed == "undecided" else "run again when it is idle"
+    assert doubt in reasons[-1]
+    assert "the source model stays" not in " ".join(reasons)
 
 
 @pytest.mark.parametrize(("load", "gates"), [(None, {}), (0.0, {}), (0.5, {}), (1.0, {"other_load": 1})])
-def test_less_load_than_allowed_and_load_that_is_not_known_take_no_verdict_back(load, gates):
-    assert run_gates([finalist("a", "yes")], {"a": quality(0, 0.005)}, load=load, **gates)[0] is Verdict.PASS
+def test_less_load_than_allowed_is_no_reason(load, gates):
+    verdict, reasons, _ = run_gates([finalist("a", "yes")], {"a": quality(0, 0.005)}, load=load, **gates)
+    assert verdict is Verdict.PASS
+    assert "2.00 times as fast" in reasons[0]
+    assert "processes" not in " ".join(reasons)
+    verdict, reasons, _ = run_gates([finalist("a", "no")], {}, load=load, **gates)
+    assert (verdict, reasons[-1]) == (
+        Verdict.KEEP,
+        "no candidate is 1.05 times as fast and good enough: the source model stays",
+    )
 
 
-def test_a_busy_machine_leaves_the_verdict_that_the_source_stays():
-    assert run_gates([finalist("a", "no")], {}, load=1.0)[0] is Verdict.KEEP
+def test_candidates_that_were_dropped_before_keep_the_source_on_a_busy_machine_too():
+    assert run_gates([], {}, load=0.9, found=[validation(Status.DROPPED, "quality")])[0] is Verdict.KEEP
 
 
 def test_faster_but_unproved_quality_is_inconclusive():
@@ -288,7 +297,7 @@ def test_a_finalist_that_cannot_be_scored_fails_and_its_reason_is_given_once():
 
     assert (verdict, reasons.count(problem)) == (Verdict.KEEP, 1)
     assert results.qualities == {}
-    assert [(row.name, row.judgement.value, row.reason) for row in results.judgements["a"]][1:] == [
+    assert [(row.name, row.judgement.value, row.reason) for row in results.judgements["a"]][2:] == [
         ("drop", "fails", problem),
         ("quality", "not asked", problem),
     ]
@@ -346,12 +355,15 @@ def test_every_finalist_has_a_row_for_every_gate_that_is_asked():
     _, _, results = run_gates(finalists, {"b": GOOD["b"]}, measured=measured, size_mb=2)
 
     assert [(row.candidate, row.name, row.judgement.value) for row in results.list_judgements()] == [
+        ("a", "other_load", "holds"),
         ("a", "speedup", "fails"),
         ("a", "drop", "not asked"),
         ("a", "size_mb", "not asked"),
+        ("b", "other_load", "holds"),
         ("b", "speedup", "holds"),
         ("b", "drop", "holds"),
         ("b", "size_mb", "holds"),
+        ("c", "other_load", "holds"),
         ("c", "speedup", "holds"),
         ("c", "drop", "not asked"),
         ("c", "size_mb", "not asked"),

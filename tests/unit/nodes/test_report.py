@@ -176,6 +176,16 @@ def test_without_a_winner_the_speed_is_that_of_the_best_finalist_that_was_confir
     assert evidence.break_even_calls is None
 
 
+def test_without_a_winner_it_is_about_the_finalist_whose_speed_the_decision_has(gather):
+    ratio = Interval(estimate=3.0, low=2.9, high=3.1)
+    second = make_finalist("second").model_copy(
+        update={"speedups": (make_speedup("batch8").model_copy(update={"ratio": ratio}),)}
+    )
+    second = second.model_copy(update={"deciding": second.speedups[0]})
+    evidence = gather(verdict=Verdict.FAIL, finalists=(FAST, second), speedup=second.deciding)
+    assert (evidence.subject, evidence.speedup, evidence.speedups) == ("second", second.deciding, second.speedups)
+
+
 def test_a_mean_over_the_shapes_has_the_times_of_the_first_shape(gather):
     evidence = gather(verdict=Verdict.KEEP, finalists=(make_finalist("fast", deciding="mean"),))
     assert (evidence.speedup.shape, evidence.latency.source.shape) == ("mean", "batch1")

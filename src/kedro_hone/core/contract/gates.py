@@ -50,6 +50,8 @@ class Measurements(Value):
         quality: Its metric on the gate split; None for a gate that is not ``scored``.
         cold_start_ms: From the start of loading to the first predictions, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker at its highest, with the interpreter and the toolchain.
+        other_load: Share of the cores' time that other processes took while the finalists were confirmed, 0 to 1; None
+            where the system does not tell.
     """
 
     id: str
@@ -61,6 +63,7 @@ class Measurements(Value):
     size_bytes: int | None = None
     cold_start_ms: float | None = None
     peak_memory_bytes: int | None = None
+    other_load: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +81,8 @@ class Gate:
         scored: Whether it needs the metric on the gate split. Of the relative gates these are asked last, so that few
             candidates are scored.
         per_shape: Whether the limit is a map whose keys are the recipe's shapes.
-        asks: Of a relative gate: the words after "no candidate is", with ``{limit}``.
+        asks: Of a relative gate: the words after "no candidate is", with ``{limit}``; empty where it asks nothing of
+            the candidate itself.
         doubt: Of a relative gate: the reason where candidates are undecided, with ``{names}``, ``{limit}`` and
             ``{launches}``.
     """

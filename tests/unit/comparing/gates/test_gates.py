@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from kedro_hone.comparing.gates import cold_start, drop, drops, latency, memory, quality, size, speedup
+from kedro_hone.comparing.gates import cold_start, drop, drops, latency, load, memory, quality, size, speedup
 from kedro_hone.core.contract.gates import Measurements, make_ceiling, read_gates
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
@@ -26,7 +26,7 @@ AT_MOST = {
     "cold_start_ms": lambda number: {"cold_start_ms": number},
     "latency_ms": lambda number: {"latency": (Latency(shape="batch1", p50_ms=number, n=9),)},
 }
-GATES = {one.GATE.name: one.GATE for one in (cold_start, drop, latency, memory, quality, size, speedup)}
+GATES = {one.GATE.name: one.GATE for one in (cold_start, drop, latency, load, memory, quality, size, speedup)}
 
 
 def limit_of(gate, number):
@@ -47,7 +47,7 @@ def make_quality(low, high, value=0.99, **changes):
 def test_gates_are_found_and_asked_in_their_order():
     names = [gate.name for gate in read_gates() if gate.name in GATES]  # others may be added without a change here
 
-    assert names == ["speedup", "drop", "cold_start_ms", "latency_ms", "memory_mb", "size_mb", "quality"]
+    assert names == ["other_load", "speedup", "drop", "cold_start_ms", "latency_ms", "memory_mb", "size_mb", "quality"]
     assert len(names) == len(GATES)
 
 
@@ -132,6 +132,7 @@ def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
     [
         ("speedup", 1.05, 1.0, 0.99),
         ("drop", 0.01, 1e-9, 0.0),
+        ("other_load", 0.5, 0.0, 1.001),
         ("size_mb", None, 1e-9, 0.0),
         ("memory_mb", None, 1e-9, 0.0),
         ("cold_start_ms", None, 1e-9, 0.0),
@@ -145,6 +146,29 @@ def test_the_limit_of_a_gate_has_a_default_and_bounds(name, default, least, refu
     assert limit.validate_python(least) == least
     with pytest.raises(ValidationError):
         limit.validate_python(refused)
+
+
+@pytest.mark.parametrize(
+    ("limit", "share", "expected"),
+    [
+        (0.5, 0.0, "holds"),
+        (0.5, 0.5, "holds"),
+        (0.5, 0.501, "undecided"),
+        (1.0, 1.0, "holds"),
+        (0.0, 0.01, "undecided"),
+    ],
+)
+def test_a_busy_machine_decides_nothing(limit, share, expected):
+    judgement = ask(load.GATE, limit, other_load=share)
+    assert judgement.judgement == expected
+    assert (judgement.limit, judgement.measured, judgement.unit) == (limit, share, "of the cores")
+    assert judgement.reason == f"other processes took {share:g} of the cores' time, where {limit:g} is allowed"
+
+
+def test_load_that_the_system_does_not_tell_stands_in_no_way():
+    judgement = ask(load.GATE, 0.5)
+    assert (judgement.judgement, judgement.measured) == (Judged.HOLDS, None)
+    assert judgement.reason == "what other processes took is not known"
 
 
 def test_a_ceiling_is_made_of_one_number():

@@ -225,14 +225,18 @@ CLASSES = {"kind": "classifier", "classes": ["a", "b"], "classes_dtype": "<U1"}
 @pytest.mark.parametrize(
     ("about", "outputs", "said"),
     [
-        (CLASSES, {"variable": (1,)}, "an estimator's output label is missing; it has the outputs ['variable']"),
-        (CLASSES, {}, "an estimator's output label is missing; it has the outputs []"),
+        (CLASSES, {"variable": (1,)}, "the output 'label' of an estimator is missing; there are ['variable']"),
+        (CLASSES, {}, "the output 'label' of an estimator is missing; there are []"),
         (
             {"kind": "regressor"},
             {"label": ()},
-            "an estimator's output variable is missing; it has the outputs ['label']",
+            "the output 'variable' of an estimator is missing; there are ['label']",
         ),
-        (CLASSES, {"label": (), "probabilities": (3,)}, "it has probabilities of 3 classes, and names 2"),
+        (
+            CLASSES,
+            {"label": (), "probabilities": (3,)},
+            "the output 'probabilities' has 3 columns, and the metadata name 2 classes",
+        ),
     ],
 )
 def test_outputs_that_do_not_fit_the_metadata_are_told_when_a_model_is_opened(about, outputs, said):

@@ -59,10 +59,10 @@ def _check_outputs(artifact: Artifact, wanted: str, *, classes: int | None = Non
     """Raise ``ValueError`` where the outputs are not those of the estimator that the metadata describe."""
     shapes = {spec.name: spec.shape for spec in artifact.outputs}
     if wanted not in shapes:
-        raise ValueError(f"an estimator's output {wanted} is missing; it has the outputs {sorted(shapes)}")
-    columns = shapes.get("probabilities", (None,))[-1:]
-    if classes is not None and columns and isinstance(columns[0], int) and columns[0] != classes:
-        raise ValueError(f"it has probabilities of {columns[0]} classes, and names {classes}")
+        raise ValueError(f"the output {wanted!r} of an estimator is missing; there are {sorted(shapes)}")
+    columns = (shapes.get("probabilities") or (None,))[-1]
+    if classes is not None and isinstance(columns, int) and columns != classes:
+        raise ValueError(f"the output 'probabilities' has {columns} columns, and the metadata name {classes} classes")
 
 
 def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
@@ -202,8 +202,8 @@ def _select(frame: Any, columns: Sequence[str] | None) -> Array:
 
 def _explain_missing(missing: Sequence[str], names: Sequence[str]) -> ValueError:
     """Return the error for rows without some of the columns that the source was fitted on."""
-    few = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-    said = f"the column {few} is" if len(missing) == 1 else f"the columns {few} are"
+    few, more = ", ".join(missing[:5]), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    said = f"the column {few} is" if len(missing) == 1 else f"the columns {few}{more} are"
     return ValueError(f"{said} missing; the model takes {', '.join(names)}")
 
 

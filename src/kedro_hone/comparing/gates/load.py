@@ -1,0 +1,40 @@
+"""Load: how much of the cores other processes may take while the finalists are confirmed.
+
+A ratio that was measured under load holds for that load. Pairing does not remove what load does to two programs
+differently: one whose threads wait for each other loses most. ``docs/concepts/measuring.md`` has figures.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kedro_hone.core.contract.gates import Gate, Measurements
+from kedro_hone.core.values.judgement import Judged, Judgement
+
+
+def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
+    """Say that nothing can be told above the limit; it holds where the system does not tell what others take."""
+    share, told = candidate.other_load, {"limit": limit, "unit": "of the cores"}
+    if share is None:
+        return (GATE.rule(candidate.id, Judged.HOLDS, "what other processes took is not known", **told),)
+    judged = Judged.HOLDS if share <= limit else Judged.UNDECIDED
+    reason = f"other processes took {share:.3g} of the cores' time, where {limit:g} is allowed"
+    return (GATE.rule(candidate.id, judged, reason, measured=share, **told),)
+
+
+GATE = Gate(
+    name="other_load",
+    takes=float,
+    field=Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="At most this share of the cores' time may other processes take while the finalists are confirmed, "
+        "0 to 1. Above it nothing is decided; with 1 they may take all.",
+    ),
+    judge=judge,
+    relative=True,
+    asks="",
+    doubt="speeds that were measured on a busy machine prove nothing about an idle one: run again when it is idle, or "
+    "allow more in gates.other_load",
+)

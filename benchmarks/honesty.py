@@ -198,10 +198,11 @@ def keep_busy(*, wanted: bool) -> Iterator[None]:
         busy.wait()
 
 
-def rerun(threads: int | None) -> None:
-    """Run the optimization again, in this folder."""
+def rerun(threads: int | None, *, busy: bool) -> None:
+    """Run the optimization again, in this folder; where a core is kept busy, whatever others take of the cores."""
     command = [str(Path(sys.executable).with_name("kedro")), "run"]
-    command += ["--params", f"hone.threads={threads}"] if threads else []
+    params = [*([f"hone.threads={threads}"] if threads else []), *(["hone.gates.other_load=1"] if busy else [])]
+    command += ["--params", ",".join(params)] if params else []
     print(" ".join(["$ kedro", *command[1:]]), flush=True)
     subprocess.run(command, check=True)
 
@@ -238,7 +239,7 @@ def main() -> None:
     with keep_busy(wanted=arguments.busy):
         for number in range(arguments.repeat):
             if arguments.rerun == "each" or (arguments.rerun == "once" and number == 0):
-                rerun(arguments.threads)
+                rerun(arguments.threads, busy=arguments.busy)
             order, reported = read_order(arguments.run, arguments)
             run, threads = arguments.run.resolve().name, order["threads"]
             print(f"{number + 1}: {order['source']} and {order['winner']} of the run {run}, {threads} thread(s)")

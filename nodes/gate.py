@@ -67,14 +67,13 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
-    best = results.best
     outcome = found[winner].candidate.outcome if winner else None
     return Decision(
         verdict=verdict,
         reasons=tuple(reasons),
         winner=winner,
         artifact=outcome if isinstance(outcome, Artifact) else None,
-        speedup=finalists[best].deciding if best else None,
+        speedup=finalists[results.told].deciding if results.told else None,
         quality=tuple(results.qualities.values()),
         gates=results.list_judgements(),
         baseline=describe_baseline(source, threads=recipe.thread_count),

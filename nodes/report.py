@@ -267,19 +267,16 @@ def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
 
 
 def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
-    """Return speed-ups and times of the winner, or else of the finalist that the decision is about, at each shape."""
-    finalists = [one for one in confirmation.finalists if one.deciding is not None]
-    named = [one for one in finalists if one.id == decision.winner]
-    about = [one for one in finalists if one.deciding == decision.speedup]
-    best = next(iter(named or about or finalists), None)
-    speedup = decision.speedup or (best.deciding if best else None)
-    after = {row.shape: row for row in best.latency} if best and decision.winner else {}
+    """Return speed-ups and times of the finalist that the report tells of, at the deciding shape and at each."""
+    told = confirmation.choose_told(decision.winner, decision.speedup)
+    speedup = decision.speedup or (told.deciding if told else None)
+    after = {row.shape: row for row in told.latency} if told and decision.winner else {}
     latencies = {
         row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape)) for row in confirmation.source_latency
     }
     return {
         "speedup": speedup,
-        "speedups": best.speedups if best else (),
+        "speedups": told.speedups if told else (),
         "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
         "latencies": tuple(latencies.values()),
     }

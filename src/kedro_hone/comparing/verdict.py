@@ -38,6 +38,11 @@ class GateResults:
         """The winner, or else the first that holds every relative gate, or None."""
         return self.winner or next(iter(self.eligible), None)
 
+    @property
+    def told(self) -> str | None:
+        """Whose speed-up a report shows: the best, or else the first that was scored, of which the reasons speak."""
+        return self.best or next(iter(self.qualities), None)
+
     def list_judgements(self, judged: Judged | None = None) -> tuple[Judgement, ...]:
         """Return all judgements, or those of one kind, finalist by finalist."""
         rows = (judgement for judgements in self.judgements.values() for judgement in judgements)

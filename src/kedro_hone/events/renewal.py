@@ -12,8 +12,9 @@ from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.decision import Verdict
 from kedro_hone.events.event import INTERPOLATION, name_model
-from kedro_hone.events.job import Optimize, Request, State
+from kedro_hone.events.job import Job, Optimize, Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
 
@@ -114,8 +115,9 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
 def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float) -> list[Request]:
     """Return those requests that are new, then those that failed, as many as the limit of a day leaves.
 
-    One that failed has its turn a day after it was asked for the last time, and twice as long after each time more, up
-    to sixteen days: a model that cannot be renewed does not keep the others from their turn.
+    One that failed, or could not decide, as on a machine that was busy, has its turn a day after it was asked for the
+    last time, and twice as long after each time more, up to sixteen days: a model that cannot be renewed does not keep
+    the others from their turn.
 
     Args:
         queue: Where renewals of the last 24 hours are counted.
@@ -125,7 +127,7 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
     """
     left = limit - queue.count_requests(RULE, now - _DAY)
     known = [(one, queue.find_key(one.key)) for one in requests]
-    failed = [(one, queue.list_requests(job.id)) for one, job in known if job and job.state is State.FAILED]
+    failed = [(one, queue.list_requests(job.id)) for one, job in known if job and _may_repeat(job)]
     due = [(times[-1:], one) for one, times in failed if not times or not 0 <= now - times[-1] < _choose_pause(times)]
     again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
     return [*(one for one, job in known if job is None), *again][: max(0, left)]
@@ -144,9 +146,14 @@ def queue_renewals(queue: Queue, requests: list[Request], *, limit: int, now: fl
     with hold_lock(lock, purpose="choosing renewals"):
         chosen = choose_renewals(queue, requests, limit=limit, now=now)
         for one in chosen:
-            if not queue.accept([one]) and (job := queue.find_key(one.key)):  # it failed before
+            if not queue.accept([one]) and (job := queue.find_key(one.key)):  # it ended before
                 queue.start_again(job.id)
     return chosen
+
+
+def _may_repeat(job: Job) -> bool:
+    """Return whether a renewal ended without a verdict that stands."""
+    return job.state is State.FAILED or (job.state is State.DONE and job.verdict == Verdict.INCONCLUSIVE)
 
 
 def _choose_pause(times: tuple[float, ...]) -> float:

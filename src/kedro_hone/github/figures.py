@@ -26,7 +26,7 @@ class Figures(BaseModel):
     Attributes:
         commit: The commit that was measured; empty where it is not known.
         verdict: Its verdict.
-        winner: The winner's name, or the best finalist's; empty where nothing was confirmed.
+        winner: The winner's name, or the finalist's that the report tells of; empty where nothing was confirmed.
         speedups: By shape, the estimate and its lower bound.
         quality: By metric, the candidate's value.
     """

@@ -39,7 +39,9 @@ class Evidence(Value):
     source: records.SourceRecord = Field(description="The model, as it was measured against.")
     program: records.ProgramRecord | None = Field(None, description="What prepared the data and scored the outputs.")
     winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
-    speedup: Speedup | None = Field(None, description="Of the winner, or the best finalist, at the deciding shape.")
+    speedup: Speedup | None = Field(
+        None, description="Of the winner, or else of the finalist that the report tells of, at the deciding shape."
+    )
     speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")
     latency: records.LatencyRecord | None = Field(None, description="At the deciding shape; None if none was timed.")
     latencies: tuple[records.LatencyRecord, ...] = Field((), description="The same at each shape.")
@@ -76,11 +78,11 @@ class Evidence(Value):
 
     @property
     def subject(self) -> str | None:
-        """The id of the candidate that the report is about: the winner, or else that of the speed-up, or the first."""
+        """The id of the candidate that the report tells of: the winner, or else a finalist."""
         if self.winner:
             return self.winner.candidate
-        about = [one for one in self.finalists if one.deciding is not None and one.deciding == self.speedup]
-        return next((finalist.id for finalist in (*about, *self.finalists)), None)
+        told = self.confirmation.choose_told(None, self.speedup)
+        return told.id if told else None
 
     @property
     def subject_quality(self) -> tuple[Quality, ...]:

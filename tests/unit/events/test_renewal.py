@@ -153,17 +153,18 @@ def test_a_sweep_whose_clock_was_a_year_ahead_blocks_no_later_one(tmp_path):
     assert choose_renewals(queue, [first], limit=1, now=clock[0]) == [first]
 
 
-def test_a_renewal_that_failed_may_run_again_and_one_that_ended_may_not(tmp_path):
+def test_a_renewal_that_failed_or_could_not_decide_may_run_again_and_one_that_ended_may_not(tmp_path):
     clock = [1000.0]
     queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
     wanted = make_renewal(make("2"), None, device="cpu", **NOW)
-    for state, chosen in ((State.FAILED, [wanted]), (State.CANCELLED, []), (State.DONE, [])):
+    ends = [(State.FAILED, ""), (State.DONE, "INCONCLUSIVE"), (State.CANCELLED, ""), (State.DONE, "KEEP")]
+    for (state, verdict), chosen in zip(ends, ([wanted], [wanted], [], []), strict=True):
         if not queue.accept([wanted]):
             queue.start_again(queue.find_key(wanted.key).id)
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0] + 90_000) == []  # it is queued
-        queue.finish(queue.claim("cpu"), state)
+        queue.finish(queue.claim("cpu"), state, verdict=verdict)
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == []
-        clock[0] += 90_000
+        clock[0] += 2 * 90_000
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == chosen
 
 

@@ -116,8 +116,9 @@ def test_a_busy_machine_decides_nothing(speed, gates):
     verdict, reasons, results = run_gates([finalist("a", speed)], {}, load=0.62, **gates)
 
     assert (verdict, results.winner) == (Verdict.INCONCLUSIVE, None)  # and the gate split was not read
-    assert "other processes took 0.62 of the cores' time, where 0.25 is allowed" in reasons
-    doubt = "7 launches cannot tell" if speed == "undecided" else "run again when it is idle"
+    said = "other processes took 0.62 of the cores' time, where gates.other_load allows 0.25"
+    assert f"{said}: run again when the machine is idle" in reasons
+    doubt = "7 launches cannot tell" if speed == "undecided" else "a busy machine prove nothing"
     assert doubt in reasons[-1]
     assert "the source model stays" not in " ".join(reasons)
 
@@ -137,6 +138,15 @@ def test_less_load_than_allowed_is_no_reason(load, gates):
 
 def test_candidates_that_were_dropped_before_keep_the_source_on_a_busy_machine_too():
     assert run_gates([], {}, load=0.9, found=[validation(Status.DROPPED, "quality")])[0] is Verdict.KEEP
+
+
+def test_the_report_tells_of_the_finalist_that_was_scored():
+    undecided, scored = finalist("a", "undecided"), finalist("b", "yes")
+    verdict, reasons, results = run_gates([undecided, scored], {"b": quality(0, 0.02)})
+
+    assert (verdict, results.best, results.told) == (Verdict.INCONCLUSIVE, None, "b")
+    assert reasons[0].startswith("b cannot be proved to hold the quality gate")
+    assert run_gates([undecided], {})[2].told is None
 
 
 def test_faster_but_unproved_quality_is_inconclusive():

@@ -235,6 +235,16 @@ class Confirmation(Value):
     other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
+    def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:
+        """Return the finalist that a report tells of; None where there is none.
+
+        It is the winner; without one that whose speed-up the decision has, or else the first that was compared.
+        """
+        compared = [one for one in self.finalists if one.deciding is not None]
+        won = [one for one in self.finalists if one.id == winner]
+        decided = [one for one in compared if one.deciding == speedup]
+        return next(iter((*won, *decided, *compared, *self.finalists)), None)
+
 
 class ConfirmationResult(Confirmation, Made):
     """A confirmation with the machine on which it was measured, and when: it may be reported on another one."""

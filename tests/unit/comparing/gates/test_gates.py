@@ -162,7 +162,8 @@ def test_a_busy_machine_decides_nothing(limit, share, expected):
     judgement = ask(load.GATE, limit, other_load=share)
     assert judgement.judgement == expected
     assert (judgement.limit, judgement.measured, judgement.unit) == (limit, share, "of the cores")
-    assert judgement.reason == f"other processes took {share:g} of the cores' time, where {limit:g} is allowed"
+    said = f"other processes took {share:g} of the cores' time, where gates.other_load allows {limit:g}"
+    assert judgement.reason == said + (": run again when the machine is idle" if expected == "undecided" else "")
 
 
 def test_load_that_the_system_does_not_tell_stands_in_no_way():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
 from kedro_hone.core.contract.toolchain import Toolchain
@@ -31,7 +31,15 @@ class CpuOptions(Options):
     level: int = Field(default=3, ge=0, le=3)
     """The optimization level."""
     stack_bytes: int = Field(default=262_144, ge=32_768)
-    """The most that one dispatch may put on the stack; LayerNormalization needs more than IREE's 32 KiB."""
+    """The most that one dispatch may put on the stack, a power of two; LayerNormalization needs more than IREE's
+    32 KiB."""
+
+    @field_validator("stack_bytes")
+    @classmethod
+    def _be_power_of_two(cls, value: int) -> int:
+        if value.bit_count() != 1:
+            raise ValueError(f"must be a power of two, as {1 << value.bit_length()}: IREE's compiler takes no other")
+        return value
 
 
 ADAPTORS = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from kedro_hone.adaptors.iree import adaptor
 from kedro_hone.core.workers.inside.loading import load_file
@@ -34,3 +35,9 @@ def test_an_error_names_the_operator_of_the_line_that_it_is_about(worker, tmp_pa
     (tmp_path / "model.mlir").write_text(IMPORTED)
     assert worker._name_operator(error, tmp_path) == said
     assert worker._name_operator(error, None) == ""
+
+
+def test_a_limit_of_the_stack_that_the_compiler_does_not_take_is_refused_in_the_recipe():
+    assert adaptor.CpuOptions(stack_bytes=65_536).stack_bytes == 65_536
+    with pytest.raises(ValidationError, match="must be a power of two, as 524288"):
+        adaptor.CpuOptions(stack_bytes=300_000)

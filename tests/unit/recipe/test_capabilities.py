@@ -35,8 +35,8 @@ def refuse(tmp_path):
     """Return what is refused of an artifact, by what a file says."""
 
     def call(says, artifact=None, versions=None):
-        text = says if isinstance(says, str) else yaml.safe_dump(says)
-        (tmp_path / "capabilities.yml").write_text(text)
+        text = says if isinstance(says, str | bytes) else yaml.safe_dump(says)
+        (tmp_path / "capabilities.yml").write_bytes(text.encode() if isinstance(text, str) else text)
         read_file.cache_clear()
         adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
         return find_limit(adaptor, artifact or make_artifact(), HOST, find_versions=lambda: versions or {})
@@ -145,6 +145,7 @@ def test_the_row_of_the_installed_version_decides(refuse, version, refused):
         ("a: [", "ParserError"),
         ("a: " + "[" * 5000, "RecursionError"),
         ("versions: [{version: '1'}, {version: '2'}]", "package"),
+        (b"versions: []  # caf\xe9", "UnicodeDecodeError"),
     ],
 )
 def test_a_file_that_says_something_else_is_an_error(refuse, text, words):

@@ -19,7 +19,9 @@ from kedro_hone.events.job import Job, Left, Request, State
 from kedro_hone.events.statements import COLUMNS, read_job
 
 _KEPT_SECONDS: Final = 30 * 86400.0
-"""How long deliveries and requests are remembered: no sender retries for so long."""
+"""How long deliveries are remembered: no sender retries for so long."""
+_KEPT_REQUESTS: Final = 90 * 86400.0
+"""How long requests are: the pause of a renewal follows from five of them, sixteen days apart."""
 
 _LONGEST: Final = 7200.0
 """Seconds: no pause is as long, so that a job which waits for longer was put back by a clock that was wrong."""
@@ -128,11 +130,9 @@ class Queue:
             return ended
 
     def list_requests(self, number: int) -> tuple[float, ...]:
-        """Return when a job was asked for, in seconds since 1970, the last time last; of 30 days."""
+        """Return when a job was asked for, in seconds since 1970, the last time last; of 90 days."""
         with self._open() as connection:
-            return tuple(
-                at for (at,) in connection.execute("SELECT at FROM requests WHERE job = ? ORDER BY at", (number,))
-            )
+            return tuple(at for (at,) in connection.execute(statements.REQUESTS, (number,)))
 
     def count_requests(self, rule: str, since: float) -> int:
         """Return how often jobs of a rule were asked for since some second since 1970, and not in the future.
@@ -150,9 +150,8 @@ class Queue:
     def forget_deliveries(self) -> int:
         """Forget the ids of deliveries that nobody sends again, and return how many there were."""
         with self._write() as connection:
-            old = (self._now() - _KEPT_SECONDS,)
-            connection.execute("DELETE FROM requests WHERE at < ?", old)
-            return connection.execute("DELETE FROM deliveries WHERE at < ?", old).rowcount
+            connection.execute("DELETE FROM requests WHERE at < ?", (self._now() - _KEPT_REQUESTS,))
+            return connection.execute("DELETE FROM deliveries WHERE at < ?", (self._now() - _KEPT_SECONDS,)).rowcount
 
     def list_ended(self, before: float) -> tuple[int, ...]:
         """Return the numbers of the jobs that ended before some second since 1970."""
@@ -176,8 +175,13 @@ class Queue:
         return self._find("id", number)
 
     def find_key(self, key: str) -> Job | None:
-        """Return the job of a request; None where it was not accepted."""
+        """Return the job of a request; None where it was not accepted, or its row cannot be read."""
         return self._find("key", key)
+
+    def has_key(self, key: str) -> bool:
+        """Return whether a request was accepted, also where its row cannot be read, as one of a newer version."""
+        with self._open() as connection:
+            return connection.execute("SELECT 1 FROM jobs WHERE key = ?", (key,)).fetchone() is not None
 
     def list_jobs(self, *, limit: int = 100, state: State | None = None, judged: bool = False) -> tuple[Job, ...]:
         """Return the running jobs and the newest others, newest first; or those of one state, or with a verdict."""

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
+from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Verdict
@@ -127,10 +128,11 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
     """
     left = limit - queue.count_requests(RULE, now - _DAY)
     known = [(one, queue.find_key(one.key)) for one in requests]
-    failed = [(one, queue.list_requests(job.id)) for one, job in known if job and _may_repeat(job)]
-    due = [(times[-1:], one) for one, times in failed if not times or not 0 <= now - times[-1] < _choose_pause(times)]
+    failed = [(one, _list_times(queue, job, now=now)) for one, job in known if job and _may_repeat(job)]
+    due = [(times[-1:], one) for one, times in failed if not times or now - times[-1] >= _choose_pause(times)]
     again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
-    return [*(one for one, job in known if job is None), *again][: max(0, left)]
+    # A row that cannot be read is of a newer version, whose turn it is.
+    return [*(one for one, job in known if job is None and not queue.has_key(one.key)), *again][: max(0, left)]
 
 
 def queue_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float, lock: Path) -> list[Request]:
@@ -152,8 +154,14 @@ def queue_renewals(queue: Queue, requests: list[Request], *, limit: int, now: fl
 
 
 def _may_repeat(job: Job) -> bool:
-    """Return whether a renewal ended without a verdict that stands."""
-    return job.state is State.FAILED or (job.state is State.DONE and job.verdict == Verdict.INCONCLUSIVE)
+    """Return whether a renewal ended without a verdict that stands; its exit code tells where its result is lost."""
+    undecided = job.verdict == Verdict.INCONCLUSIVE or (not job.verdict and job.exit_code == ExitCode.INCONCLUSIVE)
+    return job.state is State.FAILED or (job.state is State.DONE and undecided)
+
+
+def _list_times(queue: Queue, job: Job, *, now: float) -> tuple[float, ...]:
+    """Return when a job was asked for, without what a clock that was wrong once put into the future."""
+    return tuple(at for at in queue.list_requests(job.id) if at <= now)
 
 
 def _choose_pause(times: tuple[float, ...]) -> float:

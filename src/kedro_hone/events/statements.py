@@ -12,6 +12,7 @@ import sqlite3
 import time
 from typing import Final
 
+from kedro_hone.core.errors import ExitCode
 from kedro_hone.events.job import Job
 from kedro_hone.events.journal import log
 
@@ -97,11 +98,14 @@ INSERT: Final = (
 INSERT_OR_REPEAT: Final = INSERT.replace(
     "NOTHING",
     f"UPDATE SET state = 'queued', changed = excluded.changed, {_FRESH} "  # noqa: S608 - constants
-    "WHERE state IN ('failed', 'skipped') OR (state = 'done' AND verdict = 'INCONCLUSIVE' AND excluded.changed > "
-    "changed + 3600 * (SELECT COUNT(*) FROM requests WHERE job = jobs.id))",
+    "WHERE state IN ('failed', 'skipped') OR (state = 'done' AND (verdict = 'INCONCLUSIVE' OR (verdict = '' "
+    f"AND exit_code = {ExitCode.INCONCLUSIVE:d})) AND (changed > excluded.changed OR excluded.changed > "
+    "changed + 3600 * (SELECT COUNT(*) FROM requests WHERE job = jobs.id)))",
 )
 """As ``INSERT``; a job that failed is queued again, one that was skipped, since it may be no winner by now, and one
-that could not decide, as on a machine that was busy: an hour after it ended, two after the second time, and so on."""
+that could not decide, as on a machine that was busy: an hour after it ended, two after the second time, and so on. Its
+exit code says so where its result is lost; one that ended in the future, by a clock that was wrong, need not wait."""
+REQUESTS: Final = "SELECT at FROM requests WHERE job = ? AND typeof(at) IN ('integer', 'real') ORDER BY at"
 VERDICTS: Final = "SELECT verdict, COUNT(*) FROM jobs WHERE verdict != '' GROUP BY verdict"
 INSERT_OR_RENEW: Final = INSERT.replace(
     "NOTHING",

@@ -113,7 +113,7 @@ def test_each_request_is_remembered_for_a_while(queue, clock):
     assert not queue.start_again(1)
     assert queue.list_requests(1) == (1000.0, 2000.0)
     assert [queue.count_requests(rule, since) for rule in "ab" for since in (1000.0, 1001.0)] == [2, 1, 1, 0]
-    clock[0] += 31 * 86400.0
+    clock[0] += 91 * 86400.0
     queue.forget_deliveries()
     assert queue.list_requests(1) == ()
 
@@ -258,6 +258,14 @@ def test_what_could_not_be_decided_is_run_again_by_a_later_event(queue, clock):
     assert queue.accept([make()], delivery="d") == 0
     clock[0] += 3600
     assert queue.accept([make()], delivery="e") == 1
+
+
+def test_what_could_not_be_decided_is_run_again_without_its_result_and_after_a_clock_that_was_wrong(queue, clock):
+    queue.accept([make()], delivery="a")
+    clock[0] += 400 * 86400
+    queue.finish(queue.claim("cpu"), State.DONE, exit_code=11)
+    clock[0] -= 399 * 86400
+    assert queue.accept([make()], delivery="b") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.errors import ExitCode
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.renewal import (
@@ -166,6 +168,49 @@ def test_a_renewal_that_failed_or_could_not_decide_may_run_again_and_one_that_en
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == []
         clock[0] += 2 * 90_000
         assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == chosen
+
+
+def test_a_renewal_whose_result_is_lost_may_run_again_where_its_exit_code_says_that_it_could_not_decide(tmp_path):
+    clock = [1000.0]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    wanted = [make_renewal(make("2", name), None, device="cpu", **NOW) for name in ("a", "b")]
+    queue.accept(wanted)
+    for code in (ExitCode.INCONCLUSIVE, ExitCode.SUCCESS):
+        queue.finish(queue.claim("cpu"), State.DONE, exit_code=code)
+    clock[0] += 90_000
+    assert choose_renewals(queue, wanted, limit=9, now=clock[0]) == wanted[:1]
+
+
+@pytest.mark.parametrize(
+    "damage", ["UPDATE jobs SET task = json_set(task, '$.newer_key', 1)", "UPDATE jobs SET task = 'no json'"]
+)
+def test_rows_that_cannot_be_read_take_no_turn(tmp_path, damage):
+    queue = Queue(tmp_path / "queue.db", now=lambda: 1000.0)
+    wanted = [make_renewal(make("2", name), None, device="cpu", **NOW) for name in ("a", "b", "c")]
+    queue.accept(wanted[:2])
+    with sqlite3.connect(tmp_path / "queue.db") as connection:
+        connection.execute(damage)
+    assert choose_renewals(queue, wanted, limit=2, now=200_000.0) == wanted[2:]
+
+
+def test_requests_of_a_clock_that_was_wrong_do_not_count(tmp_path):
+    """Each later one was chosen at every sweep, while the last of all times was in the future."""
+    clock = [1e9 + 400 * 86400.0]
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    wanted = make_renewal(make("2"), None, device="cpu", **NOW)
+    queue.accept([wanted])
+    clock[0], ran = 1e9, 0
+    for _ in range(4 * 10):  # a sweep each six hours of ten days
+        for job in (queue.claim("cpu"),):
+            if job:
+                queue.finish(job, State.FAILED)
+        for one in choose_renewals(queue, [wanted], limit=3, now=clock[0]):
+            ran += queue.start_again(queue.find_key(one.key).id)
+        clock[0] += 6 * 3600
+    assert ran == 4  # at once, and after 1, 2 and 4 days
+    with sqlite3.connect(tmp_path / "queue.db") as connection:
+        connection.execute("INSERT INTO requests VALUES (1, 'renewal', 'yesterday')")
+    assert len(queue.list_requests(1)) == 5
 
 
 def test_sweeps_at_the_same_time_keep_the_limit_together(tmp_path):

@@ -95,6 +95,9 @@ def defend(
         kept = tuple(f"against {alias}: {reason}" for reason in unknown)
         return _refuse(assessed, Verdict.INCONCLUSIVE, (*kept, _stays(alias))) if kept else assessed
     reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
+    rows = (row for row in challenged.gates if row.candidate == assessed.winner)  # and not those of what is published
+    asked = (row.model_copy(update={"reason": f"against {alias}: {row.reason}"}) for row in rows)
+    assessed = assessed.model_copy(update={"gates": (*assessed.gates, *asked)})
     if challenged.verdict is Verdict.PASS:
         return assessed.model_copy(update={"reasons": (*assessed.reasons, *reasons)})
     verdict = Verdict.INCONCLUSIVE if challenged.verdict is Verdict.INCONCLUSIVE else Verdict.KEEP

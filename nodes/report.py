@@ -61,7 +61,7 @@ def report(
             race or of the confirmation are not in the store.
     """
     run, store, won = setting.run, setting.store, decision.artifact
-    if fault := find_contradiction(decision, result, confirmation):
+    if fault := find_contradiction(decision, result, confirmation, gates=setting.recipe.gates):
         hint = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
         raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
     with store.workspace() as stage:

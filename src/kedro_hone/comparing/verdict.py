@@ -15,6 +15,11 @@ from kedro_hone.core.values.measurement import Confirmation, Quality, RaceResult
 from kedro_hone.recipe.gates import GatesSection
 
 
+def list_asked(gates: GatesSection) -> dict[Gate, Any]:
+    """Return the gates for which a recipe has a limit, with it, in the order in which they are asked."""
+    return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
+
+
 @dataclass(kw_only=True)
 class GateResults:
     """The judgements of the gates on the finalists, fastest first; each is named by its id."""
@@ -31,17 +36,30 @@ class GateResults:
     @cached_property
     def asked(self) -> dict[Gate, Any]:
         """The gates for which the recipe has a limit, with it, in the order in which they are asked."""
-        return {gate: limit for gate in read_gates() if is_asked(limit := getattr(self.gates, gate.name))}
+        return list_asked(self.gates)
 
     @property
     def best(self) -> str | None:
-        """The winner, or else the first that holds every relative gate, or None."""
-        return self.winner or next(iter(self.eligible), None)
+        """The winner, or else of those that hold every relative gate the first that fails none, or the first."""
+        sound = (name for name in self.eligible if name not in self.failed)
+        return self.winner or next(iter((*sound, *self.eligible)), None)
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """Those that fail a gate."""
+        return frozenset(row.candidate for row in self.list_judgements(Judged.FAILS))
 
     @property
     def told(self) -> str | None:
-        """Whose speed-up a report shows: the best, or else the first that was scored, of which the reasons speak."""
-        return self.best or next(iter(self.qualities), None)
+        """Whose speed-up a report shows: the best; or else who is in doubt, or the first scored, as the reasons say."""
+        doubts = (row.candidate for _, rows in self.list_doubts() for row in rows)
+        return self.best or next(iter((*doubts, *self.qualities)), None)
+
+    def list_doubts(self) -> list[tuple[Gate, list[Judgement]]]:
+        """Return the relative gates that cannot tell, the last first, and of whom, those first that fail no other."""
+        rows = sorted(self.list_judgements(Judged.UNDECIDED), key=lambda row: row.candidate in self.failed)
+        found = ((gate, [row for row in rows if row.name == gate.name]) for gate in self.choose(relative=True))
+        return [doubt for doubt in found if doubt[1]][::-1]
 
     def list_judgements(self, judged: Judged | None = None) -> tuple[Judgement, ...]:
         """Return all judgements, or those of one kind, finalist by finalist."""
@@ -101,25 +119,34 @@ def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> 
     return ""
 
 
-def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confirmation) -> str:
+def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confirmation, *, gates: GatesSection) -> str:
     """Return why a decision does not follow from the race, the confirmation and its own judgements, or an empty text.
 
-    A winner is a finalist that is faster for certain, with the files that raced, and holds every gate.
+    A winner is a finalist that is faster for certain, with the files that raced, and holds every gate of the recipe.
     """
     name, validations = decision.winner, race.validated
+    if decision.speedup not in (None, *(one.deciding for one in confirmation.finalists)):
+        return "Its speed-up is that of no finalist."
     if name is None or decision.verdict is not Verdict.PASS:
         rest = (decision.winner, decision.artifact, decision.verdict is Verdict.PASS)
         return "Its verdict and its winner do not fit each other." if any(rest) else ""
     finalist = next((one for one in confirmation.finalists if one.id == name), None)
     if finalist is None or name not in validations:
         return f"Its winner {name} is no finalist."
-    if decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest:
-        return f"Its winner has other files than {name} that was measured."
-    if finalist.verdict != Faster.YES or decision.speedup != finalist.deciding:
-        return f"That {name} is so much faster was not confirmed."
-    if any(row.judgement is not Judged.HOLDS for row in decision.gates if row.candidate == name):
-        return f"Its winner {name} does not hold every gate."
-    return ""
+    rows = [row for row in decision.gates if row.candidate == name]
+    unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows}
+    faults = {
+        f"Its winner has other files than {name} that was measured.": (
+            decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest
+        ),
+        f"That {name} is so much faster was not confirmed.": (
+            finalist.verdict != Faster.YES or decision.speedup != finalist.deciding
+        ),
+        f"Its winner {name} does not hold every gate.": (
+            bool(unasked) or any(row.judgement is not Judged.HOLDS for row in rows)
+        ),
+    }
+    return next((fault for fault, is_so in faults.items() if is_so), "")
 
 
 def decide(
@@ -134,14 +161,13 @@ def decide(
     if results.winner is not None:
         return Verdict.PASS, reasons
     if results.eligible:
-        failed = {row.candidate for row in results.list_judgements(Judged.FAILS)}
-        return (Verdict.FAIL if failed >= set(results.eligible) else Verdict.INCONCLUSIVE), reasons
+        return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
     if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
         reasons.append("no candidate could be compared with the source: each was refused, failed or was not tried")
         return Verdict.INCONCLUSIVE, reasons
-    if doubt := _find_doubt(results, confirmation.launches):
-        return Verdict.INCONCLUSIVE, [*reasons, doubt]
+    if doubts := results.list_doubts():
+        return Verdict.INCONCLUSIVE, [*reasons, _say_doubt(*doubts[0], results, confirmation.launches)]
     asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
     reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
     if results.gates.require_improvement:
@@ -166,23 +192,11 @@ def _list_reasons(results: GateResults) -> list[str]:
     return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
 
 
-def _find_doubt(results: GateResults, launches: int) -> str:
-    """Return what the data cannot tell of the finalists that were asked most gates, or an empty string."""
-    undecided = results.list_judgements(Judged.UNDECIDED)
-    for gate in reversed(results.choose(relative=True)):
-        rows = [row for row in undecided if row.name == gate.name]
-        if rows:
-            names = ", ".join(dict.fromkeys(row.candidate for row in rows))
-            said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
-            return said + _say_interval(rows[0])
-    return ""
-
-
-def _say_interval(row: Judgement) -> str:
-    """Return at which shape the launches cannot tell, and how far its ratios reach; an empty string of other gates."""
-    if not row.shape or row.low is None or row.high is None or row.unit != "times":
-        return ""
-    return f": {row.candidate} has {row.low:.2f} to {row.high:.2f} at {row.shape}"
+def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
+    """Return what the data cannot tell of the finalists that were asked most gates, and how far its ratios reach."""
+    names = ", ".join(dict.fromkeys(row.candidate for row in rows))
+    said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
+    return f"{said}: {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
 
 
 def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.measurement import Checks, Interval, Latency, Status
+from kedro_hone.core.values.measurement import Checks, Interval, Latency, Load, Status
 
 
 class SourceRecord(Value):
@@ -77,7 +77,7 @@ class RaceRecord(Value):
     seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
     budget_ended: bool = Field(default=False, description="Whether the budget ended it, and not a decision.")
     timings: str = Field(description="The file of all raw timings, also the confirmation's, in the run's folder.")
-    other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
 
 
 class EnvironmentRecord(Value):

@@ -28,6 +28,7 @@ _HEADLINES: Final = {
     Verdict.INCONCLUSIVE: "The measurements cannot decide",
 }
 _WIDE: Final = 1.5  # an interval whose upper end is more than so many times its lower end
+_LOAD_GATE: Final = "other_load"
 _BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact|error_rate", re.IGNORECASE
@@ -196,9 +197,13 @@ def say_load(evidence: Evidence) -> str:
 
 
 def _find_load(evidence: Evidence) -> tuple[float, str]:
-    """Return the share of the cores that others took while it was confirmed, or else raced; 0 where it is not known."""
+    """Return the share of the cores that others took while it was confirmed, or else raced; 0 where it is not known.
+
+    Where the winner was compared with what is published, too, it is the larger share: only its gate has that.
+    """
+    challenged = [row.measured or 0.0 for row in evidence.gates if row.name == _LOAD_GATE]
     if (share := evidence.confirmation.other_load) is not None:
-        return share, "confirmed"
+        return max(share, *challenged, 0.0), "confirmed"
     return evidence.race.other_load or 0.0, "raced"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.verdict import find_contradiction
+from kedro_hone.comparing.verdict import find_contradiction, list_asked
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
@@ -18,6 +18,7 @@ from kedro_hone.core.values.measurement import (
     Validation,
 )
 from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.recipe.schema import read_recipe
 
 ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 OTHER = ARTIFACT.model_copy(update={"digest": "sha256:1"})
@@ -42,8 +43,10 @@ CONFIRMATION = Confirmation(
     ),
     source_latency=(), control=(), launches=7, looks=1, seconds=1, timings="",
 )  # fmt: skip
+ASKED = read_recipe({"model": {"uri": "m"}, "gates": {"size_mb": 9}}).gates
 GATES = tuple(
-    Judgement(name="speedup", candidate=name, judgement=judged)
+    Judgement(name=gate.name, candidate=name, judgement=judged)
+    for gate in list_asked(ASKED)
     for name, judged in (("fast", Judged.HOLDS), ("slow", Judged.FAILS), ("even", Judged.HOLDS))
 )
 WON = Decision(
@@ -52,7 +55,7 @@ WON = Decision(
 
 
 def find(**changes):
-    return find_contradiction(WON.model_copy(update=changes), RACE, CONFIRMATION)
+    return find_contradiction(WON.model_copy(update=changes), RACE, CONFIRMATION, gates=ASKED)
 
 
 def test_a_winner_that_was_confirmed_and_holds_its_gates_follows():
@@ -62,6 +65,7 @@ def test_a_winner_that_was_confirmed_and_holds_its_gates_follows():
 @pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.FAIL, Verdict.INCONCLUSIVE])
 def test_another_verdict_has_no_winner(verdict):
     assert find(verdict=verdict, winner=None, artifact=None) == ""
+    assert "that of no finalist" in find(verdict=verdict, winner=None, artifact=None, speedup=speedup(99.0))
     assert "do not fit" in find(verdict=verdict)
 
 
@@ -72,7 +76,10 @@ def test_another_verdict_has_no_winner(verdict):
         ({"winner": "slow"}, "slow is no finalist"),
         ({"winner": "nobody"}, "nobody is no finalist"),
         ({"winner": "even"}, "even is so much faster was not confirmed"),
-        ({"speedup": speedup(99.0)}, "fast is so much faster was not confirmed"),
+        ({"speedup": speedup(99.0)}, "that of no finalist"),
+        ({"speedup": None}, "fast is so much faster was not confirmed"),
+        ({"gates": ()}, "does not hold every gate"),
+        ({"gates": tuple(row for row in GATES if row.name != "other_load")}, "does not hold every gate"),
         ({"artifact": OTHER}, "other files"),
         ({"artifact": None}, "other files"),
         (

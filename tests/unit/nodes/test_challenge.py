@@ -12,6 +12,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision, Verdict
+from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import RaceResult, Standing, Status
 from kedro_hone.nodes import challenge as node
 from kedro_hone.recipe.schema import read_recipe
@@ -56,7 +57,7 @@ def challenge(tmp_path, monkeypatch):
     )
     won = Decision(verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER)
 
-    def call(aliases, fetched, assessed=won, error=None):
+    def call(aliases, fetched, assessed=won, error=None, challenged=None):
         registry = Registry(aliases)
         monkeypatch.setattr(node, "find_target", lambda *_, **__: Target(registry, None))
 
@@ -68,9 +69,9 @@ def challenge(tmp_path, monkeypatch):
 
         monkeypatch.setattr(node, "fetch", fetch)
         incumbent, contest = node.challenge(setting=setting, result=result, assessed=assessed, version=VERSION)
-        if error is None:
+        if error is None and challenged is None:
             return incumbent, [one.id for one in contest.standings if one.status is Status.MEASURED]
-        lost = Decision(verdict=Verdict.KEEP, reasons=("nobody was measured",))
+        lost = challenged or Decision(verdict=Verdict.KEEP, reasons=("nobody was measured",))
         return node.defend(setting=setting, assessed=assessed, challenged=lost, contest=contest, incumbent=incumbent)
 
     return call
@@ -118,3 +119,24 @@ def test_what_cannot_be_reached_is_tried_again(challenge):
     error = HoneError("registry-unreachable", "It does not answer.", why="It is down.", hint="Start it.")
     with pytest.raises(HoneError, match="does not answer"):
         challenge({"honed": "3"}, [], error=error)
+
+
+def test_what_the_gates_said_against_what_is_published_is_in_the_decision(challenge):
+    """A busy machine was in a reason alone: no row, no annotation and no share in the headline."""
+
+    def judge(candidate, judged, reason):
+        return Judgement(name="other_load", candidate=candidate, judgement=judged, measured=0.6, reason=reason)
+
+    won = Decision(
+        verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER, gates=(judge("won", Judged.HOLDS, "idle"),)
+    )
+    busy = Decision(
+        verdict=Verdict.INCONCLUSIVE,
+        reasons=("busy",),
+        gates=(judge("won", Judged.UNDECIDED, "busy"), judge("source", Judged.FAILS, "of the published version")),
+    )
+    for verdict, ended in ((Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE), (Verdict.PASS, Verdict.PASS)):
+        challenged = busy.model_copy(update={"verdict": verdict})
+        found = challenge({"honed": "2"}, [], assessed=won, challenged=challenged)
+        rows = [(row.candidate, row.reason) for row in found.gates]
+        assert (found.verdict, rows) == (ended, [("won", "idle"), ("won", "against honed: busy")])

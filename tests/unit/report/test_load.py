@@ -7,11 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from rich.console import Console
 from sample import make_evidence
 
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.measurement import Interval
+from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.values.measurement import Confirmation, Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.rendering import render_markdown, render_page
@@ -57,6 +59,20 @@ def test_load_says_nothing_where_nothing_was_compared():
     evidence = make_busy(0.6, verdict=Verdict.INCONCLUSIVE)
     alone = tuple(one.model_copy(update={"ratios": {}}) for one in evidence.candidates)
     assert wording.say_load(evidence.model_copy(update={"candidates": alone})) == ""
+
+
+def test_the_load_next_to_what_is_published_counts_too():
+    evidence = make_busy(0.02)
+    row = Judgement(name="other_load", candidate="a", judgement=Judged.HOLDS, measured=0.2)
+    evidence = evidence.model_copy(update={"gates": (*evidence.gates, row)})
+    assert "on a busy machine" in wording.say_headline(evidence)
+    assert "other processes took 20 % of its cores" in wording.say_load(evidence)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf"), "much"])
+def test_a_share_that_is_none_is_no_evidence(share):
+    with pytest.raises(ValidationError, match="other_load"):
+        Confirmation.model_validate({**make_busy(0.02).confirmation.model_dump(), "other_load": share})
 
 
 @pytest.mark.parametrize("share", [None, 0.0, 0.1])

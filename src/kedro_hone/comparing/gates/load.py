@@ -6,6 +6,8 @@ differently: one whose threads wait for each other loses most. ``docs/concepts/m
 
 from __future__ import annotations
 
+import math
+
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
@@ -18,7 +20,8 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     if share is None:
         return (GATE.rule(candidate.id, Judged.HOLDS, "what other processes took is not known", **told),)
     judged = Judged.HOLDS if share <= limit else Judged.UNDECIDED
-    reason = f"other processes took {share:.3g} of the cores' time, where gates.other_load allows {limit:g}"
+    shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the side of the limit that it is on
+    reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
     if judged is Judged.UNDECIDED:
         reason += ": run again when the machine is idle"
     return (GATE.rule(candidate.id, judged, reason, measured=share, **told),)

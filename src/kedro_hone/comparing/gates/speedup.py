@@ -18,6 +18,8 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     ratio, shape, launches = candidate.speedup.ratio, candidate.speedup.shape, candidate.speedup.launches
     ends = f"{ratio.low:.2f} to {ratio.high:.2f}, {launches} launches"
     reason = f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} ({ends})"
+    if judged is Judged.UNDECIDED and ratio.low >= limit:
+        reason += f", with a noise floor of {candidate.speedup.noise_floor:.2f}"
     measured = {"measured": ratio.estimate, "low": ratio.low, "high": ratio.high, "shape": shape}
     return (GATE.rule(candidate.id, judged, reason, limit=limit, unit="times", **measured),)
 

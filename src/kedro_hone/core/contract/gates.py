@@ -32,7 +32,7 @@ from kedro_hone.core.plugins import (
 )
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Latency, Quality, Speedup
+from kedro_hone.core.values.measurement import Latency, Load, Quality, Speedup
 
 ENTRY_POINTS: Final = "kedro_hone.gates"
 """The entry-point group of other distributions; each entry point names a gate."""
@@ -63,7 +63,7 @@ class Measurements(Value):
     size_bytes: int | None = None
     cold_start_ms: float | None = None
     peak_memory_bytes: int | None = None
-    other_load: float | None = None
+    other_load: Load | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -88,9 +88,12 @@ def may_be_alive(name: str | None, *, changed: float) -> bool:
 
 
 def _read_stat(pid: int) -> list[str]:
-    """Return what ``/proc/<pid>/stat`` says after the name, the state first; nothing when there is no such process."""
+    """Return what ``/proc/<pid>/stat`` says after the name, the state first; nothing where there is none to be read.
+
+    That is when there is no such process, or it is another user's and ``hidepid`` hides it.
+    """
     try:
         # The name in parentheses may hold blanks and parentheses.
         return (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return []

@@ -10,6 +10,9 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 from kedro_hone.core.values.base import Made, Value
 from kedro_hone.core.values.outcome import Candidate
 
+Load = Annotated[float, Field(ge=0, le=1)]
+"""A share of the cores' time."""
+
 
 class Interval(Value):
     """An estimate with its confidence interval."""
@@ -176,7 +179,7 @@ class RaceResult(Made):
     budget_ended: bool = Field(description="Whether the budget ended it.")
     timings: str = Field(description="The raw timings, by their key in the store.")
     workers: int = Field(0, description="How many worker processes were launched.")
-    other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
     choice: Choice | None = Field(None, description="What a person chose of it; None in a search.")
     explored: Exploration = Field(Exploration(), description="The search over options before it, without its trials.")
 
@@ -232,7 +235,7 @@ class Confirmation(Value):
     seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
     timings: str = Field(description="The raw timings, by their key in the store.")
     workers: int = Field(0, description="How many worker processes were launched.")
-    other_load: float | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
     def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:

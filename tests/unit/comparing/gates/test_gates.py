@@ -301,7 +301,8 @@ def test_the_launches_decide_the_speedup(faster, expected):
 
     assert judgement.judgement == expected
     assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, 1.8, 2.2, "batch1")
-    assert judgement.reason == "a is 2.00 times as fast at batch1 (1.80 to 2.20, 7 launches)"
+    doubt = ", with a noise floor of 1.01" if faster == "undecided" else ""
+    assert judgement.reason == f"a is 2.00 times as fast at batch1 (1.80 to 2.20, 7 launches){doubt}"
     assert (judgement.name, judgement.candidate, judgement.limit, judgement.unit) == ("speedup", "a", 1.05, "times")
 
 

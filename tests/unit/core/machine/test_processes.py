@@ -5,6 +5,8 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -77,6 +79,25 @@ def test_the_share_of_others_is_what_the_cores_did_for_no_process_of_ours(write_
     load = read_load()
     write_proc(cores={0: "100 0 0 0 0 0 0 0 0 0", 1: "30 0 0 70 0 0 0 0 0 0"}, processes={10: (1, "50 0 0 20")})
     assert share_of_others(load) == pytest.approx(0.30)
+
+
+def test_processes_of_other_users_that_are_hidden_are_others(write_proc, monkeypatch, tmp_path):
+    """With ``hidepid=1`` their folders are listed and cannot be read: the load was unknown, and its gate held."""
+    read = Path.read_text
+
+    def hide(path, **options):
+        if path == tmp_path / "99" / "stat":
+            raise PermissionError(path)
+        return read(path, **options)
+
+    monkeypatch.setattr(Path, "read_text", hide)
+    processes = {10: (1, "0 0 0 0"), 99: (1, "0 0 0 0")}
+    write_proc(cores={0: ZERO}, processes=processes)
+    load = read_load()
+    write_proc(cores={0: "100 0 0 0 0 0 0 0 0 0"}, processes={10: (1, "40 0 0 0"), 99: (1, "60 0 0 0")})
+    assert share_of_others(load) == pytest.approx(0.6)
+    monkeypatch.setattr(os, "kill", Mock(side_effect=PermissionError))  # as that of another user's process
+    assert may_be_alive(f"{socket.gethostname()}:99:77", changed=0)
 
 
 def test_there_is_no_share_where_the_system_does_not_tell(write_proc):

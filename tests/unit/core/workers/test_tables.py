@@ -23,7 +23,8 @@ TABLE = np.arange(6.0).reshape(3, 2)
 def make_artifact(*inputs: TensorSpec, **about) -> Artifact:
     outputs = [TensorSpec(name="variable", dtype="float32", shape=("batch", 1))]
     if about.get("kind") == "classifier":
-        outputs = [TensorSpec(name="label", dtype="str", shape=("batch",))]
+        dtype = "str" if isinstance(about["classes"][0], str) else "int64"
+        outputs = [TensorSpec(name="label", dtype=dtype, shape=("batch",))]
     metadata = {"interface": "sklearn", "sklearn": {"kind": "regressor", **about}}
     return Artifact(format="onnx", digest="", inputs=inputs, outputs=outputs, metadata=metadata)
 
@@ -50,6 +51,8 @@ def test_columns_are_found_by_their_names():
         read(frame[["a"]])
     with pytest.raises(ValueError, match=r"the model takes \(batch, 2\)"):
         read(TABLE[:, :1])
+    with pytest.raises(ValueError, match="the column 1 is missing; the model takes 0, 1"):
+        make_reading(make_matrix(feature_names_in=[0, 1]))(pd.DataFrame({0: TABLE[:, 0]}))
 
 
 def test_text_and_numbers_are_inputs_of_their_own():
@@ -198,7 +201,7 @@ def test_rows_are_made_as_callers_have_them(monkeypatch):
 
 
 def test_probabilities_are_of_the_classes():
-    predict_proba = make_predict_proba(lambda feeds: {"probabilities": feeds["X"]}, make_matrix(kind="classifier"))
+    predict_proba = make_predict_proba(lambda feeds: {"probabilities": feeds["X"]}, make_matrix(**TRUTHS))
     assert predict_proba(TABLE.tolist()).tolist() == TABLE.tolist()
 
 
@@ -207,7 +210,7 @@ def test_labels_are_of_the_type_of_the_classes():
     artifact = make_matrix(**about)
     predict = make_predict(lambda feeds: {"label": np.array(["yes"] * len(feeds["X"]), object)}, artifact)
     assert predict(TABLE).dtype == read_classes(artifact).dtype == np.dtype("<U3")
-    truths = make_matrix(kind="classifier", classes=[False, True], classes_dtype="|b1")
+    truths = make_matrix(**TRUTHS)
     assert make_predict(lambda _: {"label": np.array([1, 0, 1])}, truths)(TABLE).tolist() == [True, False, True]
 
 
@@ -220,27 +223,60 @@ def test_missing_columns_are_named_as_far_as_that_helps():
 
 
 CLASSES = {"kind": "classifier", "classes": ["a", "b"], "classes_dtype": "<U1"}
+TRUTHS = {"kind": "classifier", "classes": [False, True], "classes_dtype": "|b1"}
 
 
 @pytest.mark.parametrize(
     ("about", "outputs", "said"),
     [
-        (CLASSES, {"variable": (1,)}, "the output 'label' of an estimator is missing; there are ['variable']"),
+        (
+            CLASSES,
+            {"variable": ("float32", 1)},
+            "the output 'label' of an estimator is missing; there are ['variable']",
+        ),
         (CLASSES, {}, "the output 'label' of an estimator is missing; there are []"),
         (
             {"kind": "regressor"},
-            {"label": ()},
+            {"label": ("int64",)},
             "the output 'variable' of an estimator is missing; there are ['label']",
         ),
         (
             CLASSES,
-            {"label": (), "probabilities": (3,)},
-            "the output 'probabilities' has 3 columns, and the metadata name 2 classes",
+            {"label": ("str",), "probabilities": ("float32", 3)},
+            "the output 'probabilities' has 3 columns; the metadata name 2",
+        ),
+        (
+            CLASSES,
+            {"label": ("str",), "probabilities": ("float32",)},
+            "the output 'probabilities' is float32 ['batch']; an estimator's has numbers in 2 dimensions",
+        ),
+        (
+            CLASSES,
+            {"label": ("int64",)},
+            "the output 'label' is int64 ['batch']; an estimator's has text in 1 d",
+        ),
+        (TRUTHS, {"label": ("str",)}, "the output 'label' is str ['batch']; an estimator's has whole numbers in 1 dim"),
+        (
+            TRUTHS,
+            {"label": ("float32",)},
+            "the output 'label' is float32 ['batch']; an estimator's has whole",
+        ),
+        (TRUTHS, {"label": ("int64", 3)}, "the output 'label' is int64 ['batch', 3]; an estimator's has whole numbers"),
+        ({"flat": True}, {"variable": ("float32", 5)}, "the output 'variable' has 5 columns; the metadata name 1"),
+        (
+            {"flat": True},
+            {"variable": ("float32",)},
+            "the output 'variable' is float32 ['batch']; an estimator's",
+        ),
+        (
+            {},
+            {"variable": ("str", 1)},
+            "the output 'variable' is str ['batch', 1]; an estimator's",
         ),
     ],
 )
 def test_outputs_that_do_not_fit_the_metadata_are_told_when_a_model_is_opened(about, outputs, said):
-    specs = tuple(TensorSpec(name=one, dtype="float32", shape=("batch", *rest)) for one, rest in outputs.items())
+    specs = tuple(TensorSpec(name=one, dtype=dtype, shape=("batch", *rest)) for one, (dtype, *rest) in outputs.items())
     artifact = make_matrix(**about).model_copy(update={"outputs": specs})
     with pytest.raises(ValueError, match=re.escape(said)):
         make_predict(lambda feeds: feeds, artifact)

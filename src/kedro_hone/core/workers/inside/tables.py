@@ -32,12 +32,12 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
     """Return ``predict``: labels of the type of the source's classes, or numbers.
 
     Raises:
-        ValueError: The artifact has no such output, or probabilities of another number of classes.
+        ValueError: The artifact has no such output, or one of another type, dimensions or number of columns.
     """
     read = make_reading(artifact)
     if artifact.metadata["sklearn"].get("kind") == "classifier":
         classes = read_classes(artifact)
-        _check_outputs(artifact, "label", classes=len(classes))
+        _check_outputs(artifact, "label", classes=classes)
         dtype = classes.dtype
 
         def predict_labels(rows: Any) -> Array:
@@ -55,14 +55,31 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
     return predict_numbers
 
 
-def _check_outputs(artifact: Artifact, wanted: str, *, classes: int | None = None) -> None:
+def _check_outputs(artifact: Artifact, wanted: str, *, classes: Array | None = None) -> None:
     """Raise ``ValueError`` where the outputs are not those of the estimator that the metadata describe."""
-    shapes = {spec.name: spec.shape for spec in artifact.outputs}
-    if wanted not in shapes:
-        raise ValueError(f"the output {wanted!r} of an estimator is missing; there are {sorted(shapes)}")
-    columns = (shapes.get("probabilities") or (None,))[-1]
-    if classes is not None and isinstance(columns, int) and columns != classes:
-        raise ValueError(f"the output 'probabilities' has {columns} columns, and the metadata name {classes} classes")
+    specs = {spec.name: spec for spec in artifact.outputs}
+    if wanted not in specs:
+        raise ValueError(f"the output {wanted!r} of an estimator is missing; there are {sorted(specs)}")
+    found, flat = specs[wanted], bool(artifact.metadata["sklearn"].get("flat"))
+    if classes is None:
+        _check_output(found, 2, columns=1 if flat else None, numbers="biuf")
+        return
+    _check_output(found, 1, numbers=None if classes.dtype.kind in "OU" else "biu")
+    if "probabilities" in specs:
+        _check_output(specs["probabilities"], 2, columns=len(classes), numbers="f")
+
+
+def _check_output(spec: TensorSpec, rank: int, *, numbers: str | None, columns: int | None = None) -> None:
+    """Raise ``ValueError`` for other dimensions, another number of columns, or no such numbers; text where None are."""
+    kind = None if spec.dtype == "str" else np.dtype(spec.dtype).kind
+    if len(spec.shape) != rank or (kind is None) != (numbers is None) or (kind or "") not in (numbers or ""):
+        wanted = "text" if numbers is None else "numbers" if "f" in numbers else "whole numbers"
+        raise ValueError(
+            f"the output {spec.name!r} is {spec.dtype} {list(spec.shape)}; an estimator's has {wanted} "
+            f"in {rank} dimension{'s'[: rank - 1]}"
+        )
+    if columns is not None and isinstance(spec.shape[-1], int) and spec.shape[-1] != columns:
+        raise ValueError(f"the output {spec.name!r} has {spec.shape[-1]} columns; the metadata name {columns}")
 
 
 def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
@@ -202,9 +219,9 @@ def _select(frame: Any, columns: Sequence[str] | None) -> Array:
 
 def _explain_missing(missing: Sequence[str], names: Sequence[str]) -> ValueError:
     """Return the error for rows without some of the columns that the source was fitted on."""
-    few, more = ", ".join(missing[:5]), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+    few, more = ", ".join(map(str, missing[:5])), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
     said = f"the column {few} is" if len(missing) == 1 else f"the columns {few}{more} are"
-    return ValueError(f"{said} missing; the model takes {', '.join(names)}")
+    return ValueError(f"{said} missing; the model takes {', '.join(map(str, names))}")
 
 
 def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str]) -> Arrays | None:

@@ -16,7 +16,7 @@ TOOLCHAIN = Toolchain(
     runtime_requirements=("onnxruntime>=1.31,<2", "openvino>=2026.4,<2027"),
     uses=tuple(RUNS),
     environment={"ORT_DISABLE_TELEMETRY": "1"},  # as the toolchains that it uses
-    note="Holds models of ONNX Runtime and of OpenVINO, each for some of the recipe's shapes; both in one process.",
+    note="Holds models of ONNX Runtime or of OpenVINO, each for some of the recipe's shapes, all in one process.",
 )
 
 ADAPTORS = ()

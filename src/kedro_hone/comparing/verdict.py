@@ -98,7 +98,7 @@ def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> 
     """Ask gates about a finalist as long as it may win, and return why the others are not asked, or an empty text."""
     name, relative = finalist.id, results.choose(relative=True, scored=True)
     if not results.ask(results.choose(relative=True, scored=False), finalist):
-        return "it misses another gate"
+        return "it does not hold another gate"
     if withheld is not None:
         results.withheld[name] = withheld
         return withheld
@@ -112,7 +112,7 @@ def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> 
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
     if not results.ask(relative, finalist):
-        return "it misses another gate"
+        return "it does not hold another gate"
     results.eligible.append(name)
     if results.ask(results.choose(relative=False), finalist):
         results.winner = name

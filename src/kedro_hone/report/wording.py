@@ -214,7 +214,7 @@ def _say_speed(speedups: tuple[Speedup, ...]) -> str:
     elif len(ratios) > 3:
         least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
         ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
-        span = _say_ratio(ends) if any(map(_is_wide, ratios)) else f"{least} to {most}"
+        span = _say_ratio(ends) if any(map(_is_wide, ratios)) or ends.low <= 1 else f"{least} to {most}"
         said = f"{span} faster across {len(ratios)} shapes"
     else:
         groups: dict[str, list[str]] = {}
@@ -226,8 +226,11 @@ def _say_speed(speedups: tuple[Speedup, ...]) -> str:
 
 
 def _say_ratio(ratio: Interval) -> str:
-    """Return a ratio within a sentence; a wide interval in place of its middle, which would promise too much."""
-    if not _is_wide(ratio):
+    """Return a ratio within a sentence; where its middle would promise too much, its interval.
+
+    That is a wide interval, or one that has 1 in it: then neither faster nor slower is proved at that shape.
+    """
+    if not _is_wide(ratio) and not ratio.low <= 1 <= ratio.high:
         return format_ratio(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"at least {format_ratio(ratio.low)}"

@@ -7,7 +7,7 @@ from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.values.measurement import Latency, RaceResult
-from kedro_hone.nodes.confirm import confirm, say_look, say_plan
+from kedro_hone.nodes.confirm import confirm, say_look, say_plan, say_race
 from kedro_hone.recipe.schema import read_recipe
 
 LOOKS = (7, 10, 13, 16, 20)
@@ -39,6 +39,15 @@ def test_before_the_first_launch_it_says_how_many_there_may_be():
 def test_after_a_look_it_says_what_is_decided_and_what_may_follow(after, said):
     assert say_look(after, count=7, looks=LOOKS) == said
     assert len("00:00:00 confirmed " + said) <= 80
+
+
+@pytest.mark.parametrize(
+    ("load", "said"),
+    [(None, ""), (0.25, ""), (0.551, "others took 0.55 of the cores; gates.other_load allows 0.25")],
+)
+def test_a_machine_that_is_too_busy_to_decide_is_told_before_the_first_launch(load, said):
+    assert say_race(load, allowed=0.25) == said
+    assert len("00:00:00 confirm   " + said) <= 80
 
 
 def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):

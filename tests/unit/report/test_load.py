@@ -82,6 +82,13 @@ def test_an_idle_machine_is_not_remarked_upon(share):
     assert all("other processes" not in text for text in print_all(evidence))
 
 
+def test_a_shape_at_which_nothing_is_proved_is_told_by_its_interval():
+    evidence = make_busy(0.0, ratio={"estimate": 1.02, "low": 0.96, "high": 1.09})
+    assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and between 0.96× and 1.09× at batch 64,")
+    slower = make_busy(0.0, ratio={"estimate": 0.8, "low": 0.75, "high": 0.9})
+    assert wording.say_headline(slower).startswith("4.6× faster at batch 1 and 0.80× at batch 64,")
+
+
 def test_a_wide_interval_is_the_headline_instead_of_its_middle():
     evidence = make_busy(0.62, ratio=WIDE)
     assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and between 2.7× and 23× at batch 64,")

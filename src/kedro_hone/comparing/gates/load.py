@@ -23,7 +23,7 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the side of the limit that it is on
     reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
     if judged is Judged.UNDECIDED:
-        reason += ": run again when the machine is idle"
+        reason += ": run again when the machine is idle, or allow more where it never is"
     return (GATE.rule(candidate.id, judged, reason, measured=share, **told),)
 
 

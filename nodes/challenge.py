@@ -95,8 +95,10 @@ def defend(
         kept = tuple(f"against {alias}: {reason}" for reason in unknown)
         return _refuse(assessed, Verdict.INCONCLUSIVE, (*kept, _stays(alias))) if kept else assessed
     reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
-    rows = (row for row in challenged.gates if row.candidate == assessed.winner)  # and not those of what is published
-    asked = (row.model_copy(update={"reason": f"against {alias}: {row.reason}"}) for row in rows)
+    rows = (
+        row for row in challenged.gates if row.candidate == assessed.winner
+    )  # the source's are of what is published
+    asked = (row.model_copy(update={"against": alias}) for row in rows)
     assessed = assessed.model_copy(update={"gates": (*assessed.gates, *asked)})
     if challenged.verdict is Verdict.PASS:
         return assessed.model_copy(update={"reasons": (*assessed.reasons, *reasons)})
@@ -123,7 +125,8 @@ def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, re
             return one.model_copy(update={"status": Status.MEASURED}) if one.id == winner else one
         return one.model_copy(update={"status": Status.DROPPED, "reason": "It was not the winner."})
 
-    return result.model_copy(update={"standings": tuple(map(leave, result.standings)), "choice": None})
+    known = {"choice": None, "other_load": None}  # of the search, which has said it
+    return result.model_copy(update={"standings": tuple(map(leave, result.standings)), **known})
 
 
 def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:

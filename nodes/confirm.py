@@ -43,8 +43,9 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
     launches = Launches(artifacts, setting, confidence=confidence)
     took: dict[str, Any] = {"seconds": 0.0}
-    if artifacts and (said := say_race(result.other_load, allowed=getattr(setting.recipe.gates, "other_load", 1.0))):
-        logger.warning("confirm   %s", said)
+    load, allowed = result.other_load, getattr(setting.recipe.gates, "other_load", None)
+    if artifacts and not chosen and load is not None and allowed is not None and load > allowed:
+        logger.warning("confirm   others took %.2f of the cores in the race: %g is allowed here", load, allowed)
     if artifacts:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
             launches.run()
@@ -158,13 +159,6 @@ class Launches:
             reason = failed.reason if failed else "it was interrupted before enough launches"
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))
-
-
-def say_race(load: float | None, *, allowed: float) -> str:
-    """Return that others took more of the cores in the race than the confirmation allows; else an empty text."""
-    if load is None or load <= allowed:
-        return ""
-    return f"others took {load:.2f} of the cores; gates.other_load allows {allowed:g}"
 
 
 def say_plan(finalists: int, looks: Sequence[int]) -> str:

@@ -38,7 +38,9 @@ class CpuOptions(Options):
     @classmethod
     def _be_power_of_two(cls, value: int) -> int:
         if value.bit_count() != 1:
-            raise ValueError(f"must be a power of two, as {1 << value.bit_length()}: IREE's compiler takes no other")
+            raise ValueError(
+                f"must be a power of two, such as {1 << value.bit_length()}: IREE's compiler takes no other"
+            )
         return value
 
 

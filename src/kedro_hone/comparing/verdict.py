@@ -56,10 +56,17 @@ class GateResults:
         return self.best or next(iter((*doubts, *self.qualities)), None)
 
     def list_doubts(self) -> list[tuple[Gate, list[Judgement]]]:
-        """Return the relative gates that cannot tell, the last first, and of whom, those first that fail no other."""
-        rows = sorted(self.list_judgements(Judged.UNDECIDED), key=lambda row: row.candidate in self.failed)
-        found = ((gate, [row for row in rows if row.name == gate.name]) for gate in self.choose(relative=True))
-        return [doubt for doubt in found if doubt[1]][::-1]
+        """Return the relative gates that cannot tell, the one that was asked last first, and their judgements.
+
+        Who fails another gate is in no doubt; but where a gate of the machine cannot tell, nothing else is certain.
+        """
+        failed, rows = self.failed, self.list_judgements(Judged.UNDECIDED)
+        found = [(gate, [row for row in rows if row.name == gate.name]) for gate in self.choose(relative=True)]
+        for gate, doubted in found:
+            if gate.of_machine and doubted:
+                return [(gate, sorted(doubted, key=lambda row: row.candidate in failed))]
+        sound = [(gate, [row for row in doubted if row.candidate not in failed]) for gate, doubted in found]
+        return [doubt for doubt in reversed(sound) if doubt[1]]
 
     def list_judgements(self, judged: Judged | None = None) -> tuple[Judgement, ...]:
         """Return all judgements, or those of one kind, finalist by finalist."""
@@ -133,20 +140,20 @@ def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confi
     finalist = next((one for one in confirmation.finalists if one.id == name), None)
     if finalist is None or name not in validations:
         return f"Its winner {name} is no finalist."
+    if decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest:
+        return f"Its winner has other files than {name} that was measured."
+    if finalist.verdict != Faster.YES or decision.speedup != finalist.deciding:
+        return f"That {name} is so much faster was not confirmed."
+    return _find_unheld(name, decision, gates)
+
+
+def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
+    """Return which gates a winner does not hold, or was not asked by, or an empty text."""
     rows = [row for row in decision.gates if row.candidate == name]
-    unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows}
-    faults = {
-        f"Its winner has other files than {name} that was measured.": (
-            decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest
-        ),
-        f"That {name} is so much faster was not confirmed.": (
-            finalist.verdict != Faster.YES or decision.speedup != finalist.deciding
-        ),
-        f"Its winner {name} does not hold every gate.": (
-            bool(unasked) or any(row.judgement is not Judged.HOLDS for row in rows)
-        ),
-    }
-    return next((fault for fault, is_so in faults.items() if is_so), "")
+    unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows if not row.against}
+    if any(row.judgement is not Judged.HOLDS for row in rows):
+        return f"Its winner {name} does not hold every gate."
+    return f"Its winner {name} was not asked by {', '.join(sorted(unasked))}." if unasked else ""
 
 
 def decide(
@@ -193,10 +200,10 @@ def _list_reasons(results: GateResults) -> list[str]:
 
 
 def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
-    """Return what the data cannot tell of the finalists that were asked most gates, and how far its ratios reach."""
+    """Return what a gate cannot tell of whom, and where that is a speed-up, what is known of the first one's."""
     names = ", ".join(dict.fromkeys(row.candidate for row in rows))
     said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
-    return f"{said}: {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
+    return f"{said}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
 
 
 def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:

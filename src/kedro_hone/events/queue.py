@@ -147,11 +147,14 @@ class Queue:
         sql = "INSERT INTO requests SELECT id, rule, ? FROM jobs WHERE id = ?"
         connection.execute(sql, (self._now(), number))
 
-    def forget_deliveries(self) -> int:
-        """Forget the ids of deliveries that nobody sends again, and return how many there were."""
+    def forget_old(self) -> int:
+        """Forget deliveries that nobody sends again and requests that no pause follows from; return how many."""
         with self._write() as connection:
-            connection.execute("DELETE FROM requests WHERE at < ?", (self._now() - _KEPT_REQUESTS,))
-            return connection.execute("DELETE FROM deliveries WHERE at < ?", (self._now() - _KEPT_SECONDS,)).rowcount
+            old = {"requests": self._now() - _KEPT_REQUESTS, "deliveries": self._now() - _KEPT_SECONDS}
+            return sum(
+                connection.execute(f"DELETE FROM {table} WHERE at < ?", (at,)).rowcount  # noqa: S608 - constants
+                for table, at in old.items()
+            )
 
     def list_ended(self, before: float) -> tuple[int, ...]:
         """Return the numbers of the jobs that ended before some second since 1970."""

@@ -114,7 +114,7 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
 
 
 def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float) -> list[Request]:
-    """Return those requests that are new, then those that failed, as many as the limit of a day leaves.
+    """Return those requests that are new, then those that failed or could not decide, up to the day's limit.
 
     One that failed, or could not decide, as on a machine that was busy, has its turn a day after it was asked for the
     last time, and twice as long after each time more, up to sixteen days: a model that cannot be renewed does not keep
@@ -131,7 +131,7 @@ def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: f
     failed = [(one, _list_times(queue, job, now=now)) for one, job in known if job and _may_repeat(job)]
     due = [(times[-1:], one) for one, times in failed if not times or now - times[-1] >= _choose_pause(times)]
     again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
-    # A row that cannot be read is of a newer version, whose turn it is.
+    # A row that cannot be read, as of a newer version, is neither new nor repeated.
     return [*(one for one, job in known if job is None and not queue.has_key(one.key)), *again][: max(0, left)]
 
 

@@ -60,7 +60,7 @@ class Retention:
     def _serve(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._queue.forget_deliveries()
+                self._queue.forget_old()
                 removed = remove_old(self._queue, self._folder, before=time.time() - self._days * DAY_SECONDS)
                 if removed:
                     log("jobs-removed", count=removed)

@@ -106,6 +106,7 @@ INSERT_OR_REPEAT: Final = INSERT.replace(
 that could not decide, as on a machine that was busy: an hour after it ended, two after the second time, and so on. Its
 exit code says so where its result is lost; one that ended in the future, by a clock that was wrong, need not wait."""
 REQUESTS: Final = "SELECT at FROM requests WHERE job = ? AND typeof(at) IN ('integer', 'real') ORDER BY at"
+"""When a job was asked for; SQLite keeps what is no number as it is, also in a column of numbers."""
 VERDICTS: Final = "SELECT verdict, COUNT(*) FROM jobs WHERE verdict != '' GROUP BY verdict"
 INSERT_OR_RENEW: Final = INSERT.replace(
     "NOTHING",

@@ -56,7 +56,8 @@ def list_annotations(evidence: Evidence, recipes: list[Path], workspace: Path) -
         path, line = lines.get(row.name) or lines[""]
         fails = evidence.verdict is Verdict.FAIL and row.judgement is Judged.FAILS
         place = path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else path.name
-        title, message = f"{evidence.verdict.value}: {row.name}", clean_text(f"{row.candidate}: {row.reason}")
+        against = f", against {row.against}" if row.against else ""
+        title, message = f"{evidence.verdict.value}: {row.name}", clean_text(f"{row.candidate}{against}: {row.reason}")
         found[row.name] = Annotation("failure" if fails else "warning", place, line, clean_text(title), message[:2000])
     return list(found.values())[:MOST]
 

@@ -109,8 +109,9 @@ def say_spread_unit(evidence: Evidence) -> str:
 
 
 def name_gate(judgement: Judgement) -> str:
-    """Return the gate's name, with the shape where it is about one."""
-    return f"{judgement.name}, {wording.name_shape(judgement.shape)}" if judgement.shape else judgement.name
+    """Return the gate's name, with the shape where it is about one, and with whom it compared if not the source."""
+    shape = f", {wording.name_shape(judgement.shape)}" if judgement.shape else ""
+    return f"{judgement.name}{shape}{f', against {judgement.against}' if judgement.against else ''}"
 
 
 def list_gate_cells(judgement: Judgement) -> tuple[str, ...]:

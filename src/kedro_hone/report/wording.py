@@ -199,11 +199,11 @@ def say_load(evidence: Evidence) -> str:
 def _find_load(evidence: Evidence) -> tuple[float, str]:
     """Return the share of the cores that others took while it was confirmed, or else raced; 0 where it is not known.
 
-    Where the winner was compared with what is published, too, it is the larger share: only its gate has that.
+    Where the winner was compared with what is published, too, it is the larger share, which its judgement has alone.
     """
-    challenged = [row.measured or 0.0 for row in evidence.gates if row.name == _LOAD_GATE]
-    if (share := evidence.confirmation.other_load) is not None:
-        return max(share, *challenged, 0.0), "confirmed"
+    gates = [row.measured for row in evidence.gates if row.name == _LOAD_GATE and row.against]
+    if shares := [share for share in (evidence.confirmation.other_load, *gates) if share is not None]:
+        return max(shares), "confirmed"
     return evidence.race.other_load or 0.0, "raced"
 
 
@@ -214,23 +214,28 @@ def _say_speed(speedups: tuple[Speedup, ...]) -> str:
     elif len(ratios) > 3:
         least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
         ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
-        span = _say_ratio(ends) if any(map(_is_wide, ratios)) or ends.low <= 1 else f"{least} to {most}"
-        said = f"{span} faster across {len(ratios)} shapes"
+        span = _say_ratio(ends) if any(map(_is_vague, ratios)) else f"{least} to {most}"
+        said = f"{span} {_name_gain(ends)} across {len(ratios)} shapes"
     else:
-        groups: dict[str, list[str]] = {}
-        for speedup in speedups:
-            groups.setdefault(_say_ratio(speedup.ratio), []).append(name_shape(speedup.shape))
-        rows = enumerate(groups.items())
-        said = _list_words(f"{ratio} {'at' if place else 'faster at'} {_list_words(at)}" for place, (ratio, at) in rows)
+        groups: dict[str, dict[str, list[str]]] = {}
+        for one in speedups:
+            shapes = groups.setdefault(_name_gain(one.ratio), {}).setdefault(_say_ratio(one.ratio), [])
+            shapes.append(name_shape(one.shape))
+        said = _list_words(
+            f"{ratio} {'at' if place else f'{gain} at'} {_list_words(at)}"
+            for gain, rows in groups.items()
+            for place, (ratio, at) in enumerate(rows.items())
+        )
     return said[0].upper() + said[1:]
 
 
-def _say_ratio(ratio: Interval) -> str:
-    """Return a ratio within a sentence; where its middle would promise too much, its interval.
+def _name_gain(ratio: Interval) -> str:
+    return "faster" if ratio.low > 1 else "as fast"
 
-    That is a wide interval, or one that has 1 in it: then neither faster nor slower is proved at that shape.
-    """
-    if not _is_wide(ratio) and not ratio.low <= 1 <= ratio.high:
+
+def _say_ratio(ratio: Interval) -> str:
+    """Return a ratio within a sentence; where its middle would promise too much, its interval."""
+    if not _is_vague(ratio):
         return format_ratio(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"at least {format_ratio(ratio.low)}"
@@ -249,6 +254,11 @@ def _list_words(words: Iterable[str]) -> str:
     """Return such as ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def _is_vague(ratio: Interval) -> bool:
+    """Return whether an interval is wide, or has 1 in it: then neither faster nor slower is proved."""
+    return _is_wide(ratio) or ratio.low <= 1 <= ratio.high
 
 
 def _is_wide(ratio: Interval) -> bool:

@@ -39,5 +39,5 @@ def test_an_error_names_the_operator_of_the_line_that_it_is_about(worker, tmp_pa
 
 def test_a_limit_of_the_stack_that_the_compiler_does_not_take_is_refused_in_the_recipe():
     assert adaptor.CpuOptions(stack_bytes=65_536).stack_bytes == 65_536
-    with pytest.raises(ValidationError, match="must be a power of two, as 524288"):
+    with pytest.raises(ValidationError, match="must be a power of two, such as 524288"):
         adaptor.CpuOptions(stack_bytes=300_000)

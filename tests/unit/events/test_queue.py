@@ -113,8 +113,11 @@ def test_each_request_is_remembered_for_a_while(queue, clock):
     assert not queue.start_again(1)
     assert queue.list_requests(1) == (1000.0, 2000.0)
     assert [queue.count_requests(rule, since) for rule in "ab" for since in (1000.0, 1001.0)] == [2, 1, 1, 0]
-    clock[0] += 91 * 86400.0
-    queue.forget_deliveries()
+    clock[0] += 89 * 86400.0
+    queue.forget_old()
+    assert queue.list_requests(1) == (1000.0, 2000.0)
+    clock[0] += 2 * 86400.0
+    queue.forget_old()
     assert queue.list_requests(1) == ()
 
 

@@ -144,6 +144,22 @@ def test_models_that_fail_each_time_keep_neither_the_limit_nor_the_others_turn(t
     assert len(ran) <= 5 * 6  # after 1, 2, 4, 8 and 16 days
 
 
+def test_the_longest_pause_stays_sixteen_days(tmp_path):
+    """Requests were forgotten after thirty days, and with them how often it was tried."""
+    clock, ran = [0.0], []
+    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
+    wanted = make_renewal(make("2"), None, device="cpu", **NOW)
+    for day in range(130):
+        clock[0] = day * 86400.0
+        queue.forget_old()
+        for one in choose_renewals(queue, [wanted], limit=2, now=clock[0]):
+            if not queue.accept([one]):
+                queue.start_again(queue.find_key(one.key).id)
+            queue.finish(queue.claim("cpu"), State.FAILED)
+            ran.append(day)
+    assert ran == [0, 1, 3, 7, 15, 31, 47, 63, 79, 95, 111, 127]
+
+
 def test_a_sweep_whose_clock_was_a_year_ahead_blocks_no_later_one(tmp_path):
     clock = [1e9 + 365 * 86400.0]
     queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
@@ -201,9 +217,8 @@ def test_requests_of_a_clock_that_was_wrong_do_not_count(tmp_path):
     queue.accept([wanted])
     clock[0], ran = 1e9, 0
     for _ in range(4 * 10):  # a sweep each six hours of ten days
-        for job in (queue.claim("cpu"),):
-            if job:
-                queue.finish(job, State.FAILED)
+        if job := queue.claim("cpu"):
+            queue.finish(job, State.FAILED)
         for one in choose_renewals(queue, [wanted], limit=3, now=clock[0]):
             ran += queue.start_again(queue.find_key(one.key).id)
         clock[0] += 6 * 3600

@@ -122,21 +122,18 @@ def test_what_cannot_be_reached_is_tried_again(challenge):
 
 
 def test_what_the_gates_said_against_what_is_published_is_in_the_decision(challenge):
-    """A busy machine was in a reason alone: no row, no annotation and no share in the headline."""
+    """A busy machine was in a reason alone: no judgement said that it stood against the verdict."""
 
-    def judge(candidate, judged, reason):
-        return Judgement(name="other_load", candidate=candidate, judgement=judged, measured=0.6, reason=reason)
+    def judge(candidate, judged, measured):
+        return Judgement(name="other_load", candidate=candidate, judgement=judged, measured=measured)
 
-    won = Decision(
-        verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER, gates=(judge("won", Judged.HOLDS, "idle"),)
-    )
-    busy = Decision(
-        verdict=Verdict.INCONCLUSIVE,
-        reasons=("busy",),
-        gates=(judge("won", Judged.UNDECIDED, "busy"), judge("source", Judged.FAILS, "of the published version")),
-    )
-    for verdict, ended in ((Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE), (Verdict.PASS, Verdict.PASS)):
-        challenged = busy.model_copy(update={"verdict": verdict})
+    first = judge("won", Judged.HOLDS, 0.1)
+    won = Decision(verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER, gates=(first,))
+    for verdict, judged, load in (
+        (Verdict.INCONCLUSIVE, Judged.UNDECIDED, 0.6),
+        (Verdict.PASS, Judged.HOLDS, 0.2),
+    ):
+        second, published = judge("won", judged, load), judge("source", Judged.FAILS, load)
+        challenged = Decision(verdict=verdict, reasons=("because",), gates=(second, published))
         found = challenge({"honed": "2"}, [], assessed=won, challenged=challenged)
-        rows = [(row.candidate, row.reason) for row in found.gates]
-        assert (found.verdict, rows) == (ended, [("won", "idle"), ("won", "against honed: busy")])
+        assert (found.verdict, found.gates) == (verdict, (first, second.model_copy(update={"against": "honed"})))

@@ -6,8 +6,11 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.measurement import Latency, RaceResult
-from kedro_hone.nodes.confirm import confirm, say_look, say_plan, say_race
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.measurement import Latency, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.nodes.confirm import Launches, confirm, say_look, say_plan
 from kedro_hone.recipe.schema import read_recipe
 
 LOOKS = (7, 10, 13, 16, 20)
@@ -41,13 +44,26 @@ def test_after_a_look_it_says_what_is_decided_and_what_may_follow(after, said):
     assert len("00:00:00 confirmed " + said) <= 80
 
 
-@pytest.mark.parametrize(
-    ("load", "said"),
-    [(None, ""), (0.25, ""), (0.551, "others took 0.55 of the cores; gates.other_load allows 0.25")],
-)
-def test_a_machine_that_is_too_busy_to_decide_is_told_before_the_first_launch(load, said):
-    assert say_race(load, allowed=0.25) == said
-    assert len("00:00:00 confirm   " + said) <= 80
+@pytest.mark.parametrize(("load", "told"), [(None, False), (0.25, False), (0.551, True)])
+def test_a_machine_that_is_too_busy_to_decide_is_told_before_the_first_launch(
+    tmp_path, monkeypatch, caplog, load, told
+):
+    outcome = Artifact(format="onnx", digest="", inputs=(), outputs=())
+    candidate = Validation(candidate=Candidate(id="a", route=("a",), outcome=outcome), status=Status.MEASURED)
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": "models:/x/1"}})
+    setting = Setting(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    race = RaceResult(
+        validations=(candidate,),
+        standings=(Standing(id="a", status=Status.MEASURED, rounds=3),),
+        source_latency=(), rounds=3, seconds=1.0, budget_ended=False, timings="k", other_load=load,
+    )  # fmt: skip
+    said = []
+    monkeypatch.setattr(Launches, "run", lambda _: said.extend(caplog.messages))
+    with caplog.at_level("WARNING"):
+        confirm(setting=setting, result=race)
+    expected = ["confirm   others took 0.55 of the cores in the race: 0.25 is allowed here"] if told else []
+    assert [message for message in said if "others" in message] == expected
 
 
 def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):

@@ -63,10 +63,13 @@ def test_load_says_nothing_where_nothing_was_compared():
 
 def test_the_load_next_to_what_is_published_counts_too():
     evidence = make_busy(0.02)
-    row = Judgement(name="other_load", candidate="a", judgement=Judged.HOLDS, measured=0.2)
+    row = Judgement(name="other_load", candidate="a", judgement=Judged.HOLDS, measured=0.2, against="honed")
     evidence = evidence.model_copy(update={"gates": (*evidence.gates, row)})
     assert "on a busy machine" in wording.say_headline(evidence)
     assert "other processes took 20 % of its cores" in wording.say_load(evidence)
+    assert all(", against honed" in text for text in print_all(evidence)[1:])
+    unknown = evidence.confirmation.model_copy(update={"other_load": None})
+    assert "took 20 %" in wording.say_load(evidence.model_copy(update={"confirmation": unknown}))
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf"), "much"])
@@ -82,11 +85,32 @@ def test_an_idle_machine_is_not_remarked_upon(share):
     assert all("other processes" not in text for text in print_all(evidence))
 
 
+EVEN, SLOWER, FASTER = (
+    {"estimate": 1.02, "low": 0.96, "high": 1.09},
+    {"estimate": 0.8, "low": 0.75, "high": 0.9},
+    {"estimate": 1.3, "low": 1.2, "high": 1.4},
+)
+
+
 def test_a_shape_at_which_nothing_is_proved_is_told_by_its_interval():
-    evidence = make_busy(0.0, ratio={"estimate": 1.02, "low": 0.96, "high": 1.09})
-    assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and between 0.96× and 1.09× at batch 64,")
-    slower = make_busy(0.0, ratio={"estimate": 0.8, "low": 0.75, "high": 0.9})
-    assert wording.say_headline(slower).startswith("4.6× faster at batch 1 and 0.80× at batch 64,")
+    said = wording.say_headline(make_busy(0.0, ratio=EVEN))
+    assert said.startswith("4.6× faster at batch 1 and between 0.96× and 1.09× as fast at batch 64,")
+    said = wording.say_headline(make_busy(0.0, ratio=SLOWER))
+    assert said.startswith("4.6× faster at batch 1 and 0.80× as fast at batch 64,")
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ([FASTER] * 4, "1.30× to 1.30× faster across 4 shapes"),
+        ([FASTER, FASTER, SLOWER, FASTER], "0.80× to 1.30× as fast across 4 shapes"),
+        ([FASTER, FASTER, EVEN, FASTER], "Between 0.96× and 1.40× as fast across 4 shapes"),
+    ],
+)
+def test_many_shapes_are_told_by_their_ends(ratios, said):
+    evidence = make_busy(0.0)
+    speedups = [evidence.speedups[0].model_copy(update={"ratio": Interval(**ratio)}) for ratio in ratios]
+    assert wording.say_headline(evidence.model_copy(update={"speedups": tuple(speedups)})).startswith(said)
 
 
 def test_a_wide_interval_is_the_headline_instead_of_its_middle():

@@ -39,6 +39,7 @@ GATE = Gate(
     ),
     judge=judge,
     relative=True,
+    of_machine=True,
     asks="",
     doubt="speeds that were measured on a busy machine prove nothing about an idle one",
 )

@@ -81,6 +81,8 @@ class Gate:
         scored: Whether it needs the metric on the gate split. Of the relative gates these are asked last, so that few
             candidates are scored.
         per_shape: Whether the limit is a map whose keys are the recipe's shapes.
+        of_machine: Whether it is about the machine that measured, and so about all judgements: where it is undecided,
+            nothing else is certain.
         asks: Of a relative gate: the words after "no candidate is", with ``{limit}``; empty where it asks nothing of
             the candidate itself.
         doubt: Of a relative gate: the reason where candidates are undecided, with ``{names}``, ``{limit}`` and
@@ -94,6 +96,7 @@ class Gate:
     relative: bool = False
     scored: bool = False
     per_shape: bool = False
+    of_machine: bool = False
     asks: str = "good enough"
     doubt: str = "what was measured cannot tell whether {names} is good enough"
 

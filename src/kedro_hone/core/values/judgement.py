@@ -36,3 +36,4 @@ class Judgement(Value):
     unit: str = Field("", description="The unit of all four, such as `ms`, `MB`, `times` or the metric's name.")
     shape: str = Field("", description="The recipe's name of the shape; empty where the gate is not about a shape.")
     reason: str = Field("", description="One sentence.")
+    against: str = Field("", description="The alias whose version it was compared with; empty: with the source.")

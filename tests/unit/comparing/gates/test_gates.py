@@ -294,17 +294,24 @@ def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, li
 
 
 @pytest.mark.parametrize(
-    ("faster", "expected"), [("yes", "holds"), ("no", "fails"), ("undecided", "undecided"), ("", "fails")]
+    ("faster", "low", "expected"),
+    [
+        ("yes", 1.8, "holds"),
+        ("no", 1.8, "fails"),
+        ("undecided", 1.8, "undecided"),
+        ("undecided", 1.02, "undecided"),
+        ("", 1.8, "fails"),
+    ],
 )
-def test_the_launches_decide_the_speedup(faster, expected):
-    ratio = Interval(estimate=2.0, low=1.8, high=2.2)
-    one = Speedup(shape="batch1", ratio=ratio, noise_floor=1.01, launches=7)
+def test_the_launches_decide_the_speedup(faster, low, expected):
+    ratio = Interval(estimate=2.0, low=low, high=2.2)
+    one = Speedup(shape="batch1", ratio=ratio, noise_floor=1.75, launches=7)
     judgement = ask(speedup.GATE, 1.05, faster=faster, speedup=one)
 
     assert judgement.judgement == expected
-    assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, 1.8, 2.2, "batch1")
-    doubt = ", with a noise floor of 1.01" if faster == "undecided" else ""
-    assert judgement.reason == f"a is 2.00 times as fast at batch1 (1.80 to 2.20, 7 launches){doubt}"
+    assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, low, 2.2, "batch1")
+    doubt = ", with a noise floor of 1.75" if faster == "undecided" and low == 1.8 else ""
+    assert judgement.reason == f"a is 2.00 times as fast at batch1 ({low:.2f} to 2.20, 7 launches){doubt}"
     assert (judgement.name, judgement.candidate, judgement.limit, judgement.unit) == ("speedup", "a", 1.05, "times")
 
 

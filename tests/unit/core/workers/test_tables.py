@@ -201,8 +201,12 @@ def test_rows_are_made_as_callers_have_them(monkeypatch):
 
 
 def test_probabilities_are_of_the_classes():
-    predict_proba = make_predict_proba(lambda feeds: {"probabilities": feeds["X"]}, make_matrix(**TRUTHS))
+    spec = TensorSpec(name="probabilities", dtype="float32", shape=("batch", 2))
+    artifact = make_matrix(**TRUTHS).model_copy(update={"outputs": (spec,)})
+    predict_proba = make_predict_proba(lambda feeds: {"probabilities": feeds["X"]}, artifact)
     assert predict_proba(TABLE.tolist()).tolist() == TABLE.tolist()
+    with pytest.raises(ValueError, match="the output 'probabilities' of an estimator is missing"):
+        make_predict_proba(lambda feeds: feeds, make_matrix(**TRUTHS))
 
 
 def test_labels_are_of_the_type_of_the_classes():
@@ -243,36 +247,25 @@ TRUTHS = {"kind": "classifier", "classes": [False, True], "classes_dtype": "|b1"
         (
             CLASSES,
             {"label": ("str",), "probabilities": ("float32", 3)},
-            "the output 'probabilities' has 3 columns; the metadata name 2",
+            "the output 'probabilities' has 3 columns, where 2 are expected",
         ),
         (
             CLASSES,
             {"label": ("str",), "probabilities": ("float32",)},
-            "the output 'probabilities' is float32 ['batch']; an estimator's has numbers in 2 dimensions",
+            "the output 'probabilities' must be numbers with the rank 2, not float32 ['batch']",
         ),
-        (
-            CLASSES,
-            {"label": ("int64",)},
-            "the output 'label' is int64 ['batch']; an estimator's has text in 1 d",
-        ),
-        (TRUTHS, {"label": ("str",)}, "the output 'label' is str ['batch']; an estimator's has whole numbers in 1 dim"),
-        (
-            TRUTHS,
-            {"label": ("float32",)},
-            "the output 'label' is float32 ['batch']; an estimator's has whole",
-        ),
-        (TRUTHS, {"label": ("int64", 3)}, "the output 'label' is int64 ['batch', 3]; an estimator's has whole numbers"),
-        ({"flat": True}, {"variable": ("float32", 5)}, "the output 'variable' has 5 columns; the metadata name 1"),
+        (CLASSES, {"label": ("int64",)}, "the output 'label' must be text with the rank 1, not int64 ['batch']"),
+        (CLASSES, {"label": ("bfloat16",)}, "the output 'label' must be text with the rank 1, not bfloat16 ['batch']"),
+        (TRUTHS, {"label": ("str",)}, "the output 'label' must be whole numbers with the rank 1, not str ['batch']"),
+        (TRUTHS, {"label": ("float32",)}, "'label' must be whole numbers with the rank 1, not float32 ['batch']"),
+        (TRUTHS, {"label": ("int64", 3)}, "'label' must be whole numbers with the rank 1, not int64 ['batch', 3]"),
+        ({"flat": True}, {"variable": ("float32", 5)}, "the output 'variable' has 5 columns, where 1 are expected"),
         (
             {"flat": True},
             {"variable": ("float32",)},
-            "the output 'variable' is float32 ['batch']; an estimator's",
+            "'variable' must be numbers with the rank 2, not float32 ['batch']",
         ),
-        (
-            {},
-            {"variable": ("str", 1)},
-            "the output 'variable' is str ['batch', 1]; an estimator's",
-        ),
+        ({}, {"variable": ("str", 1)}, "'variable' must be numbers with the rank 2, not str ['batch', 1]"),
     ],
 )
 def test_outputs_that_do_not_fit_the_metadata_are_told_when_a_model_is_opened(about, outputs, said):

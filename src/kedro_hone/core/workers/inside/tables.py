@@ -36,9 +36,8 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
     """
     read = make_reading(artifact)
     if artifact.metadata["sklearn"].get("kind") == "classifier":
-        classes = read_classes(artifact)
-        _check_outputs(artifact, "label", classes=classes)
-        dtype = classes.dtype
+        _check_outputs(artifact, "label")
+        dtype = read_classes(artifact).dtype
 
         def predict_labels(rows: Any) -> Array:
             label = run(read(rows))["label"]
@@ -55,35 +54,43 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
     return predict_numbers
 
 
-def _check_outputs(artifact: Artifact, wanted: str, *, classes: Array | None = None) -> None:
+def _check_outputs(artifact: Artifact, wanted: str) -> None:
     """Raise ``ValueError`` where the outputs are not those of the estimator that the metadata describe."""
-    specs = {spec.name: spec for spec in artifact.outputs}
+    said, specs = artifact.metadata["sklearn"], {spec.name: spec for spec in artifact.outputs}
     if wanted not in specs:
         raise ValueError(f"the output {wanted!r} of an estimator is missing; there are {sorted(specs)}")
-    found, flat = specs[wanted], bool(artifact.metadata["sklearn"].get("flat"))
-    if classes is None:
-        _check_output(found, 2, columns=1 if flat else None, numbers="biuf")
+    if said.get("kind") != "classifier":
+        _check_output(specs["variable"], rank=2, kinds="biuf", columns=1 if said.get("flat") else None)
         return
-    _check_output(found, 1, numbers=None if classes.dtype.kind in "OU" else "biu")
+    classes = read_classes(artifact)
+    if "label" in specs:
+        _check_output(specs["label"], rank=1, kinds="U" if classes.dtype.kind in "OU" else "biu")
     if "probabilities" in specs:
-        _check_output(specs["probabilities"], 2, columns=len(classes), numbers="f")
+        _check_output(specs["probabilities"], rank=2, kinds="f", columns=len(classes))
 
 
-def _check_output(spec: TensorSpec, rank: int, *, numbers: str | None, columns: int | None = None) -> None:
-    """Raise ``ValueError`` for other dimensions, another number of columns, or no such numbers; text where None are."""
-    kind = None if spec.dtype == "str" else np.dtype(spec.dtype).kind
-    if len(spec.shape) != rank or (kind is None) != (numbers is None) or (kind or "") not in (numbers or ""):
-        wanted = "text" if numbers is None else "numbers" if "f" in numbers else "whole numbers"
+def _check_output(spec: TensorSpec, *, rank: int, kinds: str, columns: int | None = None) -> None:
+    """Raise ``ValueError`` where an output has other dimensions, columns, or a type of none of NumPy's kinds."""
+    try:
+        fits = np.dtype(spec.dtype).kind in kinds and len(spec.shape) == rank
+    except TypeError:  # NumPy has no such type, as bfloat16
+        fits = False
+    if not fits:
+        wanted = {"U": "text", "biu": "whole numbers"}.get(kinds, "numbers")
         raise ValueError(
-            f"the output {spec.name!r} is {spec.dtype} {list(spec.shape)}; an estimator's has {wanted} "
-            f"in {rank} dimension{'s'[: rank - 1]}"
+            f"the output {spec.name!r} must be {wanted} with the rank {rank}, not {spec.dtype} {list(spec.shape)}"
         )
     if columns is not None and isinstance(spec.shape[-1], int) and spec.shape[-1] != columns:
-        raise ValueError(f"the output {spec.name!r} has {spec.shape[-1]} columns; the metadata name {columns}")
+        raise ValueError(f"the output {spec.name!r} has {spec.shape[-1]} columns, where {columns} are expected")
 
 
 def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
-    """Return ``predict_proba``: of each row the probability of each class, in the order of the source's classes."""
+    """Return ``predict_proba``: of each row the probability of each class, in the order of the source's classes.
+
+    Raises:
+        ValueError: The artifact has no such output, or one of another type, dimensions or number of columns.
+    """
+    _check_outputs(artifact, "probabilities")
     read = make_reading(artifact)
 
     def predict_proba(rows: Any) -> Array:

@@ -29,6 +29,7 @@ from kedro_hone.core.store.costs import (
     guess_share,
     keep_similar,
     read_costs,
+    stamp_costs,
     write_cost,
 )
 from kedro_hone.core.values.artifact import Artifact, StepFacts
@@ -72,7 +73,12 @@ class Memory:
     def __init__(self, store: Store, source: Artifact, host: Host, recipe: Recipe | None = None) -> None:
         self._root, self.source = store.memory, source
         self._options = {name: own.options for name, own in recipe.adaptors.items()} if recipe else {}
+        self._changed = {name: drop_defaults(name, options) for name, options in self._options.items()}
         self.batches = {shape.name: shape.batch for shape in recipe.all_shapes} if recipe else {}
+        self._read = stamp_costs(store.memory)
+        # A search asks for all of its candidates at each of its turns.
+        self._steps: dict[tuple[str, Format, str], float | None] = {}
+        self._routes: dict[tuple[str, ...], tuple[float | None, float | None]] = {}
         self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
         self._ratios: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], Share | None] = {}
         self._gains: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], float] = {}
@@ -97,6 +103,10 @@ class Memory:
                 raced.add(once)
             self._rows.setdefault((row.what, row.format, row.options), []).append(row)
 
+    def is_current(self) -> bool:
+        """Return whether the store has no newer rows."""
+        return stamp_costs(self._root) == self._read
+
     @property
     def size(self) -> int:
         """The source model's bytes."""
@@ -108,10 +118,12 @@ class Memory:
         Its options are the recipe's where none are given. With those of which nothing is remembered it takes what it
         takes by default.
         """
-        chosen = describe_changes(drop_defaults(adaptor, self._options.get(adaptor, {})))
-        described = chosen if options is None else describe_options(options)
-        own = guess_seconds(*self._look_up_step(adaptor, form, described))
-        return guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
+        chosen = describe_changes(self._changed.get(adaptor, {}))
+        key = adaptor, form, chosen if options is None else describe_options(options)
+        if key not in self._steps:
+            own = guess_seconds(*self._look_up_step(*key))
+            self._steps[key] = guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
+        return self._steps[key]
 
     def guess_route(
         self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
@@ -120,9 +132,13 @@ class Memory:
 
         ``changes`` are the options of a trial: its share is known from such trials alone.
         """
-        found = self._look_up_route(tuple(route), changes)
+        key = tuple(route)
+        if not changes and key in self._routes:
+            return self._routes[key]
+        found = self._look_up_route(key, changes)
         share = guess_share(*found)
-        return guess_seconds(*found), None if share is None else share.share
+        guessed = guess_seconds(*found), None if share is None else share.share
+        return guessed if changes else self._routes.setdefault(key, guessed)
 
     def guess_validation(
         self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
@@ -259,9 +275,9 @@ class Memory:
 
     def _describe_route(self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]]) -> str:
         """Return the options of a route's adaptors that the recipe or a trial sets to what is not their default."""
-        every = {*route, *changes}
-        merged = {name: {**self._options.get(name, {}), **changes.get(name, {})} for name in every}
-        return describe_changes({name: own for name in merged if (own := drop_defaults(name, merged[name]))})
+        changed = {name: self._changed.get(name, {}) for name in route}
+        changed |= {name: drop_defaults(name, {**self._options.get(name, {}), **own}) for name, own in changes.items()}
+        return describe_changes({name: own for name, own in changed.items() if own})
 
     def _look_up(self, what: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
         return self._rows.get((what, form, options), []), self._describe(what, form)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -71,16 +72,22 @@ class ValueDataset(AbstractDataset[Any, Any]):
 
     def _find_adapter(self) -> TypeAdapter[Any]:
         try:
-            found = TypeAdapter(ImportString).validate_python(self._model)
+            return _read_adapter(self._model)
         except ValidationError as error:
             raise DatasetError(f"model {self._model!r} of {self._path} cannot be imported: {error}") from error
-        return found if isinstance(found, TypeAdapter) else TypeAdapter(found)
 
     def _exists(self) -> bool:
         return self._path.is_file()
 
     def _describe(self) -> dict[str, Json]:
         return {"filepath": str(self._path), "model": self._model}
+
+
+@cache
+def _read_adapter(model: str) -> TypeAdapter[Any]:
+    """Return the adapter of a type by its path: making one takes longer than most values take to read."""
+    found = TypeAdapter(ImportString).validate_python(model)
+    return found if isinstance(found, TypeAdapter) else TypeAdapter(found)
 
 
 class _MadeByCode:

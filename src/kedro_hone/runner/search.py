@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from itertools import chain
 from statistics import fmean
@@ -119,6 +119,8 @@ class SearchRunner(AbstractRunner):
         together = [node for node in ordered if ALONE not in node.tags]
         if not together and not running:
             return ordered[:1]
+        if not running:
+            return together[: max(1, self._count_places(together, turns))]  # there is nothing to wait for
         worthy = turns.find_coming(running) / _TIMES_AS_PROMISING
         together = [node for node in together if turns.weigh(node) >= worthy]
         return together[: max(0, self._count_places(together, turns) - len(running))]
@@ -150,10 +152,24 @@ class Turns:
     steps: dict[str, RouteStep]
     catalog: CatalogProtocol[Any, Any]
     host: Host
+    ends: dict[str, list[RouteStep]] = field(default_factory=dict)  # by namespace: the last steps of its candidates
+    lines: dict[str, list[RouteStep]] = field(default_factory=dict)  # by the namespace of an end: all steps to it
+
+    def __post_init__(self) -> None:
+        """Find once which steps lead to which; it takes as long as a turn may."""
+        if not self.ends:
+            every = [*self.steps.values()]
+            self.ends = {
+                name: [one for one in every if one.ends and step.leads_to(one)] for name, step in self.steps.items()
+            }
+            self.lines = {one.namespace: [step for step in every if step.leads_to(one)] for one in every if one.ends}
 
     def look(self) -> Turns:
-        """Return turns that remember what is known now, since steps have ended in the meantime."""
-        return replace(self)
+        """Return turns that know what is known now, since steps have ended in the meantime."""
+        turns, known = replace(self), vars(self).get("memory")
+        if known is not None and known.is_current():
+            vars(turns)["memory"] = known  # what it has worked out holds still; it was made when the model was pulled
+        return turns
 
     @cached_property
     def memory(self) -> Memory:
@@ -186,8 +202,7 @@ class Turns:
         step = self.steps.get(node.namespace or "")
         if step is None:
             return float("inf")
-        ends = [one for one in self.steps.values() if one.ends and step.leads_to(one)]
-        return max(self._weigh_route(step, end, built="validate" in node.tags) for end in ends)
+        return max(self._weigh_route(step, end, built="validate" in node.tags) for end in self.ends[step.namespace])
 
     def find_coming(self, running: Mapping[Node, float]) -> float:
         """Return the largest expected gain per second among the candidates that are being built; 0 where none is.
@@ -207,7 +222,7 @@ class Turns:
         gains = [self.memory.find_gain(end.route, best, batch) for batch, best in self.best.items()]
         total = _SECONDS if seconds is None else seconds
         if not built:
-            route = [one for one in self.steps.values() if one.leads_to(end)]
+            route = self.lines[end.namespace]
             total += sum(self._guess_step(one) for one in route[route.index(step) :])
         return fmean(gains) / max(total, 0.1)
 

@@ -162,6 +162,14 @@ def test_no_place_stays_free_for_what_builds_nothing(turns, monkeypatch, running
     assert SearchRunner(max_workers=2)._choose(ready, {Placed(*running): 0.0}, turns) == ready
 
 
+def test_what_gains_nothing_has_its_turn_where_nothing_else_runs(turns, monkeypatch):
+    """A gain that was rounded to less than nothing was never chosen, and the run never ended."""
+    monkeypatch.setattr(turns, "count_places", lambda _: 2)
+    monkeypatch.setattr(turns.memory, "find_gain", lambda *_: -1e-17)
+    node = Placed("compile", "source.cheap")
+    assert SearchRunner(max_workers=2)._choose([node], {}, turns) == [node]
+
+
 def test_nodes_of_no_route_come_before_all(turns):
     assert turns.weigh(place("pull", None)) == float("inf")
 

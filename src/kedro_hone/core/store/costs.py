@@ -105,7 +105,8 @@ class Share(NamedTuple):
         deviation = math.hypot(self.deviation, best.deviation)
         above = math.log(self.mean / best.mean) / deviation + deviation / 2
         standard = statistics.NormalDist()
-        return self.mean * standard.cdf(above) - best.mean * standard.cdf(above - deviation)
+        # Far below the best the products are nearly equal, and their difference may be rounded to less than nothing.
+        return max(0.0, self.mean * standard.cdf(above) - best.mean * standard.cdf(above - deviation))
 
     @property
     def mean(self) -> float:
@@ -117,6 +118,15 @@ def write_cost(root: Path, cost: Cost) -> None:
     """Add a row to those of a store's folder, in one write."""
     root.mkdir(parents=True, exist_ok=True)  # on a worker of a cluster nobody made it
     append_line(root / _FILE, json.dumps(cost.model_dump(mode="json")))
+
+
+def stamp_costs(root: Path) -> tuple[int, int] | None:
+    """Return what changes with the rows of a store's folder; None where there are none."""
+    try:
+        found = (root / _FILE).stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def read_costs(path: Path) -> tuple[Cost, ...]:

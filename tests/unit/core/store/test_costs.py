@@ -138,7 +138,9 @@ def test_the_expected_gain_is_that_of_many_draws(share, deviation):
 
 
 def test_what_is_far_below_the_best_gains_nothing():
-    assert Share(0.3, 0.2, 5).find_gain(Share(1.0, 0.2, 5)) < 1e-6
+    assert 0 <= Share(0.3, 0.2, 5).find_gain(Share(1.0, 0.2, 5)) < 1e-6
+    for share in np.linspace(0.05, 0.5, 200):  # a difference of two numbers that are nearly equal
+        assert Share(share, 0.1, 3).find_gain(Share(1.0, 0.2, 3)) >= 0
 
 
 def test_a_best_that_is_a_guess_leaves_more_to_gain():

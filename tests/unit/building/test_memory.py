@@ -94,6 +94,21 @@ def test_who_failed_in_the_race_is_not_remembered(make_memory):
     assert make_memory().find_share(FAST) is None
 
 
+def test_what_a_search_asks_at_each_turn_is_worked_out_once_from_the_rows_that_there_were(make_memory, monkeypatch):
+    """With fourteen toolchains the turns of a search took minutes."""
+    memory, asked = make_memory(), []
+    monkeypatch.setattr(module, "guess_seconds", lambda _, like: asked.append(like.what))
+    for _ in range(3):
+        assert memory.guess_step("x.fast", "toy") is None
+        assert memory.guess_route(FAST) == (None, None)
+    assert asked == ["x.fast", "x.fast", ">".join(FAST)]  # a step with its options, and with the defaults
+    assert memory.is_current()
+    facts = StepFacts(key="k", adaptor="x.fast", run="r", folder="f", seconds=4.0, outcome="artifact")
+    memory.keep_step(facts, "toy")
+    assert not memory.is_current()
+    assert make_memory().is_current()
+
+
 def test_a_step_takes_what_it_took(make_memory):
     assert make_memory().guess_step("x.fast", "toy") is None
     facts = StepFacts(key="k", adaptor="x.fast", run="r", folder="f", seconds=4.0, outcome="artifact")

@@ -170,6 +170,15 @@ def test_what_gains_nothing_has_its_turn_where_nothing_else_runs(turns, monkeypa
     assert SearchRunner(max_workers=2)._choose([node], {}, turns) == [node]
 
 
+def test_a_turn_keeps_what_the_last_one_worked_out_until_there_are_newer_rows(turns):
+    turns.memory.is_current = lambda: True
+    later = turns.look()
+    assert later.memory is turns.memory
+    assert (later.ends, later.lines) == (turns.ends, turns.lines)
+    turns.memory.is_current = lambda: False
+    assert "memory" not in vars(turns.look())
+
+
 def test_nodes_of_no_route_come_before_all(turns):
     assert turns.weigh(place("pull", None)) == float("inf")
 

@@ -105,7 +105,7 @@ def test_an_estimator_is_timed_with_rows_as_its_callers_have_them(tmp_path, abou
     artifact = make_model(tmp_path / "model")
     name = "probabilities" if about["kind"] == "classifier" else "variable"
     outputs = tuple(spec.model_copy(update={"name": name}) for spec in artifact.outputs)
-    metadata = artifact.metadata | {"sklearn": about}
+    metadata = artifact.metadata | {"sklearn": {"classes": [0, 1, 2], "classes_dtype": "<i8", **about}}
     changed = artifact.model_copy(update={"metadata": metadata, "outputs": outputs})
     (found,) = time_calls(tmp_path, ROWS_WORKER, changed, interface="sklearn")
     assert isinstance(found, Failed)

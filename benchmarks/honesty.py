@@ -201,7 +201,7 @@ def keep_busy(*, wanted: bool) -> Iterator[None]:
 def rerun(threads: int | None, *, busy: bool) -> None:
     """Run the optimization again, in this folder; where a core is kept busy, whatever others take of the cores."""
     command = [str(Path(sys.executable).with_name("kedro")), "run"]
-    params = {"hone.threads": threads, "hone.gates.other_load": busy and 1}
+    params = {"hone.threads": threads, "hone.gates.other_load": 1 if busy else None}
     given = ",".join(f"{name}={value}" for name, value in params.items() if value)
     command += ["--params", given] if given else []
     print(" ".join(["$ kedro", *command[1:]]), flush=True)

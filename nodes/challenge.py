@@ -95,9 +95,8 @@ def defend(
         kept = tuple(f"against {alias}: {reason}" for reason in unknown)
         return _refuse(assessed, Verdict.INCONCLUSIVE, (*kept, _stays(alias))) if kept else assessed
     reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
-    rows = (
-        row for row in challenged.gates if row.candidate == assessed.winner
-    )  # the source's are of what is published
+    # Rows of the source would be about the published version, which is not in the evidence.
+    rows = (row for row in challenged.gates if row.candidate == assessed.winner)
     asked = (row.model_copy(update={"against": alias}) for row in rows)
     assessed = assessed.model_copy(update={"gates": (*assessed.gates, *asked)})
     if challenged.verdict is Verdict.PASS:

@@ -19,6 +19,8 @@ from typing import Any
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.comparing.verdict import list_asked
+from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
@@ -26,6 +28,7 @@ from kedro_hone.core.stats.ranking import rank_finalists
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.judgement import Judged
 from kedro_hone.core.values.measurement import ConfirmationResult, Finalist, Hardware, RaceResult, Speedup, Status
 
 logger = open_logger(__name__)
@@ -43,9 +46,8 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
     launches = Launches(artifacts, setting, confidence=confidence)
     took: dict[str, Any] = {"seconds": 0.0}
-    load, allowed = result.other_load, getattr(setting.recipe.gates, "other_load", None)
-    if artifacts and not chosen and load is not None and allowed is not None and load > allowed:
-        logger.warning("confirm   others took %.2f of the cores in the race: %g is allowed here", load, allowed)
+    if artifacts and not chosen:  # a race that a person chose from may be of another day
+        _warn(setting, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
             launches.run()
@@ -159,6 +161,14 @@ class Launches:
             reason = failed.reason if failed else "it was interrupted before enough launches"
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))
+
+
+def _warn(setting: Setting, raced: Measurements) -> None:
+    """Log what the gates of the machine say of the race: launches under the same load would decide nothing."""
+    for gate, limit in list_asked(setting.recipe.gates).items():
+        for row in gate.ask(limit, raced, raced) if gate.of_machine else ():
+            if row.judgement is Judged.UNDECIDED:
+                logger.warning("confirm   in the race %s", row.reason)
 
 
 def say_plan(finalists: int, looks: Sequence[int]) -> str:

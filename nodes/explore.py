@@ -73,8 +73,8 @@ def find_contenders(validations: Mapping[str, Validation], setting: Setting) -> 
     valid = [one.candidate for one in validations.values() if one.status is Status.MEASURED]
     ordered = sorted(valid, key=lambda one: (len(one.route), one.id), reverse=True)
     unlike = {one.outcome.digest: one for one in ordered if isinstance(one.outcome, Artifact)}
-    shares = {one.id: memory.guess_route(one.route)[1] for one in unlike.values()}
-    ranked = sorted(unlike.values(), key=lambda one: (-(shares[one.id] or 0.0), len(one.route), one.id))
+    shares = {one.id: share.share for one in unlike.values() if (share := memory.find_share(one.route))}
+    ranked = sorted(unlike.values(), key=lambda one: (-shares.get(one.id, 0.0), len(one.route), one.id))
     peaks = {one.candidate.id: one.peak_memory_bytes or one.size_bytes or 0 for one in validations.values()}
     totals = accumulate(peaks[one.id] for one in ranked[:CONTENDERS])
     limit = setting.recipe.race.memory_mb << 20

@@ -78,7 +78,7 @@ class Memory:
         self._read = stamp_costs(store.memory)
         # A search asks for all of its candidates at each of its turns.
         self._steps: dict[tuple[str, Format, str], float | None] = {}
-        self._routes: dict[tuple[str, ...], tuple[float | None, float | None]] = {}
+        self._routes: dict[tuple[str, ...], float | None] = {}
         self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
         self._ratios: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], Share | None] = {}
         self._gains: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], float] = {}
@@ -125,20 +125,12 @@ class Memory:
             self._steps[key] = guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
         return self._steps[key]
 
-    def guess_route(
-        self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
-    ) -> tuple[float | None, float | None]:
-        """Return the seconds that a candidate's validation is expected to take, and its share of the best speed-up.
-
-        ``changes`` are the options of a trial: its share is known from such trials alone.
-        """
+    def guess_route(self, route: Iterable[str]) -> float | None:
+        """Return the seconds that a candidate's validation is expected to take; None where nothing tells."""
         key = tuple(route)
-        if not changes and key in self._routes:
-            return self._routes[key]
-        found = self._look_up_route(key, changes)
-        share = guess_share(*found)
-        guessed = guess_seconds(*found), None if share is None else share.share
-        return guessed if changes else self._routes.setdefault(key, guessed)
+        if key not in self._routes:
+            self._routes[key] = guess_seconds(*self._look_up_route(key))
+        return self._routes[key]
 
     def guess_validation(
         self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})

@@ -41,8 +41,9 @@ class GateResults:
     @property
     def best(self) -> str | None:
         """The winner, or else of those that hold every relative gate the first that fails none, or the first."""
-        sound = (name for name in self.eligible if name not in self.failed)
-        return self.winner or next(iter((*sound, *self.eligible)), None)
+        failed = self.failed
+        ordered = sorted(self.eligible, key=lambda name: name in failed)
+        return self.winner or next(iter(ordered), None)
 
     @property
     def failed(self) -> frozenset[str]:

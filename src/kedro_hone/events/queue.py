@@ -150,11 +150,9 @@ class Queue:
     def forget_old(self) -> int:
         """Forget deliveries that nobody sends again and requests that no pause follows from; return how many."""
         with self._write() as connection:
-            old = {"requests": self._now() - _KEPT_REQUESTS, "deliveries": self._now() - _KEPT_SECONDS}
-            return sum(
-                connection.execute(f"DELETE FROM {table} WHERE at < ?", (at,)).rowcount  # noqa: S608 - constants
-                for table, at in old.items()
-            )
+            requests = connection.execute("DELETE FROM requests WHERE at < ?", (self._now() - _KEPT_REQUESTS,))
+            deliveries = connection.execute("DELETE FROM deliveries WHERE at < ?", (self._now() - _KEPT_SECONDS,))
+            return requests.rowcount + deliveries.rowcount
 
     def list_ended(self, before: float) -> tuple[int, ...]:
         """Return the numbers of the jobs that ended before some second since 1970."""

@@ -120,7 +120,7 @@ class SearchRunner(AbstractRunner):
         if not together and not running:
             return ordered[:1]
         if not running:
-            return together[: max(1, self._count_places(together, turns))]  # there is nothing to wait for
+            return together[: self._count_places(together, turns)]  # there is nothing to wait for
         worthy = turns.find_coming(running) / _TIMES_AS_PROMISING
         together = [node for node in together if turns.weigh(node) >= worthy]
         return together[: max(0, self._count_places(together, turns) - len(running))]
@@ -153,22 +153,22 @@ class Turns:
     catalog: CatalogProtocol[Any, Any]
     host: Host
     ends: dict[str, list[RouteStep]] = field(default_factory=dict)  # by namespace: the last steps of its candidates
-    lines: dict[str, list[RouteStep]] = field(default_factory=dict)  # by the namespace of an end: all steps to it
+    paths: dict[str, list[RouteStep]] = field(default_factory=dict)  # by the namespace of an end: all steps to it
 
     def __post_init__(self) -> None:
-        """Find once which steps lead to which; it takes as long as a turn may."""
+        """Find which steps lead to which, once: each turn asks for all of them."""
         if not self.ends:
             every = [*self.steps.values()]
             self.ends = {
                 name: [one for one in every if one.ends and step.leads_to(one)] for name, step in self.steps.items()
             }
-            self.lines = {one.namespace: [step for step in every if step.leads_to(one)] for one in every if one.ends}
+            self.paths = {one.namespace: [step for step in every if step.leads_to(one)] for one in every if one.ends}
 
     def look(self) -> Turns:
         """Return turns that know what is known now, since steps have ended in the meantime."""
         turns, known = replace(self), vars(self).get("memory")
         if known is not None and known.is_current():
-            vars(turns)["memory"] = known  # what it has worked out holds still; it was made when the model was pulled
+            turns.memory = known  # what it has worked out holds still; it was made when the model was pulled
         return turns
 
     @cached_property
@@ -218,11 +218,11 @@ class Turns:
         return max(map(self.weigh, waited_for), default=0.0)
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
-        seconds, _ = self.memory.guess_route(end.route)
+        seconds = self.memory.guess_route(end.route)
         gains = [self.memory.find_gain(end.route, best, batch) for batch, best in self.best.items()]
         total = _SECONDS if seconds is None else seconds
         if not built:
-            route = self.lines[end.namespace]
+            route = self.paths[end.namespace]
             total += sum(self._guess_step(one) for one in route[route.index(step) :])
         return fmean(gains) / max(total, 0.1)
 

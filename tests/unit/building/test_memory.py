@@ -100,7 +100,7 @@ def test_what_a_search_asks_at_each_turn_is_worked_out_once_from_the_rows_that_t
     monkeypatch.setattr(module, "guess_seconds", lambda _, like: asked.append(like.what))
     for _ in range(3):
         assert memory.guess_step("x.fast", "toy") is None
-        assert memory.guess_route(FAST) == (None, None)
+        assert memory.guess_route(FAST) is None
     assert asked == ["x.fast", "x.fast", ">".join(FAST)]  # a step with its options, and with the defaults
     assert memory.is_current()
     facts = StepFacts(key="k", adaptor="x.fast", run="r", folder="f", seconds=4.0, outcome="artifact")
@@ -119,15 +119,16 @@ def test_a_step_takes_what_it_took(make_memory):
 
 def test_a_route_has_the_share_that_it_had(make_memory):
     keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().guess_route(FAST) == (2.0, 1.0)
-    assert make_memory().guess_route(SLOW) == (2.0, pytest.approx(0.25))
-    assert make_memory().guess_route(("x.other",)) == (None, None)
+    assert [make_memory().guess_route(one) for one in (FAST, SLOW, ("x.other",))] == [2.0, 2.0, None]
+    assert make_memory().find_share(FAST).share == 1.0
+    assert make_memory().find_share(SLOW).share == pytest.approx(0.25)
+    assert make_memory().find_share(("x.other",)) is None
 
 
 def test_who_is_fast_at_one_shape_only_has_the_share_of_that_shape(make_memory):
     ratios = {"fast": {"one": 5.0, "many": 4.0}, "slow": {"one": 4.5, "many": 1.0}}
     keep_race(make_memory(), ratios, fast=4.0, slow=1.0)
-    assert make_memory().guess_route(SLOW) == (2.0, pytest.approx(0.9))
+    assert make_memory().find_share(SLOW).share == pytest.approx(0.9)
 
 
 def test_what_was_measured_with_options_of_a_recipe_says_nothing_of_the_defaults(make_memory):
@@ -322,7 +323,8 @@ def test_what_leads_to_no_candidate_by_itself_is_tried(make_memory):
 
 def test_a_race_without_times_leaves_nothing(make_memory):
     make_memory().keep_race({}, [Standing(id="a", status=Status.FAILED, rounds=0)])
-    assert make_memory().guess_route(FAST) == (None, None)
+    assert make_memory().guess_route(FAST) is None
+    assert make_memory().find_share(FAST) is None
 
 
 def test_the_rows_that_are_shipped_can_all_be_read():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kedro_hone.core.contract.gates import make_ceiling
+from kedro_hone.comparing.ceilings import make_ceiling
 
 GATE = make_ceiling(
     "size_mb",

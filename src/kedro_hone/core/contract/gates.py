@@ -16,7 +16,7 @@ from functools import lru_cache
 from string import Formatter
 from typing import Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from pydantic.fields import FieldInfo
 
 from kedro_hone.core.errors import HoneError
@@ -103,6 +103,8 @@ class Gate:
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and isinstance(self.field, FieldInfo) and self.field.description):
             raise ValueError(f"the gate {self.name!r} needs an identifier as its name and a described field")
+        if self.of_machine and not self.relative:
+            raise ValueError(f"the gate {self.name!r} is of_machine, and so it must be relative")
 
     def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
         """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing.
@@ -157,30 +159,6 @@ def judge_at_most(
     reason = f"{said}, where {limit:g} {unit} is allowed"
     told = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
     return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **told)
-
-
-def make_ceiling(
-    name: str,
-    measure: Callable[[Measurements], float | None],
-    *,
-    unit: str,
-    subject: str,
-    description: str,
-    verb: str = "takes",
-    per: float = 1.0,
-) -> Gate:
-    """Return an absolute gate on one number of a candidate, which must not pass the limit.
-
-    ``measure`` takes the number from what was measured (None where it was not); divided by ``per`` it is in the unit.
-    The reason says that the subject, with the candidate's id for ``{}``, ``verb`` so much.
-    """
-
-    def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
-        in_unit = None if (measured := measure(candidate)) is None else measured / per
-        told = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
-        return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **told),)
-
-    return Gate(name=name, takes=float | None, field=Field(default=None, gt=0, description=description), judge=judge)
 
 
 _PLUGINS: Final = Plugins[Gate](

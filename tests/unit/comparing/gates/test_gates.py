@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from kedro_hone.comparing.ceilings import make_ceiling
 from kedro_hone.comparing.gates import cold_start, drop, drops, latency, load, memory, quality, size, speedup
-from kedro_hone.core.contract.gates import Measurements, make_ceiling, read_gates
+from kedro_hone.core.contract.gates import Measurements, read_gates
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
 

@@ -7,9 +7,10 @@ from functools import partial
 import pytest
 from pydantic import Field
 
+from kedro_hone.comparing.ceilings import make_ceiling
 from kedro_hone.comparing.gates import drop
 from kedro_hone.core.contract import gates
-from kedro_hone.core.contract.gates import Gate, Measurements, make_ceiling, read_gates, register_gate
+from kedro_hone.core.contract.gates import Gate, Measurements, read_gates, register_gate
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.judgement import Judged, Judgement
 
@@ -273,3 +274,10 @@ def test_a_project_that_is_loaded_again_replaces_its_own_gate():
     register_gate(edited)
 
     assert edited in read_gates()
+
+
+def test_a_gate_of_the_machine_is_relative():
+    gate = {"name": "g", "takes": float, "field": NUMBER, "judge": lambda *_: ()}
+    assert Gate(**gate, of_machine=True, relative=True).of_machine
+    with pytest.raises(ValueError, match="of_machine, and so it must be relative"):
+        Gate(**gate, of_machine=True)

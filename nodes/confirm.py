@@ -24,7 +24,7 @@ from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
-from kedro_hone.core.stats.ranking import rank_finalists
+from kedro_hone.core.stats.ranking import Loss, rank_finalists
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
@@ -44,7 +44,8 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice
     confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
-    launches = Launches(artifacts, setting, confidence=confidence)
+    losses = {name: validated[name].loss for name in artifacts}
+    launches = Launches(artifacts, setting, confidence=confidence, losses=losses)
     took: dict[str, Any] = {"seconds": 0.0}
     if artifacts and not chosen:  # a race that a person chose from may be of another day
         _warn(setting, Measurements(id=SOURCE, other_load=result.other_load))
@@ -69,9 +70,11 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
 class Launches:
     """All launches of the finalists with the source, what was measured in them, and what they decide."""
 
-    def __init__(self, artifacts: Mapping[str, Artifact], setting: Setting, *, confidence: float) -> None:
+    def __init__(
+        self, artifacts: Mapping[str, Artifact], setting: Setting, *, confidence: float, losses: Mapping[str, Loss]
+    ) -> None:
         self.timings, self.count = Timings(), 0
-        self._artifacts, self._setting, self._confidence = artifacts, setting, confidence
+        self._artifacts, self._setting, self._confidence, self._losses = artifacts, setting, confidence, losses
         self._ratios: dict[str, dict[str, list[float]]] = {}  # by id and shape, source time over its time in each
         self._findings: dict[str, Finding] = {}
 
@@ -115,6 +118,7 @@ class Launches:
             objective=recipe.race.objective,
             weights=recipe.race.weights or None,
             confidence=recipe.gates.confidence,
+            losses=self._losses,
         )
         names = [*ranked, *(name for name in self._artifacts if name not in ranked)]
         return tuple(sorted(map(self._describe, names), key=lambda one: bool(one.reason)))

@@ -10,7 +10,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Latency, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
-from kedro_hone.nodes.confirm import Launches, confirm, say_look, say_plan
+from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan
 from kedro_hone.recipe.schema import read_recipe
 
 LOOKS = (7, 10, 13, 16, 20)
@@ -64,6 +64,34 @@ def test_a_machine_that_is_too_busy_to_decide_is_told_before_the_first_launch(
         confirm(setting=setting, result=race)
     warnings = [message for message in said if message.startswith("confirm   in the race other processes took 0.551 ")]
     assert len(warnings) == len(said) == told
+
+
+def test_of_finalists_that_are_as_fast_the_one_with_the_smaller_error_comes_first(tmp_path, monkeypatch):
+    outcome = Artifact(format="onnx", digest="", inputs=(), outputs=())
+    errors = {"lossy": 0.05, "exact": 3e-7}
+    validations = [
+        Validation(
+            candidate=Candidate(id=name, route=(name,), outcome=outcome), status=Status.MEASURED, largest_error=error
+        )
+        for name, error in errors.items()
+    ]
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": "models:/x/1"}, "confirm": {"looks": [4]}})
+    setting = Setting(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    race = RaceResult(
+        validations=tuple(validations),
+        standings=tuple(Standing(id=name, status=Status.MEASURED, rounds=3) for name in errors),
+        source_latency=(), rounds=3, seconds=1.0, budget_ended=False, timings="k",
+    )  # fmt: skip
+    measured = {"lossy": [2.0, 2.2, 2.1, 2.15], "exact": [2.1, 2.0, 2.15, 2.1], CONTROL: [1.0, 1.0, 1.0, 1.0]}
+
+    def launch(launches, names, order):
+        launches.count += 1
+        launches._ratios = {name: {"batch1": measured[name][: launches.count]} for name in [*names, CONTROL]}
+
+    monkeypatch.setattr(Launches, "_launch", launch)
+    found = confirm(setting=setting, result=race)
+    assert [one.id for one in found.finalists] == ["exact", "lossy"]
 
 
 def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):

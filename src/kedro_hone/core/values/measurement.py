@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -102,6 +103,16 @@ class Checks(Value):
     peak_memory_bytes: int | None = Field(None, description="Resident memory of its worker at its highest.")
     publishable: bool = Field(default=True, description="False where the licence of a toolchain forbids publishing it.")
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")
+
+    @property
+    def loss(self) -> tuple[float, float]:
+        """What it loses: the drop on the search split, or 0, then its largest error's power of ten.
+
+        A drop below 0 is chance, and so is the order of two rounding errors. What is not known counts as none.
+        """
+        drop = self.quality.drop.estimate if self.quality is not None else 0.0
+        power = math.log10(self.largest_error) if self.largest_error else -math.inf
+        return max(drop, 0.0), math.ceil(power) if math.isfinite(power) else power
 
 
 RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})

@@ -47,6 +47,34 @@ def test_those_behind_the_leader_are_ranked_among_themselves():
     assert rank_finalists(finalists) == ["first", "second", "third", "last"]
 
 
+EXACT, LOSSY = (0.0, -6.0), (0.008, -1.0)
+
+
+def test_of_those_that_are_as_fast_the_one_that_loses_less_is_first():
+    finalists = {"lossy": make(4.01, 4.01), "exact": make(4.0, 4.0, own=2)}
+    losses = {"lossy": LOSSY, "exact": EXACT}
+    assert rank_finalists(finalists) == ["lossy", "exact"]
+    assert rank_finalists(finalists, losses=losses) == ["exact", "lossy"]
+    assert rank_finalists(finalists, losses=dict.fromkeys(finalists, EXACT)) == ["lossy", "exact"]
+
+
+def test_of_losses_the_drop_counts_before_the_error():
+    finalists = {"drops": make(4.01, 4.01), "differs": make(4.0, 4.0, own=2)}
+    assert rank_finalists(finalists, losses={"drops": (0.01, -7.0), "differs": (0.0, -1.0)}) == ["differs", "drops"]
+
+
+@pytest.mark.parametrize("batch64", [4.4, 4.0])
+def test_who_is_faster_by_the_objective_or_the_mean_is_first_whatever_it_loses(batch64):
+    finalists = {"lossy": make(4.0 if batch64 > 4.0 else 4.4, 4.4), "exact": make(4.0, batch64 - 0.4, own=2)}
+    assert rank_finalists(finalists, losses={"lossy": LOSSY, "exact": EXACT}) == ["lossy", "exact"]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_too_few_launches_tie_nobody(n):
+    finalists = {"slow": make(2.0, 2.0, n=n), "fast": make(4.0, 4.0, own=2, n=n)}
+    assert rank_finalists(finalists, losses={"fast": LOSSY, "slow": EXACT}) == ["fast", "slow"]
+
+
 @pytest.mark.parametrize("n", [1, 2])
 def test_few_launches_rank_too(n):
     finalists = {"slow": make(2.0, 2.0, n=n), "fast": make(4.0, 4.0, own=2, n=n)}

@@ -93,9 +93,12 @@ def main() -> None:
 
 
 def read_rows(project: Path) -> list[dict[str, Any]]:
-    """Return what a project's store remembers, rounded."""
+    """Return what a project's store remembers, rounded: of no versions, or none would count after a new lock."""
     rows = map(json.loads, (project / "data" / "hone" / "store" / "costs.jsonl").read_text().splitlines())
-    return [{key: round(value, 4) if isinstance(value, float) else value for key, value in row.items()} for row in rows]
+    return [
+        {key: round(value, 4) if isinstance(value, float) else value for key, value in row.items() if key != "versions"}
+        for row in rows
+    ]
 
 
 def is_known(what: str) -> bool:

@@ -39,8 +39,10 @@ CONTROL = "source again"
 
 def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
-    names = [s.id for s in result.standings if s.status is Status.MEASURED][: setting.recipe.confirm.finalists]
     validated = result.validated
+    measured = [one.id for one in result.standings if one.status is Status.MEASURED]
+    measured.sort(key=lambda name: not validated[name].publishable)  # what may not be published takes nobody's place
+    names = measured[: setting.recipe.confirm.finalists]
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice
     confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
@@ -99,8 +101,10 @@ class Launches:
         logger.info("confirm   %s", say_plan(len(running), plan.looks))
         while running and self.count < until:
             while self.count < until and (stopped or not self._setting.run.is_stopped()):
-                began = time.monotonic()
-                self._launch([name for name in running if name not in failures], order)
+                began, left = time.monotonic(), [name for name in running if name not in failures]
+                if not left:
+                    return
+                self._launch(left, order)
                 logger.info("launched  %d of %d in %.0f s", self.count, until, time.monotonic() - began)
             if self.count < until:
                 logger.info("confirm   was interrupted after %d launches: nothing is decided", self.count)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from kedro_hone.building.budget import Budget, Phase, start_budget
@@ -70,15 +69,18 @@ def find_contenders(validations: Mapping[str, Validation], setting: Setting) -> 
     together, so there are only as many as fit into ``race.memory_mb``.
     """
     memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
-    valid = [one.candidate for one in validations.values() if one.status is Status.MEASURED]
+    valid = [one.candidate for one in validations.values() if one.status is Status.MEASURED and one.publishable]
     ordered = sorted(valid, key=lambda one: (len(one.route), one.id), reverse=True)
     unlike = {one.outcome.digest: one for one in ordered if isinstance(one.outcome, Artifact)}
     shares = {one.id: share.share for one in unlike.values() if (share := memory.find_share(one.route))}
     ranked = sorted(unlike.values(), key=lambda one: (-shares.get(one.id, 0.0), len(one.route), one.id))
     peaks = {one.candidate.id: one.peak_memory_bytes or one.size_bytes or 0 for one in validations.values()}
-    totals = accumulate(peaks[one.id] for one in ranked[:CONTENDERS])
-    limit = setting.recipe.race.memory_mb << 20
-    return {one.id: one for one, total in zip(ranked, totals, strict=False) if total <= limit}
+    free, fitting = setting.recipe.race.memory_mb << 20, dict[str, Candidate]()
+    for one in ranked[:CONTENDERS]:
+        if peaks[one.id] <= free:
+            free -= peaks[one.id]
+            fitting[one.id] = one
+    return fitting
 
 
 @dataclass
@@ -179,10 +181,13 @@ class Search:
 
     def _probe(self, name: str, artifact: Artifact) -> tuple[dict[str, object], float | None]:
         """Measure a trial against the best so far; return what keeps it from the race, and its speed where known."""
-        best = max(self._speeds, key=lambda one: self._speeds[one])
+        best = max(self._artifacts, key=lambda one: self._speeds[one])
         timings = self._measure({best: self._artifacts[best], name: artifact})
         if (failed := timings.failures.get(name)) is not None:
             return {"status": Status.FAILED, "slug": failed.failure, "reason": f"{failed.by}: {failed.reason}"}, None
+        if best in timings.failures and len(self._artifacts) > 1:
+            del self._artifacts[best]  # its speed stays, since those of others are over it
+            return self._probe(name, artifact)
         probed = compare(name, best, timings, self.setting.recipe)
         if probed is None:  # the search was stopped, or the best one failed: nothing is known against the trial
             return {}, None

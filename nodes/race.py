@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.building.budget import INTERRUPTED, Phase, start_budget
+from kedro_hone.building.budget import Phase, start_budget
 from kedro_hone.building.memory import Memory
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
@@ -53,7 +53,8 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
     known = (*validations.values(), *explored.validations)
     tried = [one for one in known if _is_of(setting.source.format, one)]
     memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
-    racing = Race(tried, setting, hopeless=find_hopeless(tried, memory, setting))
+    expected = {one.candidate.id: share.share for one in tried if (share := memory.find_share(one.candidate.route))}
+    racing = Race(tried, setting, hopeless=find_hopeless(tried, memory, setting), expected=expected)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
     memory.keep_race({one.candidate.id: one for one in tried}, racing.rank())
@@ -77,9 +78,11 @@ def find_hopeless(validations: Sequence[Validation], memory: Memory, setting: Se
     """
     if not start_budget(setting).ends:
         return {}
-    routes = {one.candidate.id: one.candidate.route for one in validations if one.status is Status.MEASURED}
-    trials = {one.candidate.id for one in validations if one.candidate.options}
-    find = partial(memory.find_hopeless, rivals=[*routes.values()], recipe=setting.recipe)
+    valid = [one for one in validations if one.status is Status.MEASURED]
+    routes = {one.candidate.id: one.candidate.route for one in valid}
+    trials = {one.candidate.id for one in valid if one.candidate.options}
+    rivals = [one.candidate.route for one in valid if one.publishable]
+    find = partial(memory.find_hopeless, rivals=rivals, recipe=setting.recipe)
     return {name: reason for name, route in routes.items() if name not in trials and (reason := find([route]))}
 
 
@@ -92,32 +95,53 @@ def _is_of(form: Format, validation: Validation) -> bool:
 class Race:
     """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
 
-    Of candidates with the same files, runtime and run options, the one with the shortest route races for all. Those
-    that are ``hopeless`` do not race, for the reasons given.
+    Of candidates with the same files, runtime and run options, the one with the shortest route races for all. What may
+    not be published races too, and takes no place of what may.
+
+    Args:
+        validations: Of all candidates.
+        setting: The run's.
+        hopeless: Those that do not race as long as another one holds, with the reason.
+        expected: Shares of the best speed-up: who is expected to be faster is launched earlier.
     """
 
     def __init__(
-        self, validations: Iterable[Validation], setting: Setting, *, hopeless: Mapping[str, str] = MappingProxyType({})
+        self,
+        validations: Iterable[Validation],
+        setting: Setting,
+        *,
+        hopeless: Mapping[str, str] = MappingProxyType({}),
+        expected: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
         self.timings = Timings()
-        self._setting, self._recipe = setting, setting.recipe
+        self._setting, self._recipe, self._budget = setting, setting.recipe, start_budget(setting)
         self._memory: dict[str, int] = {}
         self._running: dict[str, Entrant] = {}
         self._left: dict[str, dict[str, Any]] = {}
+        self._measured = 0.0  # seconds
+        self._restricted: set[str] = set()
         originals: dict[str, str] = {}
+        spared = set[str]()  # artifacts that another route makes, too, which is not hopeless
         for one in sorted(validations, key=lambda one: (len(one.candidate.route), one.candidate.id)):
             name, outcome = one.candidate.id, one.candidate.outcome
             if one.status is not Status.MEASURED or not isinstance(outcome, Artifact):
                 continue
+            if name not in hopeless:
+                spared.add(outcome.digest)
             if (original := originals.setdefault(outcome.digest, name)) != name:
                 self._leave(name, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
                 continue
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
-        for name in self.artifacts.keys() & hopeless.keys():
+            self._restricted |= set() if one.publishable else {name}
+        self._hopeless = {
+            name for name in self.artifacts.keys() & hopeless if self.artifacts[name].digest not in spared
+        }
+        for name in self._hopeless:
             self._leave(name, Status.NOT_TRIED, hopeless[name], slug=BUDGET)
-        order = [name for name in self.artifacts if name not in self._left]
+        order = sorted(self.artifacts, key=lambda name: (name in self._restricted, -expected.get(name, 0.0)))
+        order = [name for name in order if name not in self._left]
         self._waiting = order[: setting.recipe.race.candidates]
         for name in order[len(self._waiting) :]:
             self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
@@ -128,26 +152,21 @@ class Race:
         Raises:
             HoneError: ``source-failed``.
         """
-        left = start_budget(self._setting).find_left(Phase.RACE)
-        budget, measured = min(self._recipe.race.seconds, max(0.0, left)), 0.0
         order = random.Random(self._recipe.seed)  # noqa: S311 - an order of measuring, not a secret
+        decided = True
         with ExitStack() as workers:
             self._launch({SOURCE: self._setting.source}, workers)
-            while self._waiting:
+            while self._waiting or self._recall():
+                if (reason := self._find_end()) and self._list_held():
+                    for name in self._waiting:
+                        self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
+                    return True
+                self._keep_best()
                 heat = self._fill_heat()
                 logger.info("launched  for the race: the source and %s", ", ".join(heat))
                 self._launch({name: self.artifacts[name] for name in heat}, workers)
-                seconds, decided = self._run_heat(order, budget=budget - measured)
-                measured += seconds
-                if measured >= budget or self._setting.run.is_stopped():
-                    stopped = self._setting.run.is_stopped()
-                    reason = INTERRUPTED if stopped else f"the race's budget of {budget:.3g} s was spent"
-                    for name in self._waiting:
-                        self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
-                    return bool(self._waiting) or not decided
-                if self._waiting:
-                    self._keep_best()
-        return False
+                decided = self._run_heat(order)
+        return not decided
 
     def rank(self) -> tuple[Standing, ...]:
         """Return where every candidate stands after the race, best first; who left comes after who finished."""
@@ -173,23 +192,46 @@ class Race:
             free -= self._memory[heat[-1]]
         return heat
 
-    def _run_heat(self, order: random.Random, *, budget: float) -> tuple[float, bool]:
-        """Measure in blocks of rounds; return the seconds that were spent, and whether no more of them were wanted."""
+    def _run_heat(self, order: random.Random) -> bool:
+        """Measure in blocks of rounds, one at least; return whether no more of them were wanted."""
         limits, finalists = self._recipe.race, self._recipe.confirm.finalists
-        begun, rounds, decided = time.monotonic(), 0, len(self._running) <= 1
+        rounds, decided = 0, len(self._running) <= 1
         while not decided:
-            block = min(limits.block, limits.rounds - rounds)
+            begun, block = time.monotonic(), min(limits.block, limits.rounds - rounds)
             for _ in range(block):
                 measure_round(self._running.values(), order=order, timings=self.timings)
             rounds += block
+            self._measured += time.monotonic() - begun
             self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
             self._drop_failed("in the race")
             self._drop_slow()
             logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
-            decided = len(self._running) - 1 <= finalists or rounds >= limits.rounds
-            if time.monotonic() - begun >= budget or self._setting.run.is_stopped():
+            rivals = self._running.keys() - {SOURCE} - self._restricted
+            decided = len(rivals) <= finalists or rounds >= limits.rounds
+            if self._find_end():
                 break
-        return time.monotonic() - begun, decided
+        return decided
+
+    def _find_end(self) -> str:
+        """Return why no more is measured, or an empty text; what is launched counts for the search's budget, too."""
+        if self._measured >= self._recipe.race.seconds:
+            return f"the race's budget of {self._recipe.race.seconds:.3g} s was spent"
+        return self._budget.find_reason(Phase.RACE, None) or ""
+
+    def _list_held(self) -> set[str]:
+        """Return the candidates that can be confirmed, if the race ends now."""
+        measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
+        return (self._running.keys() | measured) - {SOURCE}
+
+    def _recall(self) -> bool:
+        """Let those wait that were left out for others, where none of these held; return whether there are any."""
+        if self._list_held() - self._restricted:
+            return False
+        self._waiting = [name for name in self.artifacts if name in self._hopeless]
+        self._hopeless = set()
+        for name in self._waiting:
+            del self._left[name]
+        return bool(self._waiting)
 
     def _drop_failed(self, when: str) -> None:
         for name, failed in self.timings.failures.items():
@@ -199,19 +241,22 @@ class Race:
                 self._leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
 
     def _drop_slow(self) -> None:
-        objectives = self._find_objectives()
-        best = max((interval.estimate for interval in objectives.values()), default=1.0)
-        for name in sorted(find_dropped(objectives, keep=self._recipe.confirm.finalists)):
-            rounds, mine = len(self.timings.select(name)), objectives[name].estimate
-            reason = f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
-            self._leave(name, Status.DROPPED, reason)
-            logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
+        """Drop who cannot win; what may not be published drops nobody else."""
+        objectives, finalists = self._find_objectives(), self._recipe.confirm.finalists
+        own = {name: one for name, one in objectives.items() if name not in self._restricted}
+        for rivals, group in ((own, {*own}), (objectives, self._restricted)):
+            best = max((interval.estimate for interval in rivals.values()), default=1.0)
+            for name in sorted(find_dropped(rivals, keep=finalists) & group):
+                rounds, mine = len(self.timings.select(name)), objectives[name].estimate
+                reason = f"dropped after {rounds} rounds: {mine:.2f}x, when the leader stood at {best:.2f}x"
+                self._leave(name, Status.DROPPED, reason)
+                logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
 
     def _keep_best(self) -> None:
         """Before the next heat, keep only as many as can be confirmed."""
         objectives = self._find_objectives()
-        ranked = sorted(objectives, key=lambda name: objectives[name].estimate, reverse=True)
-        for name in ranked[self._recipe.confirm.finalists :]:
+        ranked = sorted(objectives.keys() - self._restricted, key=lambda name: (-objectives[name].estimate, name))
+        for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & self._restricted)]:
             self._leave(name, Status.MEASURED)
 
     def _find_objectives(self) -> dict[str, Interval]:

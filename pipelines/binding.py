@@ -93,6 +93,7 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
 
     Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is counted
     where it is not named. The section ``publish`` decides nothing before the verdict and is left out.
+    ``hone.gates.after_search`` tells whether the search may leave out candidates for the gates that are asked for.
 
     Raises:
         HoneError: ``metric-unknown``; as ``make_plan``.
@@ -102,6 +103,7 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     keys["program"]["metric"] = [recipe.program.metric, digest_metric(recipe.program.metric, project=project)]
     for name in [name for name in keys if isinstance(getattr(recipe, name), Value)]:
         keys |= {f"{name}.{key}": value for key, value in keys[name].items()}
+    keys["gates.after_search"] = recipe.gates.ask_after_search or recipe.budget == "thorough"
     options = make_plan(recipe).options
     keys |= {f"adaptors.{name}": value.model_dump(mode="json") for name, value in options.items()}
     return {f"{RECIPE}{name}": digest_json(value) for name, value in keys.items()}

@@ -22,10 +22,11 @@ from kedro_hone.recipe.plan import Plan, Routes
 
 ALONE = ["needs.bench"]
 """The tag of nodes that measure, or that compute on the machine that measures: only one may run there at a time."""
-RACED = ("toolchains", "adaptors", "routes", "budget", "race", "confirm.finalists", "gates.confidence", "seed")
-EXPLORED = ("toolchains", "adaptors", "routes", "budget", "explore", "race", "gates.drop", "gates.confidence", "seed")
+VALIDATED = ("gates.drop", "gates.drops", "gates.confidence", "gates.after_search", "seed")
+RACED = ("toolchains", "adaptors", "routes", "budget", "race", "confirm.finalists", *VALIDATED)
+EXPLORED = ("toolchains", "adaptors", "routes", "budget", "explore", "race", *VALIDATED)
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
-"""The keys of the recipe that decide who races and how, which options are tried, and what is confirmed."""
+"""The keys of the recipe that decide who is valid, who races, which options are tried, and what is confirmed."""
 
 
 def create_pipeline(plan: Plan) -> Pipeline:
@@ -39,7 +40,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             name="validate",
             inputs={"outcome": f"{step.namespace}.outcome", "reference": "reference"},
             output="validation",
-            decided_by=["gates.drop", "gates.confidence", "seed"],
+            decided_by=VALIDATED,
             namespace=step.namespace,
             tags=["validate"],
         )
@@ -142,7 +143,7 @@ def _place_composite() -> list[Pipeline]:
             name="validate",
             inputs={"outcome": outcome, "reference": "reference"},
             output="validation",
-            decided_by=["gates.drop", "gates.confidence", "seed"],
+            decided_by=VALIDATED,
             namespace=COMPOSITE,
             tags=["validate"],
         ),

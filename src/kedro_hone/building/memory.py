@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, product
@@ -13,6 +14,7 @@ from typing import Any, Final
 from kedro_hone.building.routes import (
     describe_changes,
     describe_options,
+    digest_versions,
     drop_defaults,
     is_usual,
     name_route,
@@ -35,7 +37,6 @@ from kedro_hone.core.store.costs import (
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.measurement import RACED, Standing, Validation
-from kedro_hone.recipe.gates import GatesSection
 from kedro_hone.recipe.schema import Recipe
 
 SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
@@ -50,10 +51,6 @@ UNKNOWN: Final = Share(0.7, 0.5, 0)
 _SAME: Final = Share(1.0, 0.0, 0)
 _CANDIDATE: Final = "raced"
 """The outcome in the rows of candidates; those of steps have others."""
-_JUDGED_EARLY: Final = frozenset(
-    {"speedup", "drop", "drops", "require_improvement", "beat_published", "confidence", "other_load"}
-)
-"""Keys of ``gates`` that validation and race look at, or that reject no candidate."""
 
 
 class Memory:
@@ -90,6 +87,7 @@ class Memory:
             operators=tuple(map(str, source.metadata.get("operators", ()))),
             size=store.measure(source),
             host=host.instructions,
+            threads=recipe.thread_count if recipe else 0,
             seconds=0.0,
             outcome="",
         )
@@ -195,7 +193,7 @@ class Memory:
         route hopeless with an adaptor that the recipe names.
         """
         named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
-        if _asks_more(recipe.gates):
+        if recipe.gates.ask_after_search:
             return None
         behind: list[tuple[float, str]] = []
         for route, batch in product(routes, {shape.batch for shape in recipe.all_shapes}):
@@ -240,10 +238,9 @@ class Memory:
             changed = self._describe_route(candidate.route, candidate.options)
             known: dict[str, Any] = {"seconds": validations[name].seconds, "outcome": _CANDIDATE, "options": changed}
             parts = {shape: speed / best[shape] for shape, speed in mine.items() if best.get(shape)}
-            shares: dict[int, float] = {}
-            for shape in self.batches.keys() & parts.keys():
-                batch = self.batches[shape]
-                shares[batch] = max(parts[shape], shares.get(batch, 0.0))
+            rows = Counter(self.batches.values())  # two shapes of one batch size may have two fastest candidates
+            told = {self.batches[shape]: parts[shape] for shape in self.batches if shape in parts}
+            shares = {batch: share for batch, share in told.items() if rows[batch] == 1}
             known |= {"share": max(parts.values()), "shares": shares, "race": race}
             self._keep(name_route(candidate.route), self.source.format, **known)
 
@@ -278,14 +275,8 @@ class Memory:
         write_cost(self._root, self._describe(what, form, **facts))
 
     def _describe(self, what: str, form: Format, **facts: Any) -> Cost:
-        return self._like.model_copy(update={"what": what, "format": form, **facts})
-
-
-def _asks_more(gates: GatesSection) -> bool:
-    """Return whether a gate is asked for that a candidate may miss after the search, though it was found valid."""
-    fields = type(gates).model_fields.items()
-    asked = ((getattr(gates, name), field) for name, field in fields if name not in _JUDGED_EARLY)
-    return any(value != field.get_default(call_default_factory=True, validated_data={}) for value, field in asked)
+        versions = digest_versions(what)
+        return self._like.model_copy(update={"what": what, "format": form, "versions": versions, **facts})
 
 
 @lru_cache(maxsize=1)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Precision, Stage
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.digest import digest_file, digest_json
 
 
 def only_converts(route: Iterable[str]) -> bool:
@@ -33,6 +35,20 @@ def is_usual(route: Iterable[str]) -> bool:
 def name_route(route: Iterable[str]) -> str:
     """Return the name of a route in the memory."""
     return ">".join(route)
+
+
+@lru_cache(maxsize=4096)
+def digest_versions(route: str) -> str:
+    """Return what names the versions of the toolchains of a route, by its name in the memory: of their locks.
+
+    What was measured with other versions tells less; empty where one of them has no lock. A process reads a lock once.
+    """
+    known = read_catalogue().adaptors
+    toolchains = [known[name].toolchain for name in route.split(">") if name in known]
+    locks = sorted({(one.name, one.lock) for one in toolchains})
+    if not locks or not all(lock.is_file() for _, lock in locks):
+        return ""
+    return digest_json([[name, digest_file(lock)] for name, lock in locks])[:23]
 
 
 def describe_options(options: Options | None) -> str:

@@ -140,7 +140,8 @@ class _Step:
         outcome, facts = self._build(environment, decided, key, budget)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
             return self._leave(outcome)
-        memory.keep_step(facts, self.parent.format, options)
+        if not (isinstance(outcome, Failed) and outcome.failure.transient):  # as the store
+            memory.keep_step(facts, self.parent.format, options)
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
         return outcome, (facts,)
 

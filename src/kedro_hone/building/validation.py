@@ -70,7 +70,7 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     if found is not None:
         # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
-        _note_valid(found.status, route, setting)
+        _note_valid(found.status, route, setting, restricted=restricted is not None)
         return found.model_copy(update={**judge.keywords, "quality": quality})
     reason = _find_reason_not_to(named, setting)
     if reason is not None and not _is_worth_it(outcome, setting):
@@ -84,7 +84,7 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     noted = validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
-    _note_valid(validation.status, route, setting)
+    _note_valid(validation.status, route, setting, restricted=restricted is not None)
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation
@@ -116,9 +116,9 @@ def _is_worth_it(outcome: Artifact, setting: Setting) -> bool:
     return outcome.format == COMPOSITE or not (setting.run.is_stopped() or list_valid(setting.run))
 
 
-def _note_valid(status: Status, route: Sequence[str], setting: Setting) -> None:
-    """Note which routes hold: others are not tried where these are faster for certain."""
-    if status is Status.MEASURED:
+def _note_valid(status: Status, route: Sequence[str], setting: Setting, *, restricted: bool) -> None:
+    """Note which routes hold and may be published: others are not tried where these are faster for certain."""
+    if status is Status.MEASURED and not restricted:
         setting.run.note(VALID, route=[*route])
 
 

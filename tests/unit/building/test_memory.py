@@ -71,12 +71,41 @@ def test_a_share_is_remembered_at_each_batch_size(make_memory):
     assert [memory.find_share(FAST, batch).share for batch in (2, 64)] == pytest.approx([1.0, 0.5]), "the nearest"
 
 
-def test_of_shapes_with_one_batch_size_the_largest_share_counts(make_memory):
+def test_a_batch_size_of_which_two_shapes_have_their_own_fastest_tells_no_ratio(make_memory):
     sizes = {"short": {"batch": 1, "length": 8}, "long": {"batch": 1, "length": 512}}
     recipe = read_recipe({"model": {"uri": "m"}, "shapes": sizes})
-    ratios = {"fast": {"short": 4.0, "long": 1.0}, "slow": {"short": 2.0, "long": 2.0}}
-    keep_race(make_memory(recipe), ratios, fast=2.0, slow=2.0)
-    assert make_memory(recipe).find_share(FAST, 1).share == pytest.approx(1.0)
+    ratios = {"fast": {"short": 3.0, "long": 10.0}, "slow": {"short": 8.0, "long": 5.0}}
+    for _ in range(5):
+        keep_race(make_memory(recipe), ratios, fast=3.0, slow=5.0)
+    memory = make_memory(recipe)
+    assert memory.find_share(SLOW, 1).share == pytest.approx(1.0), "that at the shape where it is largest"
+    assert memory.find_hopeless([SLOW], [FAST], recipe=recipe) is None
+
+
+def test_a_far_batch_size_leaves_nothing_out(make_memory):
+    recipe, large = (read_recipe({"model": {"uri": "m"}, "shapes": {"x": {"batch": n}}}) for n in (1, 256))
+    for _ in range(5):
+        keep_race(make_memory(recipe), {"fast": {"x": 4.0}, "slow": {"x": 1.0}}, fast=4.0, slow=1.0)
+    assert make_memory(recipe).find_hopeless([SLOW], [FAST], recipe=recipe)
+    assert make_memory(large).find_hopeless([SLOW], [FAST], recipe=large) is None
+
+
+def test_what_was_measured_with_far_more_threads_leaves_nothing_out(make_memory):
+    one, many = (read_recipe({"model": {"uri": "m"}, "threads": n}) for n in (1, 64))
+    for _ in range(5):
+        keep_race(make_memory(many), fast=4.0, slow=1.0)
+    assert make_memory(many).find_hopeless([SLOW], [FAST], recipe=many)
+    assert make_memory(one).find_hopeless([SLOW], [FAST], recipe=one) is None
+
+
+def test_what_was_measured_with_other_versions_leaves_nothing_out(make_memory, monkeypatch):
+    recipe, versions = read_recipe({"model": {"uri": "m"}}), {"name": "before"}
+    monkeypatch.setattr("kedro_hone.building.memory.digest_versions", lambda _: versions["name"])
+    for _ in range(5):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert make_memory().find_hopeless([SLOW], [FAST], recipe=recipe)
+    versions["name"] = "after"
+    assert make_memory().find_hopeless([SLOW], [FAST], recipe=recipe) is None
 
 
 def test_where_no_batch_size_was_remembered_the_largest_share_counts(make_memory):

@@ -9,7 +9,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Latency, RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan
 from kedro_hone.recipe.schema import read_recipe
 
@@ -92,6 +92,54 @@ def test_of_finalists_that_are_as_fast_the_one_with_the_smaller_error_comes_firs
     monkeypatch.setattr(Launches, "_launch", launch)
     found = confirm(setting=setting, result=race)
     assert [one.id for one in found.finalists] == ["exact", "lossy"]
+
+
+def line_up(tmp_path, *names, restricted=(), finalists=3):
+    """Return what a confirmation is of: candidates in the order of the race."""
+    outcome = Artifact(format="onnx", digest="", inputs=(), outputs=())
+    validations = tuple(
+        Validation(
+            candidate=Candidate(id=name, route=(name,), outcome=outcome),
+            status=Status.MEASURED,
+            publishable=name not in restricted,
+        )
+        for name in names
+    )
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = read_recipe({"model": {"uri": "models:/x/1"}, "confirm": {"finalists": finalists}})
+    setting = Setting(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    standings = tuple(Standing(id=name, status=Status.MEASURED, rounds=3) for name in names)
+    race = RaceResult(
+        validations=validations, standings=standings, source_latency=(), rounds=3, seconds=1.0, budget_ended=False,
+        timings="k",
+    )  # fmt: skip
+    return {"setting": setting, "result": race}
+
+
+@pytest.mark.parametrize(
+    ("restricted", "confirmed"), [({"e1", "e2"}, ["a", "b"]), ({"e1", "e2", "a"}, ["b", "e1"]), ((), ["e1", "e2"])]
+)
+def test_what_may_not_be_published_takes_no_finalists_place(tmp_path, monkeypatch, restricted, confirmed):
+    monkeypatch.setattr(Launches, "run", lambda _: None)
+    found = confirm(**line_up(tmp_path, "e1", "e2", "a", "b", restricted=restricted, finalists=2))
+    assert sorted(one.id for one in found.finalists) == confirmed
+
+
+def test_where_every_finalist_failed_nothing_more_is_launched(tmp_path, monkeypatch):
+    launched = []
+
+    def launch(launches, names, order):
+        launched.append(names)
+        launches.count += 1
+        launches._ratios[CONTROL] = {"batch1": [1.0] * launches.count}
+        launches.timings.failures |= {
+            name: Failed(by=name, failure=FailureClass.CRASH, reason="gone") for name in names[:1]
+        }
+
+    monkeypatch.setattr(Launches, "_launch", launch)
+    found = confirm(**line_up(tmp_path, "a", "b"))
+    assert launched == [["a", "b"], ["b"]]
+    assert [one.reason for one in found.finalists] == ["gone", "gone"]
 
 
 def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):

@@ -3,6 +3,7 @@ from __future__ import annotations
 import random
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,26 +13,32 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import BUDGET, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Refused
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.race import Race
 from kedro_hone.recipe.schema import read_recipe
 
 
-def validation(name, digest, *, route=("toolchain.what",), status=Status.MEASURED, memory=None):
-    outcome = Artifact(format="toy", digest=digest, inputs=(), outputs=())
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # the run's events and its clock are written
+
+
+def validation(name, digest="", *, route=("toolchain.what",), status=Status.MEASURED, memory=None, publishable=True):
+    outcome = Artifact(format="toy", digest=digest or f"sha256:{name}", inputs=(), outputs=())
     candidate = Candidate(id=name, route=route, outcome=outcome)
-    return Validation(candidate=candidate, status=status, peak_memory_bytes=memory)
+    return Validation(candidate=candidate, status=status, peak_memory_bytes=memory, publishable=publishable)
 
 
-def line_up(*validations, hopeless=None, **keys):
+def line_up(*validations, hopeless=None, expected=None, budget=600.0, finalists=3, **keys):
     """Return a race before its start."""
-    recipe = read_recipe({"model": {"uri": "models:/x/1"}, "race": keys})
+    recipe = {"model": {"uri": "models:/x/1"}, "race": keys, "budget": budget, "confirm": {"finalists": finalists}}
+    recipe = read_recipe(recipe)
     samples = Samples(digest="sha256:0", splits={}, shapes={}, program="", program_digest="")
     run = RunFolder(root=Path("runs"), run_id="one", project=Path())
     source = Artifact(format="toy", digest="sha256:1", inputs=(), outputs=())
     setting = Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
-    return Race(validations, setting, hopeless=hopeless or {})
+    return Race(validations, setting, hopeless=hopeless or {}, expected=expected or {})
 
 
 def find_ends(race):
@@ -90,16 +97,15 @@ def test_a_heat_is_what_fits_next_to_the_memory_that_the_source_really_takes(lim
     assert race._waiting == [name for name in "abcd" if name not in heat]
 
 
-def test_no_more_rounds_than_the_recipe_allows(tmp_path, monkeypatch):
+def test_no_more_rounds_than_the_recipe_allows(monkeypatch):
     """A block that is not the last of a number of rounds is cut: 8 rounds in blocks of 5 are 5 and 3."""
     race = line_up(validation("a", "sha256:a"), validation("b", "sha256:b"), rounds=8, block=5)
     for name in ("source", "a", "b", "c", "d"):
         race._running[name] = Entrant(id=name, session=Session(1), bursts={}, stack=ExitStack())
     rounds = []
-    monkeypatch.chdir(tmp_path)  # the run's events are written
     monkeypatch.setattr("kedro_hone.nodes.race.measure_round", lambda *_, **__: rounds.append(1))
     monkeypatch.setattr(race, "_drop_slow", lambda: None)
-    race._run_heat(random.Random(0), budget=600.0)
+    race._run_heat(random.Random(0))
     assert len(rounds) == 8
 
 
@@ -115,3 +121,96 @@ def test_who_fails_early_has_a_standing(rounds):
     assert standings["b"].rounds == rounds
     assert (standings["b"].objective is not None) is (rounds > 1)
     assert standings["a"].objective is not None
+
+
+@pytest.fixture
+def hold(monkeypatch):
+    """Return what runs a race whose candidates have these speeds; those of none fail when they are launched."""
+
+    def run(race, *, launch_seconds=0.0, left=None, **speeds):
+        heats, clock, spread = [], [0.0], iter(range(10**6))
+
+        def enter(artifacts, setting, *, burst_ms, timings, stack):
+            heats.append([*artifacts])
+            clock[0] += launch_seconds
+            for name in artifacts.keys() - {"source"} - speeds.keys():
+                timings.failures[name] = Failed(by=name, failure=FailureClass.CRASH, reason="gone")
+            held = [name for name in artifacts if name not in timings.failures]
+            return {name: Entrant(id=name, session=Session(1), bursts={}, stack=ExitStack()) for name in held}
+
+        def measure_round(running, *, order, timings):
+            noise = 1 + next(spread) % 3 / 100
+            taken = {one.id: int(1e6 * noise / speeds.get(one.id, 1.0)) for one in running}
+            shapes = race._recipe.shapes
+            timings.rounds.append({name: {shape: [ns] for shape in shapes} for name, ns in taken.items()})
+
+        monkeypatch.setattr("kedro_hone.nodes.race.enter", enter)
+        monkeypatch.setattr("kedro_hone.nodes.race.measure_round", measure_round)
+        if left is not None:
+            race._budget = SimpleNamespace(find_reason=lambda *_: "nothing is left" if clock[0] >= left else None)
+        return race.run(), heats[1:]
+
+    return run
+
+
+def test_the_fastest_last_and_the_others_are_dropped(hold):
+    race = line_up(*(validation(name) for name in "abcd"), finalists=2)
+    assert hold(race, a=1.0, b=4.0, c=2.0, d=3.0) == (False, [["a", "b", "c", "d"]])
+    ends = find_ends(race)
+    assert [*ends][:2] == ["b", "d"]
+    assert {name: status for name, (status, _) in ends.items()} == {
+        "b": Status.MEASURED, "d": Status.MEASURED, "c": Status.DROPPED, "a": Status.DROPPED,
+    }  # fmt: skip
+
+
+def test_what_may_not_be_published_drops_nobody_and_takes_no_place(hold):
+    restricted = [validation(name, publishable=False) for name in ("e1", "e2", "e3")]
+    race = line_up(*restricted, validation("a"), validation("b"), finalists=2)
+    hold(race, e1=9.0, e2=8.5, e3=8.0, a=2.0, b=3.0)
+    assert {name for name, (status, _) in find_ends(race).items() if status is Status.MEASURED} >= {"a", "b"}
+    assert race.rank()[0].id == "e1"
+
+
+def test_what_may_not_be_published_is_launched_last(hold):
+    race = line_up(validation("a", publishable=False, memory=1), validation("b", memory=1), memory_mb=1)
+    assert hold(race, a=9.0, b=2.0)[1] == [["b"], ["a"]]
+    assert [status for status, _ in find_ends(race).values()] == [Status.MEASURED] * 2
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_who_was_left_out_for_another_is_tried_where_that_one_fails(hold, fails):
+    race = line_up(validation("a"), validation("b"), hopeless={"b": "slow"})
+    speeds = {"b": 2.0} if fails else {"a": 4.0, "b": 2.0}
+    assert hold(race, **speeds) == (False, [["a"], ["b"]] if fails else [["a"]])
+    status = {name: status for name, (status, _) in find_ends(race).items()}
+    assert status["b"] is (Status.MEASURED if fails else Status.NOT_TRIED)
+
+
+def test_an_artifact_races_where_one_of_its_routes_is_not_hopeless():
+    race = line_up(validation("a", "sha256:1"), validation("b.named", "sha256:1"), hopeless={"a": "slow"})
+    assert find_ends(race)["a"] == (Status.MEASURED, "")
+    race = line_up(validation("a", "sha256:1"), validation("b", "sha256:1"), hopeless={"a": "slow", "b": "slow"})
+    assert find_ends(race)["a"] == (Status.NOT_TRIED, "slow")
+
+
+def test_launching_counts_for_the_budget_too(hold):
+    """With 0.5 s left, and launches of 0.3 s, there are two heats and not ten; the source's is the first."""
+    race = line_up(*(validation(name, memory=2 << 20) for name in "abcdefghij"), memory_mb=2)
+    ended, heats = hold(race, launch_seconds=0.3, left=0.5, **dict.fromkeys("abcdefghij", 2.0))
+    assert (ended, heats) == (True, [["a"]])
+    assert find_ends(race)["j"] == (Status.NOT_TRIED, "nothing is left")
+
+
+def test_one_is_measured_however_little_is_left(hold):
+    race = line_up(*(validation(name, memory=2 << 20) for name in "abc"), memory_mb=2)
+    assert hold(race, left=0.0, b=2.0, c=3.0) == (True, [["a"], ["b"]])
+    ends = find_ends(race)
+    assert [ends[name][0] for name in "abc"] == [Status.FAILED, Status.MEASURED, Status.NOT_TRIED]
+
+
+def test_who_is_expected_to_be_faster_is_launched_first(hold):
+    expected = {"b.long": 0.9, "a": 0.2}
+    lined = [validation("a"), validation("b.long", route=("x", "y")), validation("c")]
+    race = line_up(*lined, expected=expected, candidates=2)
+    assert hold(race, **{"b.long": 4.0, "a": 2.0}) == (False, [["b.long", "a"]])
+    assert find_ends(race)["c"][0] is Status.NOT_TRIED

@@ -45,13 +45,16 @@ def test_a_decision_names_every_key_of_the_recipe_but_where_it_is_published(pipe
     assert {key.partition(".")[0] for key in decided} == Recipe.model_fields.keys() - {"publish", "choose", "wheels"}
 
 
-def test_a_step_is_decided_by_the_options_of_its_adaptors_alone(pipelines):
+def test_a_step_is_decided_by_the_options_of_its_adaptors_and_whether_it_may_be_left_out(pipelines):
     for node in pipelines["build"].nodes:
         decided = read_decided_by(node)
         assert decided
-        assert all(key.startswith("adaptors.") for key in decided), node
+        assert all(key.startswith("adaptors.") or key == "gates.after_search" for key in decided), node
     nodes = {node.name: read_decided_by(node) for node in pipelines["build"].nodes}
-    assert nodes["onnx.onnxruntime_session.compile"] == ["adaptors.onnxruntime.session"]
+    assert nodes["onnx.onnxruntime_session.compile"] == [
+        "adaptors.onnxruntime.session",
+        "gates.after_search",
+    ]
 
 
 def test_nodes_can_be_sent_to_other_processes(pipelines):

@@ -37,7 +37,9 @@ def project(tmp_path):
     [
         ({"publish": {"name": "elsewhere", "alias": "best"}}, set()),
         ({"model": {"uri": "n"}}, {"model", "model.uri"}),
-        ({"gates": {"size_mb": 3.0}}, {"gates", "gates.size_mb"}),
+        ({"gates": {"speedup": 1.5}}, {"gates", "gates.speedup"}),
+        ({"gates": {"size_mb": 3.0}}, {"gates", "gates.size_mb", "gates.after_search"}),
+        ({"gates": {"size_mb": 3.0}, "budget": "thorough"}, {"gates", "gates.size_mb", "gates.after_search", "budget"}),
         ({"shapes": {"batch1": {"batch": 2}}}, {"shapes"}),
         ({"calibration_rows": 7}, {"calibration_rows"}),
         (
@@ -45,7 +47,7 @@ def project(tmp_path):
             {"adaptors", "adaptors.onnxruntime.session"},
         ),
     ],
-    ids=["publish", "model", "gate", "shapes", "rows", "options"],
+    ids=["publish", "model", "gate", "ceiling", "thorough", "shapes", "rows", "options"],
 )
 def test_a_key_of_the_recipe_has_a_digest_of_its_own(project, change, changed):
     assert find_changed(digest(project), digest(project, **change)) == {f"hone.{key}" for key in changed}

@@ -34,11 +34,11 @@ def rank_finalists(
     Each counts only where the launches cannot tell two apart by the one before.
 
     Two are compared by the ratios of their objectives in the launches that both took part in: what the source's own
-    time adds to both cancels (paired comparison: G. Box, J. Hunter and W. Hunter, "Statistics for experimenters", 2005,
-    chapter 3). The interval only orders: nothing is claimed of it. From the leader on, those that cannot be told from
-    it go by the geometric mean over all shapes, since a lead at one shape must not be lost to noise at another; and
-    those of them that cannot be told from the best by that mean go by their losses, since speed that nobody can measure
-    is worth no accuracy.
+    time adds to both cancels, where the objective of both is of the same shapes (paired comparison: G. Box, J. Hunter
+    and W. Hunter, "Statistics for experimenters", 2005, chapter 3). The interval only orders: nothing is claimed of it.
+    From the leader on, those that cannot be told from it go by the geometric mean over all shapes, since a lead at one
+    shape must not be lost to noise at another; and those of them that cannot be told from the best by that mean go by
+    their losses, since speed that nobody can measure is worth no accuracy.
 
     Args:
         finalists: Those with at least one launch.
@@ -61,21 +61,31 @@ def rank_finalists(
 
 
 def _group(names: list[str], ratios: Mapping[str, Objective], confidence: float) -> Iterator[list[str]]:
-    """Yield the names by groups, fastest first: the leader of those that are left, with all that are tied with it."""
+    """Yield the names by groups, fastest first: a leader of those that are left, with all that are no slower for sure.
+
+    The leader has the largest mean, unless another one was faster in the launches of both: means over other launches
+    have another noise of the source.
+    """
     left = sorted(names, key=lambda name: (-_average(ratios[name]), name))
     while left:
-        tied = [name for name in left if name == left[0] or _is_tied(ratios[name], ratios[left[0]], confidence)]
+        leader = left[0]
+        for name in left[1:]:
+            leader = name if _compare(ratios[name], ratios[leader], confidence) > 0 else leader
+        tied = [name for name in left if name == leader or _compare(ratios[name], ratios[leader], confidence) >= 0]
         yield tied
         left = [name for name in left if name not in tied]
 
 
-def _is_tied(one: Objective, other: Objective, confidence: float) -> bool:
-    """Return whether the launches that both took part in, the first ones, cannot tell two apart; two say too little."""
+def _compare(one: Objective, other: Objective, confidence: float) -> int:
+    """Return 1 where one is faster than another in the launches of both, the first ones, -1 if slower, 0 if tied.
+
+    Of too few launches, the means decide.
+    """
     n = min(len(one), len(other))
     if n < _FEWEST:
-        return False
+        return 1 if _average(one) > _average(other) else -1
     interval = interval_of_ratios(one[:n] / other[:n], confidence=confidence)
-    return interval.low <= 1.0 <= interval.high
+    return int(interval.low > 1.0) - int(interval.high < 1.0)
 
 
 def _average(ratios: Objective) -> float:

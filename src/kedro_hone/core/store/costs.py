@@ -31,15 +31,21 @@ LEAST_PAIRED: Final = 0.1
 is taken. Predicted so from others, 184 ratios in thirteen races of convolutional networks were wrong by 0.061 in the
 root mean square, and by 0.24 at most (``benchmarks/memory.py``). Two races do not tell of a deviation: it is then at
 least that of two shares."""
+FAR_BATCH: Final = 16
+"""From this factor between two batch sizes on, the one says nothing of the other: the demo's network has one winner at
+1 row, and another at 64."""
 _LEAST_SHARE: Final = 1e-6
 """No candidate that was measured is as slow; a row that says less is no reason to fail."""
+_WITHOUT: Final = frozenset({"refused", "failed"})
+"""The outcomes of steps without an artifact."""
 _FILE: Final = "costs.jsonl"
 _MOST_ROWS: Final = 5000
 """The newest rows that are read."""
 _FAR: Final = math.log(3.0)
 """The logarithm of the factor in size from which on a model is not similar. A row of another kind of processor, or of a
-model with other inputs, is so much further away; one of other operators by the share of them that only one of both has
-(P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist 11, 1912)."""
+model with other inputs, or of other versions of the toolchains, is so much further away; one of other operators by the
+share of them that only one of both has (P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist
+11, 1912); and one that was measured with other threads by the logarithm of the factor between them."""
 
 
 class Cost(Value):
@@ -58,6 +64,8 @@ class Cost(Value):
         shares: The same at each batch size that was raced, by its rows; empty where nothing tells.
         race: The same for all candidates of one race; empty where nothing tells.
         host: The processor's vector instructions.
+        threads: How many a runtime could use; 0 where nothing tells.
+        versions: Of the toolchains of the adaptors; empty where nothing tells.
         options: The options that differ from the adaptors' defaults, as JSON; empty where none does. A row of others
             says nothing of the defaults.
     """
@@ -73,13 +81,20 @@ class Cost(Value):
     shares: dict[_Rows, _Part] = Field(default_factory=dict)
     race: str = ""
     host: str = ""
+    threads: int = Field(0, ge=0, le=1 << 31)
+    versions: str = ""
     options: str = ""
 
     def find_share(self, batch: int | None) -> float | None:
-        """Return the share at the batch size that is nearest to some rows, or at the best shape where none is told."""
+        """Return the share at the batch size that is nearest to some rows, or at the best shape where none is told.
+
+        None where the nearest is further than a factor of ``FAR_BATCH``.
+        """
         if batch is None or not self.shares:
             return self.share
-        return self.shares[min(self.shares, key=lambda rows: abs(math.log(rows / batch)))]
+        distances = {rows: abs(math.log(rows / batch)) for rows in self.shares}
+        nearest = min(distances, key=lambda rows: (distances[rows], rows))
+        return self.shares[nearest] if distances[nearest] <= math.log(FAR_BATCH) else None
 
 
 class Share(NamedTuple):
@@ -149,9 +164,11 @@ def _parse(line: str) -> Cost | None:
 def guess_seconds(rows: Iterable[Cost], like: Cost) -> float | None:
     """Return the seconds that a step or a candidate is expected to take, from rows of it; None where there is none.
 
-    Where two similar models tell, others do not count: another kind of processor took 8 s for what takes 60 s here.
+    Where two similar models tell, others do not count: another kind of processor took 8 s for what takes 60 s here. Nor
+    do refusals and failures count where there was an artifact: what is refused at once says not how long it builds.
     """
     known = [*rows]
+    known = [row for row in known if row.outcome not in _WITHOUT] or known
     similar = keep_similar(known, like)
     near = [row.seconds for row in find_nearest(similar if len(similar) > 1 else known, like)]
     return statistics.median(near) if near else None
@@ -165,7 +182,7 @@ def guess_share(rows: Iterable[Cost], like: Cost, batch: int | None = None) -> S
     It is the geometric mean over the nearest rows of similar models, with their deviation, or ``LEAST_DEVIATION`` where
     that is less.
     """
-    similar = keep_similar((row for row in rows if row.share is not None), like)
+    similar = keep_similar((row for row in rows if row.find_share(batch) is not None), like)
     shares = filter(None, (row.find_share(batch) for row in find_nearest(similar, like)))
     near = [math.log(max(share, _LEAST_SHARE)) for share in shares]
     if not near:
@@ -207,7 +224,9 @@ def keep_similar(rows: Iterable[Cost], like: Cost) -> list[Cost]:
 
 def _measure_distance(row: Cost, like: Cost) -> float:
     differs = (row.host != like.host) + (row.inputs != like.inputs) + _compare(row.operators, like.operators)
-    return abs(math.log((row.size + 1) / (like.size + 1))) + differs * _FAR
+    differs += bool(row.versions and like.versions) and row.versions != like.versions
+    threads = math.log(row.threads / like.threads) if row.threads and like.threads else 0.0
+    return abs(math.log((row.size + 1) / (like.size + 1))) + abs(threads) + differs * _FAR
 
 
 def _compare(some: tuple[str, ...], others: tuple[str, ...]) -> float:

@@ -86,5 +86,14 @@ def test_who_was_launched_less_often_is_compared_where_both_were():
     assert rank_finalists(finalists) == ["late", "early"]
 
 
+def test_who_is_faster_in_the_launches_of_both_is_first_whatever_the_source_did_in_the_others():
+    drift = np.r_[np.full(7, 1.3), np.full(13, 1.0)]  # the source was slow in the first launches
+    own = np.exp(np.random.default_rng(5).normal(0, 0.003, (2, 20)))
+    late, early = 4.2 * drift * own[0], (4.0 * drift * own[1])[:7]
+    assert (late[:7] > early).all()
+    assert late.mean() < early.mean()
+    assert rank_finalists({"early": {"x": early}, "late": {"x": late}}) == ["late", "early"]
+
+
 def test_nobody_is_ranked_where_there_is_none():
     assert rank_finalists({}) == []

@@ -74,6 +74,18 @@ def test_seconds_are_those_of_the_nearest_in_size():
     assert [one.size for one in find_nearest(rows, LIKE)] == [1000, 950, 1100, 900, 1200]
 
 
+def test_refusals_say_not_how_long_a_build_takes():
+    rows = [row(60.0), row(62.0), *(row(0.2).model_copy(update={"outcome": "refused"}) for _ in range(3))]
+    assert guess_seconds(rows, row()) == pytest.approx(61.0)
+    assert guess_seconds(rows[2:], row()) == pytest.approx(0.2)
+
+
+def test_of_two_batch_sizes_that_are_as_near_the_smaller_one_counts():
+    shares = {1: 1.0, 64: 0.1}
+    found = [row(shares=dict(pairs)).find_share(8) for pairs in (shares.items(), reversed(shares.items()))]
+    assert found == [1.0, 1.0]
+
+
 def test_seconds_of_models_that_are_not_similar_do_not_count_where_two_are():
     """Five of another kind of processor made a minute of compilation eight seconds; one alone may be a busy run's."""
     rows = [row(8.0, host="AVX2 only") for _ in range(5)]

@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -62,8 +63,12 @@ def _read_cpu() -> tuple[str, frozenset[str]]:
 def _find_gpu() -> tuple[str, str] | tuple[None, None]:
     """Return name and driver of the first GPU that ``nvidia-smi`` lists; neither where there is none or it fails."""
     program = shutil.which("nvidia-smi")
-    if program is None:
-        return None, None
+    return (None, None) if program is None else _ask_gpu(program)
+
+
+@lru_cache(maxsize=1)
+def _ask_gpu(program: str) -> tuple[str, str] | tuple[None, None]:
+    """Ask once in a process: it takes a second where nothing else keeps the driver loaded, and each step asks."""
     command = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GPU_SECONDS, check=True)

@@ -99,6 +99,12 @@ def test_the_first_gpu_is_named_with_its_driver(programs):
     assert host.fingerprint != without
 
 
+def test_a_process_asks_for_the_gpu_once(programs, tmp_path):
+    programs("nvidia-smi", f"echo >> {tmp_path / 'asked'}; echo 'NVIDIA L4, 570.1'")
+    assert read_host() == read_host()
+    assert (tmp_path / "asked").read_text() == "\n"
+
+
 def test_the_evidence_knows_the_memory():
     kilobytes = int(Path("/proc/meminfo").read_text().split()[1])
     assert read_host().memory_bytes == kilobytes * 1024

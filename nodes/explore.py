@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from kedro_hone.building.budget import Budget, Phase, start_budget
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.trials import Changes, Route, build_trial, find_route
+from kedro_hone.building.routes import Changes
+from kedro_hone.building.trials import Route, build_trial, find_route
 from kedro_hone.building.validation import validate_candidate
 from kedro_hone.comparing.probe import ROUNDS, compare, measure_together
 from kedro_hone.comparing.setting import Setting

@@ -8,10 +8,11 @@ from functools import lru_cache
 from itertools import chain, product
 from pathlib import Path
 from secrets import token_hex
-from types import MappingProxyType
 from typing import Any, Final
 
 from kedro_hone.building.routes import (
+    NO_CHANGES,
+    Changes,
     describe_changes,
     describe_options,
     digest_versions,
@@ -24,8 +25,12 @@ from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import (
+    CANDIDATES,
+    INVALID,
+    VALID,
     Cost,
     Share,
+    guess_chance,
     guess_ratio,
     guess_seconds,
     guess_share,
@@ -35,8 +40,9 @@ from kedro_hone.core.store.costs import (
     write_cost,
 )
 from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.base import Format, Json
-from kedro_hone.core.values.measurement import RACED, Standing, Validation
+from kedro_hone.core.values.base import Format
+from kedro_hone.core.values.measurement import RACED, Standing, Status, Validation
+from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.recipe.schema import Recipe
 
 SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
@@ -48,9 +54,10 @@ LEAST_ROWS: Final = 2
 """From fewer rows nothing is left out."""
 UNKNOWN: Final = Share(0.7, 0.5, 0)
 """What is expected of a candidate of which nothing is remembered."""
+_FRUITLESS: Final = frozenset({Status.FAILED, Status.REFUSED, Status.DROPPED})
 _SAME: Final = Share(1.0, 0.0, 0)
-_CANDIDATE: Final = "raced"
-"""The outcome in the rows of candidates; those of steps have others."""
+LEAST_SECONDS: Final = 1.0
+"""What came to nothing sooner cost nothing, and leaves no row."""
 
 
 class Memory:
@@ -74,6 +81,7 @@ class Memory:
         self.batches = {shape.name: shape.batch for shape in recipe.all_shapes} if recipe else {}
         self._read = stamp_costs(store.memory)
         # A search asks for all of its candidates at each of its turns.
+        self._chances: dict[tuple[str, ...], float] = {}
         self._steps: dict[tuple[str, Format, str], float | None] = {}
         self._routes: dict[tuple[str, ...], float | None] = {}
         self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
@@ -130,13 +138,18 @@ class Memory:
             self._routes[key] = guess_seconds(*self._look_up_route(key))
         return self._routes[key]
 
-    def guess_validation(
-        self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
-    ) -> float | None:
+    def guess_validation(self, route: Iterable[str], changes: Changes = NO_CHANGES) -> float | None:
         """Return the seconds that a validation is expected to take, by similar models; None where too few tell."""
         rows, like = self._look_up_route(tuple(route), changes)
         similar = keep_similar(rows, like)
         return guess_seconds(similar, like) if len(similar) >= LEAST_ROWS else None
+
+    def find_chance(self, route: Iterable[str]) -> float:
+        """Return how likely a candidate is to race at all, as ``guess_chance`` has it."""
+        key = tuple(route)
+        if key not in self._chances:
+            self._chances[key] = guess_chance(*self._look_up_route(key))
+        return self._chances[key]
 
     def find_share(self, route: Iterable[str], batch: int | None = None) -> Share | None:
         """Return which share of the best speed-up a candidate is expected to have; None where nothing tells.
@@ -224,8 +237,11 @@ class Memory:
 
         The best one is that of the default toolchains where any of them raced: in races with more toolchains as well,
         so that shares of several races can be compared. The largest share counts: who is the fastest at one shape only
-        can be a part of the winner.
+        can be a part of the winner. What came to nothing after a while is kept, too.
         """
+        for one in validations.values():
+            if one.status in _FRUITLESS and one.renewed and one.build_seconds + one.seconds >= LEAST_SECONDS:
+                self._keep_candidate(one.candidate, seconds=one.seconds, outcome=INVALID)
         raced = [one for one in standings if one.status in RACED and one.objective and one.objective.estimate > 0]
         speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}
         usual = [name for name in speeds if is_usual(validations[name].candidate.route)]
@@ -233,16 +249,13 @@ class Memory:
         race = token_hex(8)
         for name in usual or speeds:
             best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in speeds[name].items()}
+        rows = Counter(self.batches.values())  # two shapes of one batch size may have two fastest candidates
         for name, mine in speeds.items():
-            candidate = validations[name].candidate
-            changed = self._describe_route(candidate.route, candidate.options)
-            known: dict[str, Any] = {"seconds": validations[name].seconds, "outcome": _CANDIDATE, "options": changed}
             parts = {shape: speed / best[shape] for shape, speed in mine.items() if best.get(shape)}
-            rows = Counter(self.batches.values())  # two shapes of one batch size may have two fastest candidates
             told = {self.batches[shape]: parts[shape] for shape in self.batches if shape in parts}
             shares = {batch: share for batch, share in told.items() if rows[batch] == 1}
-            known |= {"share": max(parts.values()), "shares": shares, "race": race}
-            self._keep(name_route(candidate.route), self.source.format, **known)
+            known = {"share": max(parts.values()), "shares": shares, "race": race, "outcome": VALID}
+            self._keep_candidate(validations[name].candidate, seconds=validations[name].seconds, **known)
 
     def _guess_gain(self, route: tuple[str, ...], best: tuple[str, ...], batch: int | None) -> float:
         mine, other = self.find_share(route, batch) or UNKNOWN, self.find_share(best, batch) if best else None
@@ -251,18 +264,16 @@ class Memory:
         ratio = self._find_ratio(route, best, batch)
         return mine.find_gain(other) if ratio is None else other.mean * ratio.find_gain(_SAME)
 
-    def _look_up_route(
-        self, route: tuple[str, ...], changes: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
-    ) -> tuple[list[Cost], Cost]:
+    def _look_up_route(self, route: tuple[str, ...], changes: Changes = NO_CHANGES) -> tuple[list[Cost], Cost]:
         rows, like = self._look_up(name_route(route), self.source.format, self._describe_route(route, changes))
-        return [row for row in rows if row.outcome == _CANDIDATE], like
+        return [row for row in rows if row.outcome in CANDIDATES], like
 
     def _look_up_step(self, adaptor: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
         """Return the rows of an adaptor's steps; a route of this adaptor alone has its name, too."""
         rows, like = self._look_up(adaptor, form, options)
-        return [row for row in rows if row.outcome != _CANDIDATE], like
+        return [row for row in rows if row.outcome not in CANDIDATES], like
 
-    def _describe_route(self, route: Iterable[str], changes: Mapping[str, Mapping[str, Json]]) -> str:
+    def _describe_route(self, route: Iterable[str], changes: Changes) -> str:
         """Return the options of a route's adaptors that the recipe or a trial sets to what is not their default."""
         changed = {name: self._changed.get(name, {}) for name in route}
         changed |= {name: drop_defaults(name, {**self._options.get(name, {}), **own}) for name, own in changes.items()}
@@ -270,6 +281,10 @@ class Memory:
 
     def _look_up(self, what: str, form: Format, options: str = "") -> tuple[list[Cost], Cost]:
         return self._rows.get((what, form, options), []), self._describe(what, form)
+
+    def _keep_candidate(self, candidate: Candidate, **facts: Any) -> None:
+        facts["options"] = self._describe_route(candidate.route, candidate.options)
+        self._keep(name_route(candidate.route), self.source.format, **facts)
 
     def _keep(self, what: str, form: Format, **facts: Any) -> None:
         write_cost(self._root, self._describe(what, form, **facts))

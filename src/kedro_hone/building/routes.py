@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
 
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Precision, Stage
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_file, digest_json
+
+Changes = Mapping[str, Mapping[str, Json]]
+"""Options of adaptors, by their names, that are other ones than the recipe's."""
+NO_CHANGES: Final[Changes] = MappingProxyType({})
 
 
 def only_converts(route: Iterable[str]) -> bool:

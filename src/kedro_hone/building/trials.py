@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from kedro_hone.building.budget import Phase
+from kedro_hone.building.routes import Changes
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Options
@@ -23,9 +24,6 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Candidate, Outcome, Refused
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.recipe.plan import Plan
-
-Changes = Mapping[str, Mapping[str, Json]]
-"""Options that differ from the recipe's, by adaptor."""
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 

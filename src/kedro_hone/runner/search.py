@@ -224,7 +224,7 @@ class Turns:
         if not built:
             route = self.paths[end.namespace]
             total += sum(self._guess_step(one) for one in route[route.index(step) :])
-        return fmean(gains) / max(total, 0.1)
+        return fmean(gains) * self.memory.find_chance(end.route) / max(total, 0.1)
 
     def _guess_step(self, step: RouteStep) -> float:
         parent = self.steps.get(step.parent)

@@ -13,7 +13,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import Cost, read_costs
 from kedro_hone.core.values.artifact import StepFacts, TensorSpec
 from kedro_hone.core.values.measurement import Interval, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 
@@ -136,6 +136,33 @@ def test_what_a_search_asks_at_each_turn_is_worked_out_once_from_the_rows_that_t
     memory.keep_step(facts, "toy")
     assert not memory.is_current()
     assert make_memory().is_current()
+
+
+def keep_fruitless(memory, *, seconds=2.0, status=Status.FAILED, run="", since=""):
+    outcome = memory.source if status is Status.DROPPED else Failed(by="x", failure=FailureClass.CRASH, reason="gone")
+    candidate = Candidate(id="slow", route=SLOW, outcome=outcome)
+    one = Validation(candidate=candidate, status=status, seconds=seconds, run=run, since=since)
+    memory.keep_race({"slow": one}, [])
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.DROPPED])
+def test_what_came_to_nothing_is_less_likely_to_race(make_memory, status):
+    assert make_memory().find_chance(SLOW) == 1.0
+    keep_fruitless(make_memory(), status=status)
+    assert make_memory().find_chance(SLOW) == pytest.approx(1 / 2)
+    keep_race(make_memory(), fast=4.0, slow=2.0)
+    assert make_memory().find_chance(SLOW) == pytest.approx(2 / 3)
+    assert make_memory().find_chance(FAST) == 1.0
+    assert make_memory().find_share(SLOW).share == pytest.approx(0.5), "what did not race has no share"
+    assert make_memory().guess_route(SLOW) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    "told", [{"seconds": 0.5}, {"status": Status.NOT_TRIED}, {"run": "20260101", "since": "20260102"}]
+)
+def test_what_cost_nothing_or_is_of_an_earlier_run_leaves_no_row(make_memory, told):
+    keep_fruitless(make_memory(), **told)
+    assert make_memory().find_chance(SLOW) == 1.0
 
 
 def test_a_step_takes_what_it_took(make_memory):

@@ -31,6 +31,7 @@ class Memory:
 
     def __init__(self):
         self.batches, self.at = {"batch1": 1, "batch64": 64}, {}
+        self.chances = {}
 
     def guess_step(self, adaptor, form):
         assert form == "toy"
@@ -45,6 +46,9 @@ class Memory:
 
     def find_best(self, routes, batch):
         return max(routes, key=lambda route: self.find_share(route, batch).share, default=None)
+
+    def find_chance(self, route):
+        return self.chances.get(route, 1.0)
 
     def find_gain(self, route, best, batch):
         return (self.find_share(route, batch) or UNKNOWN).find_gain(best and self.find_share(best, batch))
@@ -87,6 +91,12 @@ def test_what_gains_most_a_second_comes_first(turns):
     assert built["cheap"] == pytest.approx(0.51 / 2, rel=0.01)
     assert built["dear"] == pytest.approx(0.612 / 31, rel=0.01)
     assert built["unknown"] == pytest.approx(0.793 / 6, rel=0.01)
+
+
+def test_what_came_to_nothing_before_has_its_turn_later(turns):
+    before = turns.weigh(place("compile", "source.cheap"))
+    turns.memory.chances = {("cheap",): 0.25}
+    assert turns.weigh(place("compile", "source.cheap")) == pytest.approx(before / 4)
 
 
 def test_once_something_is_valid_what_can_exceed_it_comes_first():

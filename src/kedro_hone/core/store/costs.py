@@ -36,8 +36,12 @@ FAR_BATCH: Final = 16
 1 row, and another at 64."""
 _LEAST_SHARE: Final = 1e-6
 """No candidate that was measured is as slow; a row that says less is no reason to fail."""
-_WITHOUT: Final = frozenset({"refused", "failed"})
-"""The outcomes of steps without an artifact."""
+VALID: Final = "raced"
+INVALID: Final = "invalid"
+CANDIDATES: Final = frozenset({VALID, INVALID})
+"""The outcomes in the rows of candidates, who raced or came to nothing before; those of steps have others."""
+_WITHOUT: Final = frozenset({"refused", "failed", INVALID})
+"""The outcomes of what came to nothing."""
 _FILE: Final = "costs.jsonl"
 _MOST_ROWS: Final = 5000
 """The newest rows that are read."""
@@ -58,7 +62,8 @@ class Cost(Value):
         operators: The kinds of layers or operators that the source model computes with; empty where nothing tells.
         size: The source model's bytes.
         seconds: What a step took; of a candidate, its validation.
-        outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, ``raced``.
+        outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, ``raced``, or ``invalid`` where building or
+            validating it came to nothing.
         share: Of a candidate that was raced: its speed-up over that of the best of the default toolchains in its race,
             by the objective or at a shape, whichever is most; above 1 where another toolchain was faster.
         shares: The same at each batch size that was raced, by its rows; empty where nothing tells.
@@ -172,6 +177,16 @@ def guess_seconds(rows: Iterable[Cost], like: Cost) -> float | None:
     similar = keep_similar(known, like)
     near = [row.seconds for row in find_nearest(similar if len(similar) > 1 else known, like)]
     return statistics.median(near) if near else None
+
+
+def guess_chance(rows: Iterable[Cost], like: Cost) -> float:
+    """Return how likely a candidate is to race at all, from rows of it; 1 where nothing tells.
+
+    It is the share that raced of the nearest rows of similar models and one more that did: the rule of succession
+    (P.-S. Laplace, "Essai philosophique sur les probabilités", 1814), but in favour of trying.
+    """
+    near = find_nearest(keep_similar((row for row in rows if row.outcome in CANDIDATES), like), like)
+    return (1 + sum(row.outcome == VALID for row in near)) / (1 + len(near))
 
 
 def guess_share(rows: Iterable[Cost], like: Cost, batch: int | None = None) -> Share | None:

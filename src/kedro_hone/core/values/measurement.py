@@ -137,10 +137,14 @@ class Validation(Checks, Made):
         return sum(step.seconds for step in self.candidate.outcome.steps)
 
     @property
+    def renewed(self) -> bool:
+        """Whether any of it was built or validated after its baseline was taken, and not found in the store."""
+        return max([self.run, *(step.run for step in self.candidate.outcome.steps)]) >= self.since
+
+    @property
     def cached(self) -> bool:
         """Whether all of it was built and validated before its baseline was taken, and found in the store."""
-        runs = [self.run, *(step.run for step in self.candidate.outcome.steps)]
-        return bool(self.run) and max(runs) < self.since
+        return bool(self.run) and not self.renewed
 
 
 class Standing(Value):

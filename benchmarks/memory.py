@@ -32,7 +32,8 @@ import yaml
 from by_hand_models import ROOT, read_evidence, read_winner, run
 from costs import SPLITS, track
 
-from kedro_hone.building.memory import LEAST_GAIN, LEAST_ROWS
+from kedro_hone.building.hopeless import LEAST_GAIN
+from kedro_hone.building.memory import LEAST_ROWS
 from kedro_hone.core.store.costs import Cost, Share, guess_ratio, guess_share, read_costs
 
 FIRST = 5

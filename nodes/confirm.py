@@ -21,6 +21,7 @@ from kedro_hone.comparing.setting import Setting, explain_source_failure, measur
 from kedro_hone.comparing.timings import SOURCE, Timings
 from kedro_hone.comparing.verdict import list_asked
 from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
@@ -172,9 +173,17 @@ class Launches:
 
 
 def _warn(setting: Setting, raced: Measurements) -> None:
-    """Log what the gates of the machine say of the race: launches under the same load would decide nothing."""
+    """Log what the gates of the machine say of the race: launches under the same load would decide nothing.
+
+    A gate of another package that needs what only the confirmation measures is not asked yet.
+    """
     for gate, limit in list_asked(setting.recipe.gates).items():
-        for row in gate.ask(limit, raced, raced) if gate.of_machine else ():
+        try:
+            rows = gate.ask(limit, raced, raced) if gate.of_machine else ()
+        except HoneError as error:
+            logger.debug("confirm   %s tells nothing of the race: %s", gate.name, error)
+            continue
+        for row in rows:
             if row.judgement is Judged.UNDECIDED:
                 logger.warning("confirm   in the race %s", row.reason)
 

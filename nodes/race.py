@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import MappingProxyType
@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.budget import Phase, start_budget
+from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
@@ -54,10 +55,11 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
     tried = [one for one in known if _is_of(setting.source.format, one)]
     memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
     expected = {one.candidate.id: share.share for one in tried if (share := memory.find_share(one.candidate.route))}
-    racing = Race(tried, setting, hopeless=find_hopeless(tried, memory, setting), expected=expected)
+    racing = Race(tried, setting, leave_out=partial(find_hopeless, tried, memory, setting), expected=expected)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
-    memory.keep_race({one.candidate.id: one for one in tried}, racing.rank())
+    if (took["other_load"] or 0.0) <= setting.recipe.gates.other_load:  # what proves nothing is not remembered
+        memory.keep_race({one.candidate.id: one for one in tried}, racing.rank())
     return RaceResult(
         validations=tuple(tried),
         standings=racing.rank(),
@@ -71,19 +73,21 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
     )
 
 
-def find_hopeless(validations: Sequence[Validation], memory: Memory, setting: Setting) -> dict[str, str]:
-    """Return which valid candidates need not be measured, with the reason; none where the budget has no end.
+def find_hopeless(
+    validations: Sequence[Validation], memory: Memory, setting: Setting, held: Collection[str]
+) -> dict[str, str]:
+    """Return which valid candidates need not be measured next to those that ``held``, with the reason.
 
-    Trials were probed already, and are measured: the memory of a route is of its default options.
+    None where the budget has no end. Trials were probed already, and are measured: the memory of a route is of its
+    default options.
     """
     if not start_budget(setting).ends:
         return {}
     valid = [one for one in validations if one.status is Status.MEASURED]
-    routes = {one.candidate.id: one.candidate.route for one in valid}
-    trials = {one.candidate.id for one in valid if one.candidate.options}
-    rivals = [one.candidate.route for one in valid if one.publishable]
-    find = partial(memory.find_hopeless, rivals=rivals, recipe=setting.recipe)
-    return {name: reason for name, route in routes.items() if name not in trials and (reason := find([route]))}
+    rivals = [one.candidate.route for one in valid if one.publishable and one.candidate.id in held]
+    explain = partial(explain_hopeless, memory, rivals=rivals, recipe=setting.recipe)
+    usual = {one.candidate.id: one.candidate.route for one in valid if not one.candidate.options}
+    return {name: reason for name, route in usual.items() if (reason := explain([route]))}
 
 
 def _is_of(form: Format, validation: Validation) -> bool:
@@ -101,7 +105,7 @@ class Race:
     Args:
         validations: Of all candidates.
         setting: The run's.
-        hopeless: Those that do not race as long as another one holds, with the reason.
+        leave_out: Returns who need not race as long as some others hold, with the reason.
         expected: Shares of the best speed-up: who is expected to be faster is launched earlier.
     """
 
@@ -110,7 +114,7 @@ class Race:
         validations: Iterable[Validation],
         setting: Setting,
         *,
-        hopeless: Mapping[str, str] = MappingProxyType({}),
+        leave_out: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {},
         expected: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
         self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
@@ -120,30 +124,26 @@ class Race:
         self._running: dict[str, Entrant] = {}
         self._left: dict[str, dict[str, Any]] = {}
         self._measured = 0.0  # seconds
-        self._restricted: set[str] = set()
+        self._restricted = set[str]()
+        valid = [one for one in validations if one.status is Status.MEASURED]
+        self._leave_out, self._valid = leave_out, {one.candidate.id: one.candidate.outcome for one in valid}
         originals: dict[str, str] = {}
-        spared = set[str]()  # artifacts that another route makes, too, which is not hopeless
-        for one in sorted(validations, key=lambda one: (len(one.candidate.route), one.candidate.id)):
+        for one in sorted(valid, key=lambda one: (len(one.candidate.route), one.candidate.id)):
             name, outcome = one.candidate.id, one.candidate.outcome
-            if one.status is not Status.MEASURED or not isinstance(outcome, Artifact):
+            if not isinstance(outcome, Artifact):
                 continue
-            if name not in hopeless:
-                spared.add(outcome.digest)
             if (original := originals.setdefault(outcome.digest, name)) != name:
                 self._leave(name, Status.REFUSED, f"nothing-to-do: the same artifact as {original}")
                 continue
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
             self._restricted |= set() if one.publishable else {name}
-        self._hopeless = {
-            name for name in self.artifacts.keys() & hopeless if self.artifacts[name].digest not in spared
-        }
-        for name in self._hopeless:
-            self._leave(name, Status.NOT_TRIED, hopeless[name], slug=BUDGET)
+        self._hopeless = self._find_hopeless()
+        for name, reason in self._hopeless.items():
+            self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
         order = sorted(self.artifacts, key=lambda name: (name in self._restricted, -expected.get(name, 0.0)))
-        order = [name for name in order if name not in self._left]
-        self._waiting = order[: setting.recipe.race.candidates]
-        for name in order[len(self._waiting) :]:
+        self._waiting = [name for name in order if name not in self._left][: setting.recipe.race.candidates]
+        for name in self.artifacts.keys() - self._left.keys() - {*self._waiting}:
             self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
 
     def run(self) -> bool:
@@ -223,12 +223,22 @@ class Race:
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
         return (self._running.keys() | measured) - {SOURCE}
 
+    def _find_hopeless(self) -> dict[str, str]:
+        """Return what need not race next to all that did not fail: artifacts that no other route makes, either."""
+        failed = {name for name, left in self._left.items() if left["status"] is Status.FAILED}
+        reasons = self._leave_out(self._valid.keys() - failed)
+        spared = {outcome.identity for name, outcome in self._valid.items() if name not in reasons}
+        return {
+            name: reasons[name]
+            for name, one in self.artifacts.items()
+            if name in reasons and one.identity not in spared
+        }
+
     def _recall(self) -> bool:
-        """Let those wait that were left out for others, where none of these held; return whether there are any."""
-        if self._list_held() - self._restricted:
-            return False
-        self._waiting = [name for name in self.artifacts if name in self._hopeless]
-        self._hopeless = set()
+        """Let those wait that were left out for others which failed; return whether there are any."""
+        still = self._find_hopeless() if self._hopeless else {}
+        self._waiting = [name for name in self.artifacts if name in self._hopeless and name not in still]
+        self._hopeless = still
         for name in self._waiting:
             del self._left[name]
         return bool(self._waiting)

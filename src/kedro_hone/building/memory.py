@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, product
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, Final
@@ -19,13 +19,13 @@ from kedro_hone.building.routes import (
     drop_defaults,
     is_usual,
     name_route,
-    only_converts,
 )
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import (
     CANDIDATES,
+    CUT,
     INVALID,
     VALID,
     Cost,
@@ -39,17 +39,17 @@ from kedro_hone.core.store.costs import (
     stamp_costs,
     write_cost,
 )
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Format
 from kedro_hone.core.values.measurement import RACED, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.recipe.schema import Recipe
 
+logger = open_logger(__name__)
+
 SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
 """Rows that were measured by us; how is in docs/concepts/search.md."""
-LEAST_GAIN: Final = 0.02
-"""The least expected improvement of a candidate that is tried, as a share of the speed-up of the fastest valid one:
-what a race can hardly tell from noise. Where the chance to win is a hundredth, it is far less."""
 LEAST_ROWS: Final = 2
 """From fewer rows nothing is left out."""
 UNKNOWN: Final = Share(0.7, 0.5, 0)
@@ -96,6 +96,7 @@ class Memory:
             size=store.measure(source),
             host=host.instructions,
             threads=recipe.thread_count if recipe else 0,
+            elements=_count_elements(source, recipe) if recipe else 0,
             seconds=0.0,
             outcome="",
         )
@@ -130,6 +131,11 @@ class Memory:
             own = guess_seconds(*self._look_up_step(*key))
             self._steps[key] = guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
         return self._steps[key]
+
+    def guess_build(self, adaptor: str, form: Format, options: Options | None = None) -> float | None:
+        """Return the same where at least ``LEAST_ROWS`` rows tell: one slow build leaves nothing out for good."""
+        rows, _ = self._look_up_step(adaptor, form, describe_options(options))
+        return self.guess_step(adaptor, form, options) if len(rows) >= LEAST_ROWS else None
 
     def guess_route(self, route: Iterable[str]) -> float | None:
         """Return the seconds that a candidate's validation is expected to take; None where nothing tells."""
@@ -181,56 +187,22 @@ class Memory:
         known = sorted((-share.share, tuple(one)) for one, share in shares if share and share.rows >= least)
         best = known[0][1] if known else None
         for _, one in known[1:]:
-            ratio = self._find_ratio(one, best or (), batch)
+            ratio = self.find_ratio(one, best or (), batch)
             best = one if ratio is not None and ratio.share > 1 else best
         return best
 
-    def _find_ratio(self, route: tuple[str, ...], other: tuple[str, ...], batch: int | None) -> Share | None:
+    def find_ratio(self, route: Sequence[str], other: Sequence[str], batch: int | None) -> Share | None:
         """Return how many times the speed of another route one is expected to have; None where too few races tell."""
-        key = route, other, batch
+        key = tuple(route), tuple(other), batch
         if key not in self._ratios:
-            rows, like = self._look_up_route(route)
-            self._ratios[key] = guess_ratio(rows, self._look_up_route(other)[0], like, batch)
+            rows, like = self._look_up_route(key[0])
+            self._ratios[key] = guess_ratio(rows, self._look_up_route(key[1])[0], like, batch)
         return self._ratios[key]
 
-    def find_hopeless(
-        self, routes: Iterable[Sequence[str]], rivals: Collection[Sequence[str]], *, recipe: Recipe
-    ) -> str | None:
-        """Return why none of some routes is worth its time, from what is remembered; None where one may be.
-
-        A route is hopeless that is expected to gain less than ``LEAST_GAIN`` at each batch size over the best there of
-        ``rivals``, the routes of candidates that were found valid.
-
-        Rivals may miss a gate later: so what only converts is compared with what only
-        converts, and nothing is hopeless where a gate is set that no validation looks at, such as a size. Nor is a
-        route hopeless with an adaptor that the recipe names.
-        """
-        named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
-        if recipe.gates.ask_after_search:
-            return None
-        behind: list[tuple[float, str]] = []
-        for route, batch in product(routes, {shape.batch for shape in recipe.all_shapes}):
-            own = [one for one in rivals if only_converts(one)] if only_converts(route) else rivals
-            best, mine = self.find_best(own, batch, least=LEAST_ROWS), self.find_share(route, batch)
-            other = None if best is None else self.find_share(best, batch)
-            if named.intersection(route) or mine is None or mine.rows < LEAST_ROWS or best is None or other is None:
-                return None
-            if self.find_gain(route, best, batch) >= LEAST_GAIN * other.mean:
-                return None
-            ratio = self._find_ratio(tuple(route), tuple(best), batch)
-            behind.append((mine.share / other.share if ratio is None else ratio.share, name_route(best)))
-        if not behind:
-            return None
-        most, name = max(behind)
-        return (
-            f"on similar models it was {most:.2f} times as fast as {name.replace('>', ' ▸ ')}, and it is expected to "
-            f"gain less than {LEAST_GAIN:.0%} over that; `budget: thorough` tries it"
-        )
-
-    def keep_step(self, facts: StepFacts, form: Format, options: Options | None = None) -> None:
-        """Keep what a step took on an input of a format, with options or the defaults."""
-        known = {"seconds": facts.seconds, "outcome": facts.outcome, "options": describe_options(options)}
-        self._keep(facts.adaptor, form, **known)
+    def keep_step(self, facts: StepFacts, form: Format, options: Options | None = None, *, cut: bool = False) -> None:
+        """Keep what a step took on an input of a format, with options or the defaults; at least, if it was ``cut``."""
+        outcome = CUT if cut else facts.outcome
+        self._keep(facts.adaptor, form, seconds=facts.seconds, outcome=outcome, options=describe_options(options))
 
     def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
         """Keep which share of the best one's speed-up each candidate of a race had, by the objective or at a shape.
@@ -250,18 +222,23 @@ class Memory:
         for name in usual or speeds:
             best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in speeds[name].items()}
         rows = Counter(self.batches.values())  # two shapes of one batch size may have two fastest candidates
-        for name, mine in speeds.items():
+        known: dict[str, dict[str, Any]] = {}
+        for name, mine in sorted(speeds.items(), key=lambda one: one[1][""]):
             parts = {shape: speed / best[shape] for shape, speed in mine.items() if best.get(shape)}
             told = {self.batches[shape]: parts[shape] for shape in self.batches if shape in parts}
             shares = {batch: share for batch, share in told.items() if rows[batch] == 1}
-            known = {"share": max(parts.values()), "shares": shares, "race": race, "outcome": VALID}
-            self._keep_candidate(validations[name].candidate, seconds=validations[name].seconds, **known)
+            # Of two that have one route, such as of the source and of a conversion of it, the faster one counts.
+            key = name_route(validations[name].candidate.route) + repr(validations[name].candidate.options)
+            known[key] = {"share": max(parts.values()), "shares": shares, "name": name}
+        for facts in known.values():
+            one = validations[facts.pop("name")]
+            self._keep_candidate(one.candidate, seconds=one.seconds, race=race, outcome=VALID, **facts)
 
     def _guess_gain(self, route: tuple[str, ...], best: tuple[str, ...], batch: int | None) -> float:
         mine, other = self.find_share(route, batch) or UNKNOWN, self.find_share(best, batch) if best else None
         if other is None:
             return mine.find_gain(None)
-        ratio = self._find_ratio(route, best, batch)
+        ratio = self.find_ratio(route, best, batch)
         return mine.find_gain(other) if ratio is None else other.mean * ratio.find_gain(_SAME)
 
     def _look_up_route(self, route: tuple[str, ...], changes: Changes = NO_CHANGES) -> tuple[list[Cost], Cost]:
@@ -287,11 +264,24 @@ class Memory:
         self._keep(name_route(candidate.route), self.source.format, **facts)
 
     def _keep(self, what: str, form: Format, **facts: Any) -> None:
-        write_cost(self._root, self._describe(what, form, **facts))
+        try:
+            write_cost(self._root, self._describe(what, form, **facts))
+        except OSError as error:  # a search does without; what cannot do without the disk says so
+            logger.warning("memory    keeps nothing of %s: %s", what, error)
 
     def _describe(self, what: str, form: Format, **facts: Any) -> Cost:
         versions = digest_versions(what)
         return self._like.model_copy(update={"what": what, "format": form, "versions": versions, **facts})
+
+
+def _count_elements(source: Artifact, recipe: Recipe) -> int:
+    """Return how many elements the inputs of one row have, at the recipe's largest shape."""
+    dims = [spec.shape[1:] for spec in source.inputs]
+    rows = (
+        sum(math.prod(dim if isinstance(dim, int) else shape.sizes.get(dim, 1) for dim in each) for each in dims)
+        for shape in recipe.all_shapes
+    )
+    return max(rows, default=0)
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Precision, Stage
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_file, digest_json
+from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
 
 Changes = Mapping[str, Mapping[str, Json]]
 """Options of adaptors, by their names, that are other ones than the recipe's."""
@@ -45,16 +45,18 @@ def name_route(route: Iterable[str]) -> str:
 
 @lru_cache(maxsize=4096)
 def digest_versions(route: str) -> str:
-    """Return what names the versions of the toolchains of a route, by its name in the memory: of their locks.
+    """Return what names the versions of a route, by its name in the memory: of its adaptors, their code and the locks.
 
-    What was measured with other versions tells less; empty where one of them has no lock. A process reads a lock once.
+    What was measured with others tells less; empty where nothing tells. A process reads each once.
     """
     known = read_catalogue().adaptors
-    toolchains = [known[name].toolchain for name in route.split(">") if name in known]
-    locks = sorted({(one.name, one.lock) for one in toolchains})
-    if not locks or not all(lock.is_file() for _, lock in locks):
+    adaptors = [known[name] for name in route.split(">") if name in known]
+    if not adaptors:
         return ""
-    return digest_json([[name, digest_file(lock)] for name, lock in locks])[:23]
+    toolchains = {one.toolchain.name: one.toolchain for one in adaptors}.values()
+    files = [(one.worker.parent, one.lock) for one in toolchains]
+    made = [[digest_code(code), digest_file(lock) if lock.is_file() else ""] for code, lock in files]
+    return digest_json([[one.version for one in adaptors], made])[: len("sha256:") + 16]
 
 
 def describe_options(options: Options | None) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kedro_hone.building.budget import Budget, Phase, list_valid, start_budget
+from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
 from kedro_hone.building.mismatch import find_mismatch, find_written
@@ -133,16 +134,18 @@ class _Step:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
         memory = Memory(store, self.setting.source, self.host, self.setting.recipe)
-        reason = budget.find_reason(self.phase, memory.guess_step(adaptor.name, self.parent.format, options))
+        reason = budget.find_reason(self.phase, memory.guess_build(adaptor.name, self.parent.format, options))
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
             return self._leave(self._leave_out(reason))
         started = dt.datetime.now(dt.UTC)
         outcome, facts = self._build(environment, decided, key, budget)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
+            if not self.setting.run.is_stopped():
+                memory.keep_step(facts, self.parent.format, options, cut=True)
             return self._leave(outcome)
+        store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
         if not (isinstance(outcome, Failed) and outcome.failure.transient):  # as the store
             memory.keep_step(facts, self.parent.format, options)
-        store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
         return outcome, (facts,)
 
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
@@ -184,7 +187,7 @@ class _Step:
 
     def _find_hopeless(self, memory: Memory) -> str | None:
         """Return why it is not worth its time."""
-        return memory.find_hopeless(self.routes, list_valid(self.setting.run), recipe=self.setting.recipe)
+        return explain_hopeless(memory, self.routes, list_valid(self.setting.run), recipe=self.setting.recipe)
 
     def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._say("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, list_valid, start_budget
+from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
 from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
@@ -104,7 +105,7 @@ def _find_reason_not_to(named: Candidate, setting: Setting) -> str | None:
     late = budget.find_reason(Phase.VALIDATE, memory.guess_validation(named.route, named.options))
     if late or named.options:
         return late
-    return memory.find_hopeless([named.route], list_valid(setting.run), recipe=setting.recipe)
+    return explain_hopeless(memory, [named.route], list_valid(setting.run), recipe=setting.recipe)
 
 
 def _is_worth_it(outcome: Artifact, setting: Setting) -> bool:

@@ -29,6 +29,7 @@ class GatesSection(Section):
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
     if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0
+        other_load: float = 0.0
         drop: float = 0.0
         drops: dict[str, float] = {}
 

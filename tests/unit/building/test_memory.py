@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from toolchains.toy.model import make_model
 
+from kedro_hone.building import hopeless
 from kedro_hone.building import memory as module
+from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import SHIPPED, UNKNOWN, Memory
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
@@ -79,23 +82,23 @@ def test_a_batch_size_of_which_two_shapes_have_their_own_fastest_tells_no_ratio(
         keep_race(make_memory(recipe), ratios, fast=3.0, slow=5.0)
     memory = make_memory(recipe)
     assert memory.find_share(SLOW, 1).share == pytest.approx(1.0), "that at the shape where it is largest"
-    assert memory.find_hopeless([SLOW], [FAST], recipe=recipe) is None
+    assert explain_hopeless(memory, [SLOW], [FAST], recipe=recipe) is None
 
 
 def test_a_far_batch_size_leaves_nothing_out(make_memory):
     recipe, large = (read_recipe({"model": {"uri": "m"}, "shapes": {"x": {"batch": n}}}) for n in (1, 256))
     for _ in range(5):
         keep_race(make_memory(recipe), {"fast": {"x": 4.0}, "slow": {"x": 1.0}}, fast=4.0, slow=1.0)
-    assert make_memory(recipe).find_hopeless([SLOW], [FAST], recipe=recipe)
-    assert make_memory(large).find_hopeless([SLOW], [FAST], recipe=large) is None
+    assert explain_hopeless(make_memory(recipe), [SLOW], [FAST], recipe=recipe)
+    assert explain_hopeless(make_memory(large), [SLOW], [FAST], recipe=large) is None
 
 
 def test_what_was_measured_with_far_more_threads_leaves_nothing_out(make_memory):
     one, many = (read_recipe({"model": {"uri": "m"}, "threads": n}) for n in (1, 64))
     for _ in range(5):
         keep_race(make_memory(many), fast=4.0, slow=1.0)
-    assert make_memory(many).find_hopeless([SLOW], [FAST], recipe=many)
-    assert make_memory(one).find_hopeless([SLOW], [FAST], recipe=one) is None
+    assert explain_hopeless(make_memory(many), [SLOW], [FAST], recipe=many)
+    assert explain_hopeless(make_memory(one), [SLOW], [FAST], recipe=one) is None
 
 
 def test_what_was_measured_with_other_versions_leaves_nothing_out(make_memory, monkeypatch):
@@ -103,9 +106,9 @@ def test_what_was_measured_with_other_versions_leaves_nothing_out(make_memory, m
     monkeypatch.setattr("kedro_hone.building.memory.digest_versions", lambda _: versions["name"])
     for _ in range(5):
         keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().find_hopeless([SLOW], [FAST], recipe=recipe)
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=recipe)
     versions["name"] = "after"
-    assert make_memory().find_hopeless([SLOW], [FAST], recipe=recipe) is None
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=recipe) is None
 
 
 def test_where_no_batch_size_was_remembered_the_largest_share_counts(make_memory):
@@ -136,6 +139,51 @@ def test_what_a_search_asks_at_each_turn_is_worked_out_once_from_the_rows_that_t
     memory.keep_step(facts, "toy")
     assert not memory.is_current()
     assert make_memory().is_current()
+
+
+def test_of_two_candidates_with_one_route_the_faster_one_is_remembered(make_memory):
+    """Such as those that ``pytorch.torchscript`` makes of the source, and of a conversion of it."""
+    memory = make_memory()
+    one, other = (
+        Validation(candidate=Candidate(id=name, route=SLOW, outcome=memory.source), status=Status.MEASURED)
+        for name in ("a", "b")
+    )
+    standings = [
+        Standing(id=name, status=Status.MEASURED, rounds=5, objective=Interval(estimate=it, low=it, high=it))
+        for name, it in {"a": 4.0, "b": 1.0}.items()
+    ]
+    memory.keep_race({"a": one, "b": other}, standings)
+    assert make_memory().find_share(SLOW).share == pytest.approx(1.0)
+
+
+def test_what_was_measured_with_short_rows_leaves_nothing_out_of_long_ones(make_memory, tmp_path):
+    short, long = (read_recipe({"model": {"uri": "m"}, "shapes": {"x": {"batch": 1, "length": n}}}) for n in (8, 4096))
+    spec = TensorSpec(name="ids", dtype="int64", shape=("batch", "length"))
+    source = make_memory().source.model_copy(update={"inputs": (spec,)})
+    make = partial(Memory, Store(tmp_path / "store"), source, read_host())
+    for _ in range(5):
+        keep_race(make(short), {"fast": {"x": 4.0}, "slow": {"x": 1.0}}, fast=4.0, slow=1.0)
+    assert explain_hopeless(make(short), [SLOW], [FAST], recipe=short)
+    assert explain_hopeless(make(long), [SLOW], [FAST], recipe=long) is None
+
+
+def test_one_slow_build_leaves_nothing_out(make_memory):
+    facts = StepFacts(key="k", adaptor="x.slow", run="r", folder="f", seconds=60.0, outcome="artifact")
+    make_memory().keep_step(facts, "onnx")
+    assert make_memory().guess_build("x.slow", "onnx") is None
+    assert make_memory().guess_step("x.slow", "onnx") == pytest.approx(60.0)
+    make_memory().keep_step(facts, "onnx", cut=True)
+    assert make_memory().guess_build("x.slow", "onnx") == pytest.approx(60.0)
+
+
+def test_a_memory_that_cannot_be_written_is_a_warning(make_memory, caplog, monkeypatch):
+    def fail(*_):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(module, "write_cost", fail)
+    with caplog.at_level("WARNING"):
+        keep_race(make_memory(), fast=4.0)
+    assert caplog.messages == ["memory    keeps nothing of x.fast: [Errno 1] Operation not permitted"]
 
 
 def keep_fruitless(memory, *, seconds=2.0, status=Status.FAILED, run="", since=""):
@@ -198,22 +246,22 @@ def test_what_was_measured_with_options_of_a_recipe_says_nothing_of_the_defaults
 def test_one_race_of_the_rival_is_not_enough_either(make_memory):
     keep_race(make_memory(), fast=4.0, slow=1.0)
     keep_race(make_memory(), slow=1.0, other=4.0)
-    assert make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=RECIPE) is None
 
 
 def test_one_race_is_not_enough_to_leave_a_route_out(make_memory):
     keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=RECIPE) is None
 
 
 def test_what_was_far_behind_twice_is_left_out(make_memory):
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0)
-    said = make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE)
+    said = explain_hopeless(make_memory(), [SLOW], [FAST], recipe=RECIPE)
     assert said.startswith(
         "on similar models it was 0.25 times as fast as x.fast, and it is expected to gain less than 2% over that"
     )
-    assert make_memory().find_hopeless([FAST], [FAST], recipe=RECIPE) is None
+    assert explain_hopeless(make_memory(), [FAST], [FAST], recipe=RECIPE) is None
 
 
 @pytest.mark.parametrize(("speed", "tried"), [(3.1, True), (2.9, False)])
@@ -221,7 +269,7 @@ def test_what_would_gain_less_than_the_noise_is_left_out_though_it_may_win(make_
     """At 0.775 times the speed of the fastest it gains 2.6 %, at 0.725 times 1.6 %; its chances are 18 % and 13 %."""
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=speed)
-    assert (make_memory().find_hopeless([SLOW], [FAST], recipe=RECIPE) is None) is tried
+    assert (explain_hopeless(make_memory(), [SLOW], [FAST], recipe=RECIPE) is None) is tried
 
 
 SHAPES = read_recipe({"model": {"uri": "m"}, "shapes": {"one": {"batch": 1}, "many": {"batch": 32}}})
@@ -233,7 +281,7 @@ def test_what_was_behind_in_the_same_races_each_time_is_left_out_sooner(make_mem
     ratios = {"fast": {"one": 4.0, "many": 2.0}, "slow": {"one": 3.6, "many": 1.8}}
     for _ in range(races):
         keep_race(make_memory(SHAPES), ratios, fast=4.0, slow=3.6)
-    assert (make_memory(SHAPES).find_hopeless([SLOW], [FAST], recipe=SHAPES) is None) is tried
+    assert (explain_hopeless(make_memory(SHAPES), [SLOW], [FAST], recipe=SHAPES) is None) is tried
 
 
 SPEEDS = {"fast": 4.0, "slow": 1.0, "other": 40.0, "third": 3.0}
@@ -249,7 +297,7 @@ def test_in_a_race_with_faster_ones_the_same_two_differ_by_as_much(make_memory, 
     """A share is of the best of its race: with more toolchains in it, all others have a smaller one."""
     keep_shaped_race(make_memory, "fast", "slow")
     keep_shaped_race(make_memory, "fast", "slow", *other)
-    said = make_memory(SHAPES).find_hopeless([SLOW], [FAST], recipe=SHAPES)
+    said = explain_hopeless(make_memory(SHAPES), [SLOW], [FAST], recipe=SHAPES)
     assert said.startswith("on similar models it was 0.25 times as fast as x.fast")
 
 
@@ -292,7 +340,7 @@ def test_the_best_is_who_was_faster_in_the_races_of_both(make_memory):
     memory = make_memory(SHAPES)
     assert memory.find_share(SLOW, 1).share > memory.find_share(("x.third",), 1).share
     assert memory.find_best([SLOW, ("x.third",)], 1) == ("x.third",)
-    assert memory.find_hopeless([("x.third",)], [SLOW], recipe=SHAPES) is None
+    assert explain_hopeless(memory, [("x.third",)], [SLOW], recipe=SHAPES) is None
 
 
 def test_who_is_a_little_faster_at_one_shape_is_tried(make_memory):
@@ -300,7 +348,7 @@ def test_who_is_a_little_faster_at_one_shape_is_tried(make_memory):
     for _ in range(5):
         keep_race(make_memory(SHAPES), ratios, fast=4.0, slow=1.0)
     memory = make_memory(SHAPES)
-    assert memory.find_hopeless([SLOW], [FAST], recipe=SHAPES) is None
+    assert explain_hopeless(memory, [SLOW], [FAST], recipe=SHAPES) is None
     assert memory.find_gain(SLOW, FAST, 1) < 1e-6
     assert memory.find_gain(SLOW, FAST, 32) == pytest.approx(0.045, rel=0.1)
 
@@ -320,21 +368,21 @@ def test_without_a_rival_the_gain_is_all_that_is_expected(make_memory):
 def test_who_has_no_faster_rival_that_holds_is_tried(make_memory, rivals):
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().find_hopeless([SLOW], rivals, recipe=RECIPE) is None
+    assert explain_hopeless(make_memory(), [SLOW], rivals, recipe=RECIPE) is None
 
 
 @pytest.mark.parametrize("others", [[FAST], [("x.unknown",)]])
 def test_a_step_that_also_leads_elsewhere_is_tried(make_memory, others):
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().find_hopeless([SLOW, *others], [FAST], recipe=RECIPE) is None
+    assert explain_hopeless(make_memory(), [SLOW, *others], [FAST], recipe=RECIPE) is None
 
 
 @pytest.mark.parametrize("named", [{"adaptors": {"x.slow": {"enabled": True}}}, {"routes": [["x.quantize", "x.slow"]]}])
 def test_what_the_recipe_names_is_tried(make_memory, named):
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().find_hopeless([SLOW], [FAST], recipe=read_recipe({"model": {"uri": "m"}, **named})) is None
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=read_recipe({"model": {"uri": "m"}, **named})) is None
 
 
 @pytest.mark.parametrize("gates", [{"size_mb": 1.0}, {"memory_mb": 500.0}, {"latency_ms": {"x": 1.0}}])
@@ -342,19 +390,40 @@ def test_nothing_is_left_out_where_the_fastest_may_miss_a_gate_later(make_memory
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0)
     recipe = read_recipe({"model": {"uri": "m"}, "gates": gates, "shapes": {"x": {"batch": 1}}})
-    assert make_memory().find_hopeless([SLOW], [FAST], recipe=recipe) is None
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=recipe) is None
+
+
+def lossy(monkeypatch, *routes):
+    monkeypatch.setattr(hopeless, "only_converts", lambda route: tuple(route) not in routes)
+    return partial(explain_hopeless, recipe=RECIPE)
 
 
 def test_what_only_converts_is_compared_with_what_only_converts(make_memory, monkeypatch):
     """The fastest may lose too much of the quality for the gate, which nobody knows before it."""
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0, other=3.0)
-    monkeypatch.setattr(module, "only_converts", lambda route: tuple(route) != FAST)
-    find = make_memory().find_hopeless
-    assert find([SLOW], [FAST], recipe=RECIPE) is None
-    assert "than x.other" in find([SLOW], [FAST, ("x.other",)], recipe=RECIPE).replace("as fast as", "than")
-    monkeypatch.setattr(module, "only_converts", lambda route: tuple(route) not in {FAST, SLOW})
-    assert find([SLOW], [FAST], recipe=RECIPE)
+    find = lossy(monkeypatch, FAST)
+    assert find(make_memory(), [SLOW], [FAST]) is None
+    assert " as fast as x.other" in find(make_memory(), [SLOW], [FAST, ("x.other",)])
+
+
+def test_what_does_more_is_left_out_for_one_that_only_converts(make_memory, monkeypatch):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    assert lossy(monkeypatch, SLOW)(make_memory(), [SLOW], [FAST])
+
+
+def test_what_does_more_is_left_out_for_as_many_of_its_kind_as_are_confirmed(make_memory, monkeypatch):
+    """Each of them may lose too much on the gate split, though not on the search split."""
+    other, third = ("x.other",), ("x.third",)
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0, other=3.0, third=2.5)
+    find = lossy(monkeypatch, FAST, SLOW, other, third)
+    assert find(make_memory(), [SLOW], [FAST, other]) is None
+    said = find(make_memory(), [SLOW], [FAST, other, third])
+    assert said.startswith("on similar models it was 0.40 times as fast as x.third, and")
+    one = read_recipe({"model": {"uri": "m"}, "confirm": {"finalists": 1}})
+    assert explain_hopeless(make_memory(), [SLOW], [FAST], recipe=one)
 
 
 def test_a_build_says_nothing_of_the_validation_of_a_route_with_its_name(make_memory):
@@ -374,7 +443,7 @@ def test_a_build_says_nothing_of_the_validation_of_a_route_with_its_name(make_me
 def test_what_leads_to_no_candidate_by_itself_is_tried(make_memory):
     for _ in range(2):
         keep_race(make_memory(), fast=4.0, slow=1.0)
-    assert make_memory().find_hopeless([], [FAST], recipe=RECIPE) is None
+    assert explain_hopeless(make_memory(), [], [FAST], recipe=RECIPE) is None
 
 
 def test_a_race_without_times_leaves_nothing(make_memory):
@@ -394,11 +463,9 @@ COMPILED = {"pytorch.compile", "pytorch.compile-exported", "pytorch.pt2e-int8>py
 BEHIND_WITH_AVX2 = COMPILED | {"pytorch.torchscript"}
 BEHIND_WITH_VNNI = COMPILED | {
     "onnxruntime.int4-weights>onnxruntime.session",
-    "onnxruntime.int4-weights>openvino.ir>openvino.bf16",
     "onnxruntime.int4-weights>openvino.ir>openvino.f32",
     "onnxruntime.int8-dynamic>openvino.ir>openvino.bf16",
     "onnxruntime.int8-dynamic>openvino.ir>openvino.f32",
-    "openvino.ir>openvino.int8-weights>openvino.bf16",
     "openvino.ir>openvino.int8-weights>openvino.f32",
     "pytorch.pt2e-int8>pytorch.aoti",
 }
@@ -423,5 +490,5 @@ def test_of_the_demo_network_the_shipped_rows_leave_out_these(tmp_path, instruct
     memory, known = Memory(store, source, host, recipe), make_plan(recipe).options.keys()
     routes = {tuple(row.what.split(">")) for row in read_costs(SHIPPED) if row.outcome == "raced" and not row.options}
     taking_part = sorted(route for route in routes if known >= set(route))
-    left_out = {">".join(one) for one in taking_part if memory.find_hopeless([one], taking_part, recipe=recipe)}
+    left_out = {">".join(one) for one in taking_part if explain_hopeless(memory, [one], taking_part, recipe=recipe)}
     assert left_out == behind

@@ -26,13 +26,15 @@ def find_reason(monkeypatch):
                 assert (route, changes) == (("x.slow",), options or {})
                 return expected
 
-            def find_hopeless(self, routes, rivals, *, recipe):
-                assert recipe is None
-                assert (routes, [*rivals]) == ([("x.slow",)], [["x.fast"]])
-                return HOPELESS
+        def explain_hopeless(memory, routes, rivals, *, recipe):
+            assert isinstance(memory, Memory)
+            assert recipe is None
+            assert (routes, [*rivals]) == ([("x.slow",)], [["x.fast"]])
+            return HOPELESS
 
         clock = SimpleNamespace(stopped=False, read=lambda: 50.0)
         monkeypatch.setattr(module, "Memory", Memory)
+        monkeypatch.setattr(module, "explain_hopeless", explain_hopeless)
         monkeypatch.setattr(module, "start_budget", lambda _: Budget(seconds, clock))
         run = SimpleNamespace(read_notes=lambda event: [{"route": ["x.fast"]}] if event == "valid" else [])
         setting = SimpleNamespace(store=None, source=None, recipe=None, run=run)

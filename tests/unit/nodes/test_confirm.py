@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.gates import Gate
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.store.artifacts import Store
@@ -140,6 +142,17 @@ def test_where_every_finalist_failed_nothing_more_is_launched(tmp_path, monkeypa
     found = confirm(**line_up(tmp_path, "a", "b"))
     assert launched == [["a", "b"], ["b"]]
     assert [one.reason for one in found.finalists] == ["gone", "gone"]
+
+
+def test_a_gate_of_the_machine_that_needs_the_confirmation_is_not_asked_before_it(tmp_path, monkeypatch, caplog):
+    def ask(self, limit, candidate, source):
+        raise HoneError("gate-invalid", "It needs a speed-up.", why="There is none.", hint="Wait.")
+
+    monkeypatch.setattr(Gate, "ask", ask)
+    monkeypatch.setattr(Launches, "run", lambda _: None)
+    with caplog.at_level("WARNING"):
+        confirm(**line_up(tmp_path, "a"))
+    assert caplog.messages == []
 
 
 def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):

@@ -30,7 +30,7 @@ def validation(name, digest="", *, route=("toolchain.what",), status=Status.MEAS
     return Validation(candidate=candidate, status=status, peak_memory_bytes=memory, publishable=publishable)
 
 
-def line_up(*validations, hopeless=None, expected=None, budget=600.0, finalists=3, **keys):
+def line_up(*validations, hopeless=None, rival="a", expected=None, budget=600.0, finalists=3, **keys):
     """Return a race before its start."""
     recipe = {"model": {"uri": "models:/x/1"}, "race": keys, "budget": budget, "confirm": {"finalists": finalists}}
     recipe = read_recipe(recipe)
@@ -38,7 +38,12 @@ def line_up(*validations, hopeless=None, expected=None, budget=600.0, finalists=
     run = RunFolder(root=Path("runs"), run_id="one", project=Path())
     source = Artifact(format="toy", digest="sha256:1", inputs=(), outputs=())
     setting = Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
-    return Race(validations, setting, hopeless=hopeless or {}, expected=expected or {})
+    found = hopeless or {}
+
+    def leave_out(held):
+        return {name: reason for name, reason in found.items() if rival in held}
+
+    return Race(validations, setting, leave_out=leave_out, expected=expected or {})
 
 
 def find_ends(race):
@@ -179,9 +184,10 @@ def test_what_may_not_be_published_is_launched_last(hold):
 
 @pytest.mark.parametrize("fails", [True, False])
 def test_who_was_left_out_for_another_is_tried_where_that_one_fails(hold, fails):
-    race = line_up(validation("a"), validation("b"), hopeless={"b": "slow"})
-    speeds = {"b": 2.0} if fails else {"a": 4.0, "b": 2.0}
-    assert hold(race, **speeds) == (False, [["a"], ["b"]] if fails else [["a"]])
+    """Though a third one holds, that is as fast as the source."""
+    race = line_up(validation("a"), validation("b"), validation("c"), hopeless={"b": "slow"})
+    speeds = {"b": 2.0, "c": 1.0} | ({} if fails else {"a": 4.0})
+    assert hold(race, **speeds) == (False, [["a", "c"], ["b"]] if fails else [["a", "c"]])
     status = {name: status for name, (status, _) in find_ends(race).items()}
     assert status["b"] is (Status.MEASURED if fails else Status.NOT_TRIED)
 
@@ -189,7 +195,10 @@ def test_who_was_left_out_for_another_is_tried_where_that_one_fails(hold, fails)
 def test_an_artifact_races_where_one_of_its_routes_is_not_hopeless():
     race = line_up(validation("a", "sha256:1"), validation("b.named", "sha256:1"), hopeless={"a": "slow"})
     assert find_ends(race)["a"] == (Status.MEASURED, "")
-    race = line_up(validation("a", "sha256:1"), validation("b", "sha256:1"), hopeless={"a": "slow", "b": "slow"})
+    race = line_up(
+        validation("a", "sha256:1"), validation("b", "sha256:1"), validation("c"), rival="c",
+        hopeless={"a": "slow", "b": "slow"},
+    )  # fmt: skip
     assert find_ends(race)["a"] == (Status.NOT_TRIED, "slow")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from itertools import permutations
 from typing import Final
 
 import numpy as np
@@ -36,9 +37,9 @@ def rank_finalists(
     Two are compared by the ratios of their objectives in the launches that both took part in: what the source's own
     time adds to both cancels, where the objective of both is of the same shapes (paired comparison: G. Box, J. Hunter
     and W. Hunter, "Statistics for experimenters", 2005, chapter 3). The interval only orders: nothing is claimed of it.
-    From the leader on, those that cannot be told from it go by the geometric mean over all shapes, since a lead at one
-    shape must not be lost to noise at another; and those of them that cannot be told from the best by that mean go by
-    their losses, since speed that nobody can measure is worth no accuracy.
+    Nobody comes before one that is faster for sure. Those of which that is true of nobody go by the geometric mean over
+    all shapes in the same way, since a lead at one shape must not be lost to noise at another; and those that cannot be
+    told apart by that either go by their losses, since speed that nobody can measure is worth no accuracy.
 
     Args:
         finalists: Those with at least one launch.
@@ -50,30 +51,18 @@ def rank_finalists(
     of_mean = weights if objective == "mean" else None
     objectives = {name: combine_shapes(ratios, objective, weights) for name, ratios in finalists.items()}
     means = {name: combine_shapes(ratios, "mean", of_mean) for name, ratios in finalists.items()}
-
-    def rank_tied(names: list[str]) -> list[str]:
-        return sorted(names, key=lambda name: ((losses or {}).get(name, ()), -_average(means[name]), name))
-
-    def rank_by_mean(names: list[str]) -> list[str]:
-        return [name for tied in _group(names, means, confidence) for name in rank_tied(tied)]
-
-    return [name for tied in _group([*finalists], objectives, confidence) for name in rank_by_mean(tied)]
-
-
-def _group(names: list[str], ratios: Mapping[str, Objective], confidence: float) -> Iterator[list[str]]:
-    """Yield the names by groups, fastest first: a leader of those that are left, with all that are no slower for sure.
-
-    The leader has the largest mean, unless another one was faster in the launches of both: means over other launches
-    have another noise of the source.
-    """
-    left = sorted(names, key=lambda name: (-_average(ratios[name]), name))
+    left, ranked = sorted(finalists), list[str]()
     while left:
-        leader = left[0]
-        for name in left[1:]:
-            leader = name if _compare(ratios[name], ratios[leader], confidence) > 0 else leader
-        tied = [name for name in left if name == leader or _compare(ratios[name], ratios[leader], confidence) >= 0]
-        yield tied
-        left = [name for name in left if name not in tied]
+        first = _keep_unbeaten(_keep_unbeaten(left, objectives, confidence), means, confidence)
+        ranked.append(min(first, key=lambda name: ((losses or {}).get(name, ()), -_average(means[name]))))
+        left.remove(ranked[-1])
+    return ranked
+
+
+def _keep_unbeaten(names: list[str], ratios: Mapping[str, Objective], confidence: float) -> list[str]:
+    """Return those that no other one is faster than for sure; all of them where each is beaten by another."""
+    beaten = {one for one, other in permutations(names, 2) if _compare(ratios[one], ratios[other], confidence) < 0}
+    return [name for name in names if name not in beaten] or names
 
 
 def _compare(one: Objective, other: Objective, confidence: float) -> int:

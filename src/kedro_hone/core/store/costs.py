@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
@@ -40,16 +41,19 @@ VALID: Final = "raced"
 INVALID: Final = "invalid"
 CANDIDATES: Final = frozenset({VALID, INVALID})
 """The outcomes in the rows of candidates, who raced or came to nothing before; those of steps have others."""
+CUT: Final = "cut"
+"""The outcome of a step that the budget ended: it takes as long at least."""
 _WITHOUT: Final = frozenset({"refused", "failed", INVALID})
 """The outcomes of what came to nothing."""
 _FILE: Final = "costs.jsonl"
 _MOST_ROWS: Final = 5000
+_MOST_BYTES: Final = 8 << 20
 """The newest rows that are read."""
 _FAR: Final = math.log(3.0)
 """The logarithm of the factor in size from which on a model is not similar. A row of another kind of processor, or of a
 model with other inputs, or of other versions of the toolchains, is so much further away; one of other operators by the
 share of them that only one of both has (P. Jaccard, "The distribution of the flora in the alpine zone", New Phytologist
-11, 1912); and one that was measured with other threads by the logarithm of the factor between them."""
+11, 1912); and one that was measured with other threads, or with larger rows, by the logarithm of the factor."""
 
 
 class Cost(Value):
@@ -62,14 +66,15 @@ class Cost(Value):
         operators: The kinds of layers or operators that the source model computes with; empty where nothing tells.
         size: The source model's bytes.
         seconds: What a step took; of a candidate, its validation.
-        outcome: ``artifact``, ``refused`` or ``failed``; of a candidate, ``raced``, or ``invalid`` where building or
-            validating it came to nothing.
+        outcome: ``artifact``, ``refused``, ``failed``, or ``cut`` where the budget ended it; of a candidate, ``raced``,
+            or ``invalid`` where building or validating it came to nothing.
         share: Of a candidate that was raced: its speed-up over that of the best of the default toolchains in its race,
             by the objective or at a shape, whichever is most; above 1 where another toolchain was faster.
         shares: The same at each batch size that was raced, by its rows; empty where nothing tells.
         race: The same for all candidates of one race; empty where nothing tells.
         host: The processor's vector instructions.
         threads: How many a runtime could use; 0 where nothing tells.
+        elements: Of all inputs of one row, such as the length of a text, at the largest shape; 0 where nothing tells.
         versions: Of the toolchains of the adaptors; empty where nothing tells.
         options: The options that differ from the adaptors' defaults, as JSON; empty where none does. A row of others
             says nothing of the defaults.
@@ -80,13 +85,14 @@ class Cost(Value):
     inputs: str = ""
     operators: tuple[str, ...] = ()
     size: int = Field(ge=0, le=1 << 62)
-    seconds: float = Field(ge=0, allow_inf_nan=False)
+    seconds: float = Field(ge=0, le=1e7, allow_inf_nan=False)
     outcome: str
     share: _Part | None = None
     shares: dict[_Rows, _Part] = Field(default_factory=dict)
     race: str = ""
     host: str = ""
     threads: int = Field(0, ge=0, le=1 << 31)
+    elements: int = Field(0, ge=0, le=1 << 62)
     versions: str = ""
     options: str = ""
 
@@ -153,7 +159,9 @@ def read_costs(path: Path) -> tuple[Cost, ...]:
     """Return the rows of a store's folder, or of a file; those that cannot be read are left out."""
     file = path / _FILE if path.is_dir() else path
     try:
-        lines = file.read_text(encoding="utf-8", errors="replace").splitlines()[-_MOST_ROWS:]
+        with file.open("rb") as stream:
+            stream.seek(-min(_MOST_BYTES, stream.seek(0, os.SEEK_END)), os.SEEK_END)
+            lines = stream.read().decode(errors="replace").splitlines()[-_MOST_ROWS:]
     except OSError:
         return ()
     return tuple(filter(None, map(_parse, lines)))
@@ -240,8 +248,8 @@ def keep_similar(rows: Iterable[Cost], like: Cost) -> list[Cost]:
 def _measure_distance(row: Cost, like: Cost) -> float:
     differs = (row.host != like.host) + (row.inputs != like.inputs) + _compare(row.operators, like.operators)
     differs += bool(row.versions and like.versions) and row.versions != like.versions
-    threads = math.log(row.threads / like.threads) if row.threads and like.threads else 0.0
-    return abs(math.log((row.size + 1) / (like.size + 1))) + abs(threads) + differs * _FAR
+    scaled = [(row.size + 1, like.size + 1), (row.threads, like.threads), (row.elements, like.elements)]
+    return sum(abs(math.log(mine / other)) for mine, other in scaled if mine and other) + differs * _FAR
 
 
 def _compare(some: tuple[str, ...], others: tuple[str, ...]) -> float:

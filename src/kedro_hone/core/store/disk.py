@@ -74,11 +74,21 @@ def append_line(path: Path, line: str) -> None:
     """Add a line to a file that processes and machines share, in one write: lines never mix.
 
     On one machine the write's end is the file's end anyway. On a network's file system only the lock makes it so: a
-    machine learns the file's size when it takes the lock.
+    machine learns the file's size when it takes the lock. A line that a kill or a full disk has cut short before takes
+    no other one with it.
+
+    Raises:
+        OSError: It cannot be written, or not all of it: then nothing of it is left in the file.
     """
-    with path.open("ab", buffering=0) as stream:
+    with path.open("a+b", buffering=0) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
-        stream.write(f"{line}\n".encode())
+        end = stream.seek(0, os.SEEK_END)
+        stream.seek(max(0, end - 1))
+        torn = stream.read(1) not in {b"", b"\n"}
+        data = b"\n" * torn + f"{line}\n".encode()
+        if stream.write(data) != len(data):
+            stream.truncate(end)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def dump_json(value: Json) -> bytes:

@@ -69,16 +69,25 @@ class RunFolder(Value):
         return folder
 
     def read_notes(self, event: str) -> list[dict[str, Json]]:
-        """Return the details of what was noted of an event so far, in order; whole lines only."""
+        """Return the details of what was noted of an event so far, in order; what is no whole line is left out."""
         try:
             lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
         except FileNotFoundError:
             return []
         likely = (line for line in lines if f'"{event}"' in line)  # a search asks at each of its turns
-        return [details for details in map(json.loads, likely) if details["event"] == event]
+        return [details for details in map(_parse, likely) if details.get("event") == event]
 
     def note(self, event: str, **details: Json) -> None:
         """Append a line to the run's log of events (``build``, ``launch`` …) in one write: processes do not mix."""
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"at": time.time(), "event": event, **details}, default=str)
         append_line(self.folder / "events.jsonl", line)
+
+
+def _parse(line: str) -> dict[str, Json]:
+    """Return what a line holds; nothing where a kill or a full disk cut it short."""
+    try:
+        details = json.loads(line)
+    except ValueError:
+        return {}
+    return details if isinstance(details, dict) else {}

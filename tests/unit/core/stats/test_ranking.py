@@ -95,5 +95,18 @@ def test_who_is_faster_in_the_launches_of_both_is_first_whatever_the_source_did_
     assert rank_finalists({"early": {"x": early}, "late": {"x": late}}) == ["late", "early"]
 
 
+def test_a_noisy_third_puts_nobody_before_one_that_is_faster_for_sure():
+    noisy = 4.3 * np.exp(np.random.default_rng(1).normal(0, 0.4, 7))
+    finalists = {"a": {"x": noisy}, "b": {"x": 4.0 * OWN[0]}, "c": {"x": 3.3 * OWN[1]}}
+    for losses in (None, {"a": LOSSY, "b": LOSSY, "c": EXACT}):
+        ranked = rank_finalists(finalists, losses=losses)
+        assert ranked.index("b") < ranked.index("c"), ranked
+
+
+def test_those_that_are_equal_are_ranked_by_name():
+    ratios = {"x": np.array([2.0, 2.0])}
+    assert rank_finalists({"b": ratios, "a": ratios}) == ["a", "b"]
+
+
 def test_nobody_is_ranked_where_there_is_none():
     assert rank_finalists({}) == []

@@ -194,3 +194,21 @@ def test_rows_without_batch_sizes_or_of_other_models_tell_no_ratio():
     assert guess_ratio(mine, [one.model_copy(update={"shares": {}}) for one in other], LIKE, 8) is None
     far = LIKE.model_copy(update={"size": 100 * LIKE.size})
     assert guess_ratio(mine, other, far, 8) is None
+
+
+@pytest.mark.parametrize("told", [{"threads": 64}, {"elements": 4096}])
+def test_many_more_threads_or_larger_rows_are_another_kind(told):
+    like = LIKE.model_copy(update={"threads": 1, "elements": 8})
+    near, far = (like.model_copy(update={"share": 0.5, **more}) for more in ({}, told))
+    assert guess_share([near], like).share == pytest.approx(0.5)
+    assert guess_share([far], like) is None
+    assert guess_share([row(share=0.5)], like).share == pytest.approx(0.5), "where nothing tells, nothing differs"
+
+
+def test_only_the_end_of_a_large_file_is_read(tmp_path, monkeypatch):
+    write_cost(tmp_path, row(1.0))
+    size = (tmp_path / "costs.jsonl").stat().st_size
+    for _ in range(3):
+        write_cost(tmp_path, row(2.0))
+    monkeypatch.setattr("kedro_hone.core.store.costs._MOST_BYTES", 3 * size + 5)
+    assert [one.seconds for one in read_costs(tmp_path)] == [2.0] * 3

@@ -306,3 +306,24 @@ def test_a_line_is_added_when_nobody_else_adds_one(tmp_path):
     thread.join(60)
 
     assert path.read_text().split() == ["one", "two", "three"]
+
+
+def test_a_line_that_was_cut_short_takes_no_other_one_with_it(tmp_path):
+    path = tmp_path / "lines"
+    path.write_bytes(b"whole\ntor")
+    append_line(path, "next")
+    append_line(path, "last")
+    assert path.read_text() == "whole\ntor\nnext\nlast\n"
+
+
+def test_of_a_line_that_does_not_fit_nothing_is_written(tmp_path):
+    path = tmp_path / "lines"
+    append_line(path, "whole")
+    program = (
+        "import resource, signal, sys; from pathlib import Path; from kedro_hone.core.store.disk import append_line\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
+        "append_line(Path(sys.argv[1]), 'longer than ten bytes')"
+    )
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=False)
+    assert "OSError: [Errno 28]" in done.stderr
+    assert path.read_text() == "whole\n"

@@ -68,3 +68,12 @@ def test_a_log_is_named_from_the_folder_of_all_runs(tmp_path):
     (tmp_path / "install.log").write_text("no network")
     kept = run.name_log(failed.model_copy(update={"log": str(tmp_path / "install.log")})).log
     assert (kept, (run.root / kept).read_text()) == ("r/environments/001-toy.a/log", "no network")
+
+
+def test_an_event_that_was_cut_short_is_left_out(tmp_path):
+    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+    place.note("valid", route=["a"])
+    with (place.folder / "events.jsonl").open("a") as stream:
+        stream.write('{"at": 1, "event": "valid", "rou\n"valid"\n')
+    place.note("valid", route=["b"])
+    assert [note["route"] for note in place.read_notes("valid")] == [["a"], ["b"]]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
 from kedro_hone.core.stats.speed import Faster
@@ -91,6 +91,12 @@ class GateResults:
         rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
 
 
+_NO_CANDIDATE: Final = "no candidate could be compared with the source: each was refused, failed or was not tried"
+_NO_ROUTE: Final = (
+    "there is no candidate: nothing that the recipe selects (toolchains, adaptors, routes) takes the model"
+)
+
+
 def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
     """Ask the gates about each finalist, fastest first, until one holds all of them.
 
@@ -158,7 +164,7 @@ def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
 
 
 def decide(
-    results: GateResults, confirmation: Confirmation, validations: Iterable[Validation]
+    results: GateResults, confirmation: Confirmation, validations: Collection[Validation]
 ) -> tuple[Verdict, list[str]]:
     """Make the verdict, with its reasons, one sentence each.
 
@@ -172,7 +178,7 @@ def decide(
         return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
     if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
-        reasons.append("no candidate could be compared with the source: each was refused, failed or was not tried")
+        reasons.append(_NO_CANDIDATE if validations else _NO_ROUTE)
         return Verdict.INCONCLUSIVE, reasons
     if doubts := results.list_doubts():
         return Verdict.INCONCLUSIVE, [*reasons, _say_doubt(*doubts[0], results, confirmation.launches)]

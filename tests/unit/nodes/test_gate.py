@@ -205,14 +205,20 @@ def test_candidates_that_all_lose_quality_keep_the_source():
 @pytest.mark.parametrize("gates", [{}, {"require_improvement": True}])
 @pytest.mark.parametrize(
     ("finalists", "found"),
-    [([], []), ([], [validation(Status.REFUSED, "format")]), ([finalist("a", "")], [validation(Status.MEASURED)])],
-    ids=["no candidate", "all refused", "none confirmed"],
+    [([], [validation(Status.REFUSED, "format")]), ([finalist("a", "")], [validation(Status.MEASURED)])],
+    ids=["all refused", "none confirmed"],
 )
 def test_where_nothing_was_compared_nothing_is_proved(finalists, found, gates):
     verdict, reasons = decide(finalists, {}, found=found, **gates)
 
     assert verdict is Verdict.INCONCLUSIVE
     assert "no candidate could be compared" in reasons
+
+
+def test_where_the_recipe_selects_nothing_that_is_the_reason():
+    verdict, reasons = decide([], {})
+    assert verdict is Verdict.INCONCLUSIVE
+    assert reasons.startswith("there is no candidate: nothing that the recipe selects")
 
 
 def test_a_required_improvement_that_is_missing_fails():

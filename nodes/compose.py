@@ -34,8 +34,8 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     if setting.recipe.confirm.finalists < 2:
         return refuse(reason="the recipe confirms one finalist, which is the best candidate of the race")
     artifacts = _find_artifacts(result)
-    own = {one.candidate.id for one in result.validations if one.publishable}
-    best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in own), None)
+    publishable = {one.candidate.id for one in result.validations if one.publishable}
+    best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in publishable), None)
     if best is None or best.id not in artifacts or not best.ratios:
         return refuse(reason="the best candidate of the race cannot be a part")
     lasted = [one for one in result.standings if one.id in artifacts and one.status in RACED]

@@ -164,9 +164,9 @@ class Launches:
                 ratios.append(ratio_in_launch(*timings.pair(name, shape)))
 
     def _describe(self, name: str) -> Finalist:
-        finding, latency = self._findings.get(name), self.timings.summarize(name)
+        failed, latency = self.timings.failures.get(name), self.timings.summarize(name)
+        finding = None if failed else self._findings.get(name)  # who is decided is not launched again
         if finding is None:
-            failed = self.timings.failures.get(name)
             reason = failed.reason if failed else "it was interrupted before enough launches"
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))

@@ -186,9 +186,11 @@ class Search:
         timings = self._measure({best: self._artifacts[best], name: artifact})
         if (failed := timings.failures.get(name)) is not None:
             return {"status": Status.FAILED, "slug": failed.failure, "reason": f"{failed.by}: {failed.reason}"}, None
-        if best in timings.failures and len(self._artifacts) > 1:
+        if best in timings.failures:
             del self._artifacts[best]  # its speed stays, since those of others are over it
-            return self._probe(name, artifact)
+            if self._artifacts:
+                return self._probe(name, artifact)
+            self._artifacts[name], self._speeds[name] = artifact, self._speeds[best]  # a guess, to go on from
         probed = compare(name, best, timings, self.setting.recipe)
         if probed is None:  # the search was stopped, or the best one failed: nothing is known against the trial
             return {}, None

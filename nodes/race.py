@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.budget import Phase, start_budget
-from kedro_hone.building.hopeless import explain_hopeless
-from kedro_hone.building.memory import Memory
+from kedro_hone.building.hopeless import list_hopeless
+from kedro_hone.building.memory import UNKNOWN, Memory
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
@@ -55,7 +55,7 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
     tried = [one for one in known if _is_of(setting.source.format, one)]
     memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
     expected = {one.candidate.id: share.share for one in tried if (share := memory.find_share(one.candidate.route))}
-    racing = Race(tried, setting, leave_out=partial(find_hopeless, tried, memory, setting), expected=expected)
+    racing = Race(tried, setting, leave_out=partial(list_hopeless, tried, memory, setting), expected=expected)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
     if (took["other_load"] or 0.0) <= setting.recipe.gates.other_load:  # what proves nothing is not remembered
@@ -71,23 +71,6 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
         explored=explored.model_copy(update={"validations": ()}),
         **took,
     )
-
-
-def find_hopeless(
-    validations: Sequence[Validation], memory: Memory, setting: Setting, held: Collection[str]
-) -> dict[str, str]:
-    """Return which valid candidates need not be measured next to those that ``held``, with the reason.
-
-    None where the budget has no end. Trials were probed already, and are measured: the memory of a route is of its
-    default options.
-    """
-    if not start_budget(setting).ends:
-        return {}
-    valid = [one for one in validations if one.status is Status.MEASURED]
-    rivals = [one.candidate.route for one in valid if one.publishable and one.candidate.id in held]
-    explain = partial(explain_hopeless, memory, rivals=rivals, recipe=setting.recipe)
-    usual = {one.candidate.id: one.candidate.route for one in valid if not one.candidate.options}
-    return {name: reason for name, route in usual.items() if (reason := explain([route]))}
 
 
 def _is_of(form: Format, validation: Validation) -> bool:
@@ -128,7 +111,7 @@ class Race:
         valid = [one for one in validations if one.status is Status.MEASURED]
         self._leave_out, self._valid = leave_out, {one.candidate.id: one.candidate.outcome for one in valid}
         originals: dict[str, str] = {}
-        for one in sorted(valid, key=lambda one: (len(one.candidate.route), one.candidate.id)):
+        for one in sorted(valid, key=lambda one: (not one.publishable, len(one.candidate.route), one.candidate.id)):
             name, outcome = one.candidate.id, one.candidate.outcome
             if not isinstance(outcome, Artifact):
                 continue
@@ -138,13 +121,12 @@ class Race:
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
             self._restricted |= set() if one.publishable else {name}
+        shares = {name: expected.get(name, UNKNOWN.share) for name in self.artifacts}
+        self._order = sorted(self.artifacts, key=lambda name: (name in self._restricted, -shares[name]))
         self._hopeless = self._find_hopeless()
         for name, reason in self._hopeless.items():
             self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
-        order = sorted(self.artifacts, key=lambda name: (name in self._restricted, -expected.get(name, 0.0)))
-        self._waiting = [name for name in order if name not in self._left][: setting.recipe.race.candidates]
-        for name in self.artifacts.keys() - self._left.keys() - {*self._waiting}:
-            self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
+        self._wait([name for name in self._order if name not in self._left])
 
     def run(self) -> bool:
         """Run heats until the race is decided; return whether the budget ended it before all were tried and ranked.
@@ -153,16 +135,16 @@ class Race:
             HoneError: ``source-failed``.
         """
         order = random.Random(self._recipe.seed)  # noqa: S311 - an order of measuring, not a secret
-        decided = True
+        decided, heats = True, 0
         with ExitStack() as workers:
             self._launch({SOURCE: self._setting.source}, workers)
             while self._waiting or self._recall():
-                if (reason := self._find_end()) and self._list_held():
+                if (reason := self._find_end()) and ((heats and self._setting.run.is_stopped()) or self._list_held()):
                     for name in self._waiting:
                         self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
                     return True
                 self._keep_best()
-                heat = self._fill_heat()
+                heat, heats = self._fill_heat(), heats + 1
                 logger.info("launched  for the race: the source and %s", ", ".join(heat))
                 self._launch({name: self.artifacts[name] for name in heat}, workers)
                 decided = self._run_heat(order)
@@ -219,29 +201,34 @@ class Race:
         return self._budget.find_reason(Phase.RACE, None) or ""
 
     def _list_held(self) -> set[str]:
-        """Return the candidates that can be confirmed, if the race ends now."""
+        """Return the candidates that can be confirmed if the race ends now: publishable ones, if any such one waits."""
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
-        return (self._running.keys() | measured) - {SOURCE}
+        held = (self._running.keys() | measured) - {SOURCE}
+        return held - self._restricted if {*self._waiting} - self._restricted else held
 
     def _find_hopeless(self) -> dict[str, str]:
         """Return what need not race next to all that did not fail: artifacts that no other route makes, either."""
-        failed = {name for name, left in self._left.items() if left["status"] is Status.FAILED}
-        reasons = self._leave_out(self._valid.keys() - failed)
-        spared = {outcome.identity for name, outcome in self._valid.items() if name not in reasons}
+        failed = {self._valid[name].identity for name, left in self._left.items() if left["status"] is Status.FAILED}
+        reasons = self._leave_out({name for name, one in self._valid.items() if one.identity not in failed})
+        spared = {one.identity for name, one in self._valid.items() if name not in reasons}
         return {
-            name: reasons[name]
-            for name, one in self.artifacts.items()
-            if name in reasons and one.identity not in spared
+            name: reasons[name] for name in self._order if name in reasons and self._valid[name].identity not in spared
         }
 
     def _recall(self) -> bool:
         """Let those wait that were left out for others which failed; return whether there are any."""
         still = self._find_hopeless() if self._hopeless else {}
-        self._waiting = [name for name in self.artifacts if name in self._hopeless and name not in still]
-        self._hopeless = still
-        for name in self._waiting:
-            del self._left[name]
+        recalled = [name for name in self._order if name in self._hopeless and name not in still]
+        for name in recalled:
+            del self._left[name], self._hopeless[name]
+        self._wait(recalled)
         return bool(self._waiting)
+
+    def _wait(self, names: Sequence[str]) -> None:
+        """Let the first of some candidates wait for a heat, as many as the recipe allows."""
+        self._waiting = [*names[: self._recipe.race.candidates]]
+        for name in names[len(self._waiting) :]:
+            self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
 
     def _drop_failed(self, when: str) -> None:
         for name, failed in self.timings.failures.items():
@@ -253,8 +240,8 @@ class Race:
     def _drop_slow(self) -> None:
         """Drop who cannot win; what may not be published drops nobody else."""
         objectives, finalists = self._find_objectives(), self._recipe.confirm.finalists
-        own = {name: one for name, one in objectives.items() if name not in self._restricted}
-        for rivals, group in ((own, {*own}), (objectives, self._restricted)):
+        publishable = {name: one for name, one in objectives.items() if name not in self._restricted}
+        for rivals, group in ((publishable, {*publishable}), (objectives, self._restricted)):
             best = max((interval.estimate for interval in rivals.values()), default=1.0)
             for name in sorted(find_dropped(rivals, keep=finalists) & group):
                 rounds, mine = len(self.timings.select(name)), objectives[name].estimate

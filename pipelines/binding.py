@@ -93,7 +93,8 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
 
     Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is counted
     where it is not named. The section ``publish`` decides nothing before the verdict and is left out.
-    ``hone.gates.after_search`` tells whether the search may leave out candidates for the gates that are asked for.
+    ``hone.gates.after_search`` tells whether the search leaves out no candidate for what is remembered: for a gate
+    that only its end looks at, or with ``budget: thorough``.
 
     Raises:
         HoneError: ``metric-unknown``; as ``make_plan``.

@@ -37,7 +37,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             name=step.adaptor.stage.value,
             inputs=reference | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
             output="outcome",
-            decided_by=[f"adaptors.{step.adaptor.name}", "gates.after_search"],
+            decided_by=[f"adaptors.{step.adaptor.name}", "gates.after_search", "confirm.finalists"],
             namespace=step.namespace,
             tags=_list_tags(step.adaptor),
         )

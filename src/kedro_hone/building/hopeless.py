@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
+from kedro_hone.building.budget import start_budget
 from kedro_hone.building.memory import LEAST_ROWS, Memory
 from kedro_hone.building.routes import name_route, only_converts
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.recipe.schema import Recipe
 
 LEAST_GAIN: Final = 0.02
@@ -51,6 +55,23 @@ def explain_hopeless(
         f"on similar models it was {most:.2f} times as fast as {name_route(rival).replace('>', ' ▸ ')}, and it is "
         f"expected to gain less than {LEAST_GAIN:.0%} over that; `budget: thorough` tries it"
     )
+
+
+def list_hopeless(
+    validations: Sequence[Validation], memory: Memory, setting: Setting, held: Collection[str]
+) -> dict[str, str]:
+    """Return which valid candidates need not be measured next to those that ``held``, with the reason.
+
+    None where the budget has no end. Trials were probed already, and are measured: the memory of a route is of its
+    default options.
+    """
+    if not start_budget(setting).ends:
+        return {}
+    valid = [one for one in validations if one.status is Status.MEASURED]
+    rivals = [one.candidate.route for one in valid if one.publishable and one.candidate.id in held]
+    explain = partial(explain_hopeless, memory, rivals=rivals, recipe=setting.recipe)
+    usual = {one.candidate.id: one.candidate.route for one in valid if not one.candidate.options}
+    return {name: reason for name, route in usual.items() if (reason := explain([route]))}
 
 
 def _find_beaten(

@@ -42,7 +42,7 @@ from kedro_hone.core.store.costs import (
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.base import Format
-from kedro_hone.core.values.measurement import RACED, Standing, Status, Validation
+from kedro_hone.core.values.measurement import RACED, Standing, Validation
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.recipe.schema import Recipe
 
@@ -54,7 +54,6 @@ LEAST_ROWS: Final = 2
 """From fewer rows nothing is left out."""
 UNKNOWN: Final = Share(0.7, 0.5, 0)
 """What is expected of a candidate of which nothing is remembered."""
-_FRUITLESS: Final = frozenset({Status.FAILED, Status.REFUSED, Status.DROPPED})
 _SAME: Final = Share(1.0, 0.0, 0)
 LEAST_SECONDS: Final = 1.0
 """What came to nothing sooner cost nothing, and leaves no row."""
@@ -134,8 +133,7 @@ class Memory:
 
     def guess_build(self, adaptor: str, form: Format, options: Options | None = None) -> float | None:
         """Return the same where at least ``LEAST_ROWS`` rows tell: one slow build leaves nothing out for good."""
-        rows, _ = self._look_up_step(adaptor, form, describe_options(options))
-        return self.guess_step(adaptor, form, options) if len(rows) >= LEAST_ROWS else None
+        return guess_seconds(*self._look_up_step(adaptor, form, describe_options(options)), least=LEAST_ROWS)
 
     def guess_route(self, route: Iterable[str]) -> float | None:
         """Return the seconds that a candidate's validation is expected to take; None where nothing tells."""
@@ -148,7 +146,7 @@ class Memory:
         """Return the seconds that a validation is expected to take, by similar models; None where too few tell."""
         rows, like = self._look_up_route(tuple(route), changes)
         similar = keep_similar(rows, like)
-        return guess_seconds(similar, like) if len(similar) >= LEAST_ROWS else None
+        return guess_seconds(similar, like, least=LEAST_ROWS)
 
     def find_chance(self, route: Iterable[str]) -> float:
         """Return how likely a candidate is to race at all, as ``guess_chance`` has it."""
@@ -212,7 +210,7 @@ class Memory:
         can be a part of the winner. What came to nothing after a while is kept, too.
         """
         for one in validations.values():
-            if one.status in _FRUITLESS and one.renewed and one.build_seconds + one.seconds >= LEAST_SECONDS:
+            if one.fruitless and one.renewed and one.own_seconds >= LEAST_SECONDS:
                 self._keep_candidate(one.candidate, seconds=one.seconds, outcome=INVALID)
         raced = [one for one in standings if one.status in RACED and one.objective and one.objective.estimate > 0]
         speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}

@@ -186,10 +186,13 @@ def test_a_memory_that_cannot_be_written_is_a_warning(make_memory, caplog, monke
     assert caplog.messages == ["memory    keeps nothing of x.fast: [Errno 1] Operation not permitted"]
 
 
-def keep_fruitless(memory, *, seconds=2.0, status=Status.FAILED, run="", since=""):
+def keep_fruitless(memory, *, seconds=2.0, status=Status.FAILED, run="", since="", slug="", step=""):
     outcome = memory.source if status is Status.DROPPED else Failed(by="x", failure=FailureClass.CRASH, reason="gone")
+    if step:
+        facts = StepFacts(key="k", adaptor="x.quantize", run="", folder="f", seconds=60.0, outcome=step)
+        outcome = outcome.model_copy(update={"steps": (facts,)})
     candidate = Candidate(id="slow", route=SLOW, outcome=outcome)
-    one = Validation(candidate=candidate, status=status, seconds=seconds, run=run, since=since)
+    one = Validation(candidate=candidate, status=status, seconds=seconds, run=run, since=since, slug=slug)
     memory.keep_race({"slow": one}, [])
 
 
@@ -205,8 +208,21 @@ def test_what_came_to_nothing_is_less_likely_to_race(make_memory, status):
     assert make_memory().guess_route(SLOW) == pytest.approx(2.0)
 
 
+def test_a_step_that_failed_after_a_while_counts(make_memory):
+    keep_fruitless(make_memory(), seconds=0.0, step="failed")
+    assert make_memory().find_chance(SLOW) == pytest.approx(1 / 2)
+
+
 @pytest.mark.parametrize(
-    "told", [{"seconds": 0.5}, {"status": Status.NOT_TRIED}, {"run": "20260101", "since": "20260102"}]
+    "told",
+    [
+        {"seconds": 0.5},
+        {"status": Status.NOT_TRIED},
+        {"run": "20260101", "since": "20260102"},
+        {"slug": FailureClass.KILLED},
+        {"seconds": 0.5, "step": "artifact"},
+    ],
+    ids=["at once", "not tried", "earlier", "killed", "what it shares with others"],
 )
 def test_what_cost_nothing_or_is_of_an_earlier_run_leaves_no_row(make_memory, told):
     keep_fruitless(make_memory(), **told)

@@ -144,6 +144,22 @@ def test_where_every_finalist_failed_nothing_more_is_launched(tmp_path, monkeypa
     assert [one.reason for one in found.finalists] == ["gone", "gone"]
 
 
+def test_who_fails_after_a_look_is_described_as_failed(tmp_path, monkeypatch):
+    def launch(launches, names, order):
+        launches.count += 1
+        steady = [1.0, 1.02, 0.98, 1.01]
+        launches._ratios[CONTROL] = {"batch1": [steady[n % 4] for n in range(launches.count)]}
+        if launches.count > 7:
+            launches.timings.failures["a"] = Failed(by="a", failure=FailureClass.CRASH, reason="gone")
+        else:
+            launches._ratios["a"] = {"batch1": [1.05 * (1 + (-1) ** n / 10) for n in range(launches.count)]}
+
+    monkeypatch.setattr(Launches, "_launch", launch)
+    found = confirm(**line_up(tmp_path, "a"))
+    assert found.launches == 8
+    assert [(one.reason, one.verdict) for one in found.finalists] == [("gone", "")]
+
+
 def test_a_gate_of_the_machine_that_needs_the_confirmation_is_not_asked_before_it(tmp_path, monkeypatch, caplog):
     def ask(self, limit, candidate, source):
         raise HoneError("gate-invalid", "It needs a speed-up.", why="There is none.", hint="Wait.")

@@ -70,3 +70,21 @@ def test_a_best_that_fails_is_probed_against_no_more(setting, monkeypatch):
     assert speed > 0.5
     search._probe("other", make("other"))
     assert probed[2:] == [["trial", "other"]]
+
+
+def test_the_last_one_that_fails_is_probed_against_no_more(setting, monkeypatch):
+    search = Search(setting, reference=None, plan=None, budget=None)
+    search._speeds, search._artifacts, probed = {"best": 1.0}, {"best": make("best")}, []
+
+    def measure(artifacts):
+        probed.append([*artifacts])
+        timings = Timings()
+        if "best" in artifacts:
+            timings.failures["best"] = Failed(by="best", failure=FailureClass.CRASH, reason="gone")
+        return timings
+
+    monkeypatch.setattr(search, "_measure", measure)
+    monkeypatch.setattr("kedro_hone.nodes.explore.compare", lambda *_: None)
+    for name in ("one", "other"):
+        assert search._probe(name, make(name)) == ({}, None)
+    assert probed == [["best", "one"], ["one", "other"]]

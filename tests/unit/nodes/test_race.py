@@ -43,7 +43,7 @@ def line_up(*validations, hopeless=None, rival="a", expected=None, budget=600.0,
     def leave_out(held):
         return {name: reason for name, reason in found.items() if rival in held}
 
-    return Race(validations, setting, leave_out=leave_out, expected=expected or {})
+    return Race(validations, setting, leave_out=found if callable(found) else leave_out, expected=expected or {})
 
 
 def find_ends(race):
@@ -202,6 +202,55 @@ def test_an_artifact_races_where_one_of_its_routes_is_not_hopeless():
     assert find_ends(race)["a"] == (Status.NOT_TRIED, "slow")
 
 
+def test_who_races_already_is_left_out_for_nobody_that_is_the_best_after_a_failure(hold):
+    """What is hopeless next to the next best was not next to the best."""
+
+    def leave_out(held):
+        return {"b": "slow"} if "a" in held else {"c": "slow"} if "d" in held else {}
+
+    names = dict(zip("abcd", (1, 2, 2, 2), strict=True))
+    race = line_up(*(validation(name, memory=size << 20) for name, size in names.items()), hopeless=leave_out)
+    assert hold(race, b=2.0, c=3.0) == (False, [["a", "c", "d"], ["b"]])
+    assert {name: status for name, (status, _) in find_ends(race).items()} == {
+        "b": Status.MEASURED, "c": Status.MEASURED, "a": Status.FAILED, "d": Status.FAILED,
+    }  # fmt: skip
+
+
+def test_another_route_to_what_failed_leaves_nobody_out(hold):
+    lined = [validation("a", "sha256:1"), validation("a.long", "sha256:1", route=("x", "y")), validation("b")]
+    race = line_up(*lined, hopeless=lambda held: {"b": "slow"} if held & {"a", "a.long"} else {})
+    assert hold(race, b=2.0) == (False, [["a"], ["b"]])
+
+
+def test_what_may_not_be_published_ends_no_race_of_what_may(hold):
+    lined = [validation("e", publishable=False, memory=2 << 20), *(validation(name, memory=2 << 20) for name in "ab")]
+    race = line_up(*lined, hopeless={"b": "slow"}, memory_mb=2)
+    assert hold(race, left=0.0, e=9.0, b=2.0) == (False, [["a"], ["e"], ["b"]])
+    assert find_ends(race)["b"][0] is Status.MEASURED
+
+
+def test_what_may_be_published_races_for_an_artifact_that_both_make():
+    race = line_up(validation("e", "sha256:1", publishable=False), validation("a", "sha256:1", route=("x", "y")))
+    assert [*race.artifacts] == ["a"]
+
+
+def test_after_an_interruption_no_more_is_launched(hold, monkeypatch):
+    race = line_up(*(validation(name, memory=2 << 20) for name in "abc"), memory_mb=2)
+    monkeypatch.setattr(type(race._setting.run), "is_stopped", lambda _: True)
+    assert hold(race, left=0.0, b=2.0) == (True, [["a"]])
+
+
+def test_who_is_recalled_has_the_order_and_the_number_of_the_others(hold):
+    hopeless, expected = dict.fromkeys("bcd", "slow"), {"a": 0.9, "c": 0.8, "d": 0.75, "b": 0.1}
+    race = line_up(*map(validation, "abcd"), hopeless=hopeless, expected=expected, candidates=2)
+    assert hold(race, b=2.0, c=2.0, d=2.0) == (False, [["a"], ["c", "d"]])
+
+
+def test_of_whom_nothing_is_remembered_is_launched_before_who_was_slow():
+    race = line_up(validation("slow"), validation("unknown"), expected={"slow": 0.01}, candidates=1)
+    assert find_ends(race)["slow"][0] is Status.NOT_TRIED
+
+
 def test_launching_counts_for_the_budget_too(hold):
     """With 0.5 s left, and launches of 0.3 s, there are two heats and not ten; the source's is the first."""
     race = line_up(*(validation(name, memory=2 << 20) for name in "abcdefghij"), memory_mb=2)
@@ -218,7 +267,7 @@ def test_one_is_measured_however_little_is_left(hold):
 
 
 def test_who_is_expected_to_be_faster_is_launched_first(hold):
-    expected = {"b.long": 0.9, "a": 0.2}
+    expected = {"b.long": 0.9, "a": 0.8}
     lined = [validation("a"), validation("b.long", route=("x", "y")), validation("c")]
     race = line_up(*lined, expected=expected, candidates=2)
     assert hold(race, **{"b.long": 4.0, "a": 2.0}) == (False, [["b.long", "a"]])

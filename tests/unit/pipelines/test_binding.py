@@ -49,11 +49,14 @@ def test_a_step_is_decided_by_the_options_of_its_adaptors_and_whether_it_may_be_
     for node in pipelines["build"].nodes:
         decided = read_decided_by(node)
         assert decided
-        assert all(key.startswith("adaptors.") or key == "gates.after_search" for key in decided), node
+        assert all(
+            key.startswith("adaptors.") or key in {"gates.after_search", "confirm.finalists"} for key in decided
+        ), node
     nodes = {node.name: read_decided_by(node) for node in pipelines["build"].nodes}
     assert nodes["onnx.onnxruntime_session.compile"] == [
         "adaptors.onnxruntime.session",
         "gates.after_search",
+        "confirm.finalists",
     ]
 
 

@@ -18,6 +18,8 @@ Objective = NDArray[np.float64]
 """The same of one candidate, combined over the shapes."""
 Loss = tuple[float, ...]
 """What a candidate loses against the source, the most important first: less is better."""
+AS_FAST: Final = 1.05
+"""Losses decide between two whose mean speeds differ by no more: a few noisy launches tie more than that."""
 _FEWEST: Final = 3
 """Launches: the interval of two is so wide that it would tie a candidate with one of half its speed."""
 
@@ -39,7 +41,8 @@ def rank_finalists(
     and W. Hunter, "Statistics for experimenters", 2005, chapter 3). The interval only orders: nothing is claimed of it.
     Nobody comes before one that is faster for sure. Those of which that is true of nobody go by the geometric mean over
     all shapes in the same way, since a lead at one shape must not be lost to noise at another; and those that cannot be
-    told apart by that either go by their losses, since speed that nobody can measure is worth no accuracy.
+    told apart by that either, and are within ``AS_FAST`` of the best, go by their losses, since speed that nobody can
+    measure is worth no accuracy.
 
     Args:
         finalists: Those with at least one launch.
@@ -54,7 +57,10 @@ def rank_finalists(
     left, ranked = sorted(finalists), list[str]()
     while left:
         first = _keep_unbeaten(_keep_unbeaten(left, objectives, confidence), means, confidence)
-        ranked.append(min(first, key=lambda name: ((losses or {}).get(name, ()), -_average(means[name]))))
+        common = min(len(means[name]) for name in first)
+        speeds = {name: _average(means[name][:common]) for name in first}
+        near = [name for name in first if speeds[name] * AS_FAST >= max(speeds.values())]
+        ranked.append(min(near, key=lambda name: ((losses or {}).get(name, ()), -speeds[name])))
         left.remove(ranked[-1])
     return ranked
 
@@ -72,7 +78,7 @@ def _compare(one: Objective, other: Objective, confidence: float) -> int:
     """
     n = min(len(one), len(other))
     if n < _FEWEST:
-        return 1 if _average(one) > _average(other) else -1
+        return 1 if _average(one[:n]) > _average(other[:n]) else -1
     interval = interval_of_ratios(one[:n] / other[:n], confidence=confidence)
     return int(interval.low > 1.0) - int(interval.high < 1.0)
 

@@ -33,7 +33,7 @@ is taken. Predicted so from others, 184 ratios in thirteen races of convolutiona
 root mean square, and by 0.24 at most (``benchmarks/memory.py``). Two races do not tell of a deviation: it is then at
 least that of two shares."""
 FAR_BATCH: Final = 16
-"""From this factor between two batch sizes on, the one says nothing of the other: the demo's network has one winner at
+"""Beyond this factor between two batch sizes the one says nothing of the other: the demo's network has one winner at
 1 row, and another at 64."""
 _LEAST_SHARE: Final = 1e-6
 """No candidate that was measured is as slow; a row that says less is no reason to fail."""
@@ -43,7 +43,7 @@ CANDIDATES: Final = frozenset({VALID, INVALID})
 """The outcomes in the rows of candidates, who raced or came to nothing before; those of steps have others."""
 CUT: Final = "cut"
 """The outcome of a step that the budget ended: it takes as long at least."""
-_WITHOUT: Final = frozenset({"refused", "failed", INVALID})
+_FRUITLESS: Final = frozenset({"refused", "failed", INVALID})
 """The outcomes of what came to nothing."""
 _FILE: Final = "costs.jsonl"
 _MOST_ROWS: Final = 5000
@@ -174,24 +174,28 @@ def _parse(line: str) -> Cost | None:
         return None
 
 
-def guess_seconds(rows: Iterable[Cost], like: Cost) -> float | None:
-    """Return the seconds that a step or a candidate is expected to take, from rows of it; None where there is none.
+def guess_seconds(rows: Iterable[Cost], like: Cost, *, least: int = 1) -> float | None:
+    """Return the seconds that a step or a candidate is expected to take, from rows of it; None where fewer tell.
 
     Where two similar models tell, others do not count: another kind of processor took 8 s for what takes 60 s here. Nor
-    do refusals and failures count where there was an artifact: what is refused at once says not how long it builds.
+    do refusals and failures count where something was made: what is refused at once says not how long it builds. What
+    the budget cut takes as long at least: it counts among those that tell, and its seconds where nothing was finished.
     """
     known = [*rows]
-    known = [row for row in known if row.outcome not in _WITHOUT] or known
+    known = [row for row in known if row.outcome not in _FRUITLESS] or known
     similar = keep_similar(known, like)
-    near = [row.seconds for row in find_nearest(similar if len(similar) > 1 else known, like)]
-    return statistics.median(near) if near else None
+    near = find_nearest(similar if len(similar) > 1 else known, like)
+    if len(near) < max(least, 1):
+        return None
+    finished = [row.seconds for row in near if row.outcome != CUT]
+    return statistics.median(finished) if finished else max(row.seconds for row in near)
 
 
 def guess_chance(rows: Iterable[Cost], like: Cost) -> float:
     """Return how likely a candidate is to race at all, from rows of it; 1 where nothing tells.
 
-    It is the share that raced of the nearest rows of similar models and one more that did: the rule of succession
-    (P.-S. Laplace, "Essai philosophique sur les probabilités", 1814), but in favour of trying.
+    It is the share that raced of the nearest rows of similar models, and of one more that did (additive smoothing), so
+    that what failed once is still tried.
     """
     near = find_nearest(keep_similar((row for row in rows if row.outcome in CANDIDATES), like), like)
     return (1 + sum(row.outcome == VALID for row in near)) / (1 + len(near))

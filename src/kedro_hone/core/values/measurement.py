@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from kedro_hone.core.values.base import Made, Value
-from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.outcome import Candidate, FailureClass
 
 Load = Annotated[float, Field(ge=0, le=1)]
 """A share of the cores' time."""
@@ -135,6 +135,18 @@ class Validation(Checks, Made):
     def build_seconds(self) -> float:
         """The time that the steps of its route took when they were built."""
         return sum(step.seconds for step in self.candidate.outcome.steps)
+
+    @property
+    def fruitless(self) -> bool:
+        """Whether it came to nothing, and would again: not for a lack of time, memory or disk, or a person's word."""
+        passing = self.slug in set(FailureClass) and FailureClass(self.slug).transient
+        return self.status in {Status.FAILED, Status.REFUSED, Status.DROPPED} and not passing
+
+    @property
+    def own_seconds(self) -> float:
+        """The time that its validation took, and the step that it failed at: those before it lead elsewhere, too."""
+        last = self.candidate.outcome.steps[-1:]
+        return self.seconds + sum(step.seconds for step in last if step.outcome != "artifact")
 
     @property
     def renewed(self) -> bool:

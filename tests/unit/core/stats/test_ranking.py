@@ -103,6 +103,17 @@ def test_a_noisy_third_puts_nobody_before_one_that_is_faster_for_sure():
         assert ranked.index("b") < ranked.index("c"), ranked
 
 
+def test_launches_that_one_has_alone_decide_nothing():
+    a, b = np.array([10.0, 10.2, 9.9]), np.array([10.1, 10.1, 10.1, 6.0, 6.0, 6.0, 6.0])
+    assert rank_finalists({"a": {"x": a}, "b": {"x": b}}) == ["b", "a"]
+    assert rank_finalists({"a": {"x": a[:2]}, "b": {"x": np.array([10.3, 10.3, 6.0])}}) == ["b", "a"]
+
+
+def test_a_few_noisy_launches_make_nobody_as_fast():
+    ratios = {"lossy": {"x": np.array([4.0, 4.6, 3.5])}, "exact": {"x": np.array([2.6, 2.2, 3.1])}}
+    assert rank_finalists(ratios, losses={"lossy": LOSSY, "exact": EXACT}) == ["lossy", "exact"]
+
+
 def test_those_that_are_equal_are_ranked_by_name():
     ratios = {"x": np.array([2.0, 2.0])}
     assert rank_finalists({"b": ratios, "a": ratios}) == ["a", "b"]

@@ -80,6 +80,18 @@ def test_refusals_say_not_how_long_a_build_takes():
     assert guess_seconds(rows[2:], row()) == pytest.approx(0.2)
 
 
+def test_what_the_budget_cut_takes_as_long_at_least():
+    cut = [row(seconds).model_copy(update={"outcome": "cut"}) for seconds in (20.0, 25.0)]
+    assert guess_seconds(cut, row()) == pytest.approx(25.0)
+    assert guess_seconds([row(300.0), *cut], row()) == pytest.approx(300.0)
+
+
+def test_refusals_are_no_rows_that_tell():
+    refused = row(1.0).model_copy(update={"outcome": "refused"})
+    assert guess_seconds([row(300.0), refused], row(), least=2) is None
+    assert guess_seconds([row(300.0), row(10.0), refused], row(), least=2) == pytest.approx(155.0)
+
+
 def test_of_two_batch_sizes_that_are_as_near_the_smaller_one_counts():
     shares = {1: 1.0, 64: 0.1}
     found = [row(shares=dict(pairs)).find_share(8) for pairs in (shares.items(), reversed(shares.items()))]

@@ -19,7 +19,7 @@ from typing import Any
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
-from kedro_hone.comparing.verdict import list_asked
+from kedro_hone.comparing.verdict import can_win, list_asked
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
@@ -42,7 +42,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
     validated = result.validated
     measured = [one.id for one in result.standings if one.status is Status.MEASURED]
-    measured.sort(key=lambda name: not validated[name].publishable)  # what may not be published takes nobody's place
+    measured.sort(key=lambda name: not can_win(validated[name], setting.recipe.gates))  # others take nobody's place
     names = measured[: setting.recipe.confirm.finalists]
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice

@@ -25,6 +25,7 @@ from kedro_hone.building.memory import UNKNOWN, Memory
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.comparing.verdict import can_win
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
@@ -58,7 +59,11 @@ def race(*, setting: Setting, exploration: Exploration | None = None, **validati
     racing = Race(tried, setting, leave_out=partial(list_hopeless, tried, memory, setting), expected=expected)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
-    if (took["other_load"] or 0.0) <= setting.recipe.gates.other_load:  # what proves nothing is not remembered
+    memory.keep_fruitless(tried)
+    load, most = took["other_load"] or 0.0, setting.recipe.gates.other_load
+    if load > most:
+        logger.info("raced     with %.3g of the cores taken by others, over %g: not remembered", load, most)
+    else:
         memory.keep_race({one.candidate.id: one for one in tried}, racing.rank())
     return RaceResult(
         validations=tuple(tried),
@@ -82,8 +87,8 @@ def _is_of(form: Format, validation: Validation) -> bool:
 class Race:
     """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
 
-    Of candidates with the same files, runtime and run options, the one with the shortest route races for all. What may
-    not be published races too, and takes no place of what may.
+    Of candidates with the same files, runtime and run options, the one with the shortest route races for all. What
+    cannot win, since it may not be published or misses a gate already, races too, and takes no place of what can.
 
     Args:
         validations: Of all candidates.
@@ -107,7 +112,7 @@ class Race:
         self._running: dict[str, Entrant] = {}
         self._left: dict[str, dict[str, Any]] = {}
         self._measured = 0.0  # seconds
-        self._restricted = set[str]()
+        self._unable = set[str]()
         valid = [one for one in validations if one.status is Status.MEASURED]
         self._leave_out, self._valid = leave_out, {one.candidate.id: one.candidate.outcome for one in valid}
         originals: dict[str, str] = {}
@@ -120,9 +125,9 @@ class Race:
                 continue
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
-            self._restricted |= set() if one.publishable else {name}
+            self._unable |= set() if can_win(one, setting.recipe.gates) else {name}
         shares = {name: expected.get(name, UNKNOWN.share) for name in self.artifacts}
-        self._order = sorted(self.artifacts, key=lambda name: (name in self._restricted, -shares[name]))
+        self._order = sorted(self.artifacts, key=lambda name: (name in self._unable, -shares[name]))
         self._hopeless = self._find_hopeless()
         for name, reason in self._hopeless.items():
             self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
@@ -188,7 +193,7 @@ class Race:
             self._drop_failed("in the race")
             self._drop_slow()
             logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
-            rivals = self._running.keys() - {SOURCE} - self._restricted
+            rivals = self._running.keys() - {SOURCE} - self._unable
             decided = len(rivals) <= finalists or rounds >= limits.rounds
             if self._find_end():
                 break
@@ -201,10 +206,10 @@ class Race:
         return self._budget.find_reason(Phase.RACE, None) or ""
 
     def _list_held(self) -> set[str]:
-        """Return the candidates that can be confirmed if the race ends now: publishable ones, if any such one waits."""
+        """Return the candidates that can be confirmed if the race ends now: such as can win, if any such one waits."""
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
         held = (self._running.keys() | measured) - {SOURCE}
-        return held - self._restricted if {*self._waiting} - self._restricted else held
+        return held - self._unable if {*self._waiting} - self._unable else held
 
     def _find_hopeless(self) -> dict[str, str]:
         """Return what need not race next to all that did not fail: artifacts that no other route makes, either."""
@@ -238,10 +243,10 @@ class Race:
                 self._leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
 
     def _drop_slow(self) -> None:
-        """Drop who cannot win; what may not be published drops nobody else."""
+        """Drop who is too slow; what cannot win drops nobody else."""
         objectives, finalists = self._find_objectives(), self._recipe.confirm.finalists
-        publishable = {name: one for name, one in objectives.items() if name not in self._restricted}
-        for rivals, group in ((publishable, {*publishable}), (objectives, self._restricted)):
+        able = {name: one for name, one in objectives.items() if name not in self._unable}
+        for rivals, group in ((able, {*able}), (objectives, self._unable)):
             best = max((interval.estimate for interval in rivals.values()), default=1.0)
             for name in sorted(find_dropped(rivals, keep=finalists) & group):
                 rounds, mine = len(self.timings.select(name)), objectives[name].estimate
@@ -252,8 +257,8 @@ class Race:
     def _keep_best(self) -> None:
         """Before the next heat, keep only as many as can be confirmed."""
         objectives = self._find_objectives()
-        ranked = sorted(objectives.keys() - self._restricted, key=lambda name: (-objectives[name].estimate, name))
-        for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & self._restricted)]:
+        ranked = sorted(objectives.keys() - self._unable, key=lambda name: (-objectives[name].estimate, name))
+        for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & self._unable)]:
             self._leave(name, Status.MEASURED)
 
     def _find_objectives(self) -> dict[str, Interval]:

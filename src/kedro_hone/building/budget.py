@@ -6,14 +6,18 @@ What takes longer than the time that is left is not started; at the end of the b
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.store.clock import Clock
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
@@ -90,6 +94,16 @@ def _say_left(seconds: float) -> str:
     return f"{seconds:.0f} s are left" if seconds >= 1 else "nothing is left"
 
 
+def choose_phase(phase: Phase, adaptor: Adaptor, parent: Artifact, expected: float | None) -> Phase:
+    """Return in which part of the budget a step may begin: what ends a route in that of the validations.
+
+    So it is where its time is known: what was built before it, such as a quantized graph that took a minute, would be
+    for nothing without its last seconds.
+    """
+    ends = adaptor.stage is Stage.COMPILE and bool(parent.steps) and expected is not None
+    return max(phase, Phase.VALIDATE) if ends else phase
+
+
 def start_budget(setting: Setting) -> Budget:
     """Return the recipe's budget for the source model; its clock begins with the first call of a run."""
     asked, clock = setting.recipe.budget, setting.run.clock
@@ -103,3 +117,28 @@ def start_budget(setting: Setting) -> Budget:
 def list_valid(run: RunFolder) -> list[list[str]]:
     """Return the routes of the candidates that were found valid so far."""
     return [note["route"] for note in run.read_notes(VALID)]
+
+
+def is_worth_it(outcome: Artifact, setting: Setting) -> bool:
+    """Return whether an artifact is validated although there is a reason not to.
+
+    A composite is made of what was worth all the search; and without a single valid candidate there is no verdict, and
+    what was built of the budget was for nothing.
+    """
+    return outcome.format == COMPOSITE or not (setting.run.is_stopped() or list_valid(setting.run))
+
+
+def bound_validation(outcome: Artifact, setting: Setting) -> Callable[[], str]:
+    """Return what tells why a validation ends before its time: a person, or the budget where another candidate holds.
+
+    How long one takes that compiles when it is called is not known before.
+    """
+    budget, bounded = start_budget(setting), not is_worth_it(outcome, setting)
+    over = f"its validation was ended with the first {Phase.VALIDATE.value:.0%} of the budget, in which it began"
+
+    def find_end() -> str:
+        if setting.run.is_stopped():
+            return INTERRUPTED
+        return over if bounded and budget.find_left(Phase.VALIDATE) <= 0.0 else ""
+
+    return find_end

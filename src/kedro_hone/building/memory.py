@@ -202,16 +202,19 @@ class Memory:
         outcome = CUT if cut else facts.outcome
         self._keep(facts.adaptor, form, seconds=facts.seconds, outcome=outcome, options=describe_options(options))
 
+    def keep_fruitless(self, validations: Iterable[Validation]) -> None:
+        """Keep which candidates came to nothing after a while, in this run."""
+        for one in validations:
+            if one.fruitless and one.renewed and one.own_seconds >= LEAST_SECONDS:
+                self._keep_candidate(one.candidate, seconds=one.seconds, outcome=INVALID)
+
     def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
         """Keep which share of the best one's speed-up each candidate of a race had, by the objective or at a shape.
 
         The best one is that of the default toolchains where any of them raced: in races with more toolchains as well,
         so that shares of several races can be compared. The largest share counts: who is the fastest at one shape only
-        can be a part of the winner. What came to nothing after a while is kept, too.
+        can be a part of the winner.
         """
-        for one in validations.values():
-            if one.fruitless and one.renewed and one.own_seconds >= LEAST_SECONDS:
-                self._keep_candidate(one.candidate, seconds=one.seconds, outcome=INVALID)
         raced = [one for one in standings if one.status in RACED and one.objective and one.objective.estimate > 0]
         speeds = {one.id: {"": one.objective.estimate, **one.ratios} for one in raced if one.objective}
         usual = [name for name in speeds if is_usual(validations[name].candidate.route)]

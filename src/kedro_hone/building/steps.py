@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kedro_hone.building.budget import Budget, Phase, list_valid, start_budget
+from kedro_hone.building.budget import Budget, Phase, choose_phase, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import Memory
@@ -60,8 +60,7 @@ def transform(
 
     ``routes`` are those of the candidates that the step leads to: where none can win, it is not tried; ``phase``
     is the part of the budget in which it may begin. What the options leave to the machine is decided here, for the key
-    and the worker alike. Returned is the artifact, a refusal or a failure, with the steps of its route; a toolchain's
-    failure is not raised, nor that of an adaptor.
+    and the worker alike. Returned is the artifact, a refusal or a failure, which is not raised, with its route's steps.
     """
     outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host(), phase).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
@@ -134,7 +133,8 @@ class _Step:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
         memory = Memory(store, self.setting.source, self.host, self.setting.recipe)
-        reason = budget.find_reason(self.phase, memory.guess_build(adaptor.name, self.parent.format, options))
+        expected = memory.guess_build(adaptor.name, self.parent.format, options)
+        reason = budget.find_reason(choose_phase(self.phase, adaptor, self.parent, expected), expected)
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
             return self._leave(self._leave_out(reason))
         started = dt.datetime.now(dt.UTC)

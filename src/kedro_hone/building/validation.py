@@ -10,7 +10,7 @@ its outputs must be the source's but for rounding: a mask that is ignored may co
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.building.budget import INTERRUPTED, VALID, Phase, list_valid, start_budget
+from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
 from kedro_hone.building.routes import only_converts
@@ -32,7 +32,6 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
@@ -74,13 +73,13 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
         _note_valid(found.status, route, setting, restricted=restricted is not None)
         return found.model_copy(update={**judge.keywords, "quality": quality})
     reason = _find_reason_not_to(named, setting)
-    if reason is not None and not _is_worth_it(outcome, setting):
+    if reason is not None and not is_worth_it(outcome, setting):
         logger.info("not tried %s: %s", candidate, reason)
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
-    started = time.monotonic()
-    checked = _check(outcome, reference, setting, exact=exact, judge=judge)
-    if checked.slug == FailureClass.KILLED and setting.run.is_stopped():
-        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=INTERRUPTED)
+    started, stopped = time.monotonic(), bound_validation(outcome, setting)
+    checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
+    if checked.slug == FailureClass.KILLED and (reason := stopped()):
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, seconds=time.monotonic() - started)
     validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": time.monotonic() - started})
     noted = validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
@@ -108,15 +107,6 @@ def _find_reason_not_to(named: Candidate, setting: Setting) -> str | None:
     return explain_hopeless(memory, [named.route], list_valid(setting.run), recipe=setting.recipe)
 
 
-def _is_worth_it(outcome: Artifact, setting: Setting) -> bool:
-    """Return whether an artifact is validated although there is a reason not to.
-
-    A composite is made of what was worth all the search; and without a single valid candidate there is no verdict, and
-    what was built of the budget was for nothing.
-    """
-    return outcome.format == COMPOSITE or not (setting.run.is_stopped() or list_valid(setting.run))
-
-
 def _note_valid(status: Status, route: Sequence[str], setting: Setting, *, restricted: bool) -> None:
     """Note which routes hold and may be published: others are not tried where these are faster for certain."""
     if status is Status.MEASURED and not restricted:
@@ -124,14 +114,20 @@ def _note_valid(status: Status, route: Sequence[str], setting: Setting, *, restr
 
 
 def _check(
-    artifact: Artifact, reference: Reference, setting: Setting, *, exact: bool, judge: partial[Validation]
+    artifact: Artifact,
+    reference: Reference,
+    setting: Setting,
+    *,
+    exact: bool,
+    judge: partial[Validation],
+    stopped: Callable[[], object],
 ) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
     failed, name = partial(judge, status=Status.FAILED), judge.keywords["candidate"].id
     with setting.store.workspace() as scratch, crop_search(setting) as rows:
         trials = _plan(artifact, reference, rows, setting, folder=scratch)
         runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
-        predicted = predict(artifact, name=name, runs=runs, setting=setting, stopped=setting.run.is_stopped)
+        predicted = predict(artifact, name=name, runs=runs, setting=setting, stopped=lambda: bool(stopped()))
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
         declared = {spec.name: spec.dtype for spec in artifact.outputs}

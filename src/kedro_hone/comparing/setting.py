@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
@@ -32,12 +32,22 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
     )
 
 
+AFTER_SEARCH: Final = "hone.gates.after_search"
+"""Among the keys of a recipe: whether the search leaves out no candidate for what is remembered."""
+
+
 def explain_outdated(name: str, origin: str) -> HoneError:
     """Return the error for a value of the catalog that was made from another value, or recipe, than there is now."""
+    why = f"It was made from another {origin!r} than there is now: that was changed or made again since."
+    if origin == AFTER_SEARCH:
+        why = (
+            "The recipe asks now, or asked then, for a gate that only the end of a run looks at, such as `size_mb`, or "
+        )
+        why += "for `budget: thorough`: without these the search may have left out what would win now."
     return HoneError(
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",
-        why=f"It was made from another {origin!r} than there is now: that was changed or made again since.",
+        why=why,
         hint="Make it again: `kedro run` does, and takes from the store what still holds.",
     )
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
 from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.core.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
+from kedro_hone.core.values.samples import Predicted
 from kedro_hone.recipe.gates import GatesSection
 
 
@@ -89,6 +92,20 @@ class GateResults:
         rows = self.judgements.setdefault(candidate, [])
         known = {row.name for row in rows}
         rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
+
+
+def can_win(validation: Validation, gates: GatesSection) -> bool:
+    """Return whether a valid candidate may be published, and misses no gate by what its validation measured."""
+    known = Measurements(
+        id=validation.candidate.id, **validation.model_dump(include={"size_bytes", *Predicted.model_fields})
+    )
+    rows: list[Judgement] = []
+    for gate, limit in list_asked(gates).items():
+        if not (gate.relative or gate.scored):
+            with suppress(HoneError):  # such as one that needs what the confirmation measures
+                rows += gate.ask(limit, known, known)
+    missed = any(row.judgement is Judged.FAILS and row.measured is not None for row in rows)
+    return validation.publishable and not missed
 
 
 _NO_CANDIDATE: Final = "no candidate could be compared with the source: each was refused, failed or was not tried"

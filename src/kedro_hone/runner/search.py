@@ -27,6 +27,7 @@ from pluggy import PluginManager
 
 from kedro_hone.building.budget import list_valid
 from kedro_hone.building.memory import Memory
+from kedro_hone.building.routes import only_converts
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.graph import read_plan
@@ -183,7 +184,16 @@ class Turns:
 
         There is one for each batch size of the recipe: a winner can be of several, each the fastest at a shape.
         """
-        routes = list_valid(self.catalog.load("run")) if "run" in self.catalog else []
+        return self._find_best(exact=False)
+
+    @cached_property
+    def best_exact(self) -> dict[int, Sequence[str] | None]:
+        """The same of those that only convert: they hold the gate where what is faster loses too much."""
+        return self._find_best(exact=True)
+
+    def _find_best(self, *, exact: bool) -> dict[int, Sequence[str] | None]:
+        valid = list_valid(self.catalog.load("run")) if "run" in self.catalog else []
+        routes = [route for route in valid if not exact or only_converts(route)]
         return {batch: self.memory.find_best(routes, batch) for batch in {*self.memory.batches.values()}}
 
     def count_places(self, nodes: Sequence[Node]) -> int:
@@ -197,7 +207,8 @@ class Turns:
         """Return what the candidates that a node leads to are expected to gain a second; other nodes come first.
 
         The gain is what a share of the best speed-up is expected to exceed that of the valid candidates by, as the mean
-        over the batch sizes. So the first ones are cheap, and the next ones those that can be faster than they are.
+        over the batch sizes; of what only converts, that of those which only convert. So the first ones are cheap, and
+        the next ones those that can be faster than they are.
         """
         step = self.steps.get(node.namespace or "")
         if step is None:
@@ -219,7 +230,8 @@ class Turns:
 
     def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
         seconds = self.memory.guess_route(end.route)
-        gains = [self.memory.find_gain(end.route, best, batch) for batch, best in self.best.items()]
+        rivals = self.best_exact if only_converts(end.route) else self.best
+        gains = [self.memory.find_gain(end.route, best, batch) for batch, best in rivals.items()]
         total = _SECONDS if seconds is None else seconds
         if not built:
             route = self.paths[end.namespace]

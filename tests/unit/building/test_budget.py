@@ -5,10 +5,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from kedro_hone.building.budget import INTERRUPTED, NAMED, SMALL, Phase, start_budget
+from kedro_hone.building import budget as module
+from kedro_hone.building.budget import (
+    INTERRUPTED,
+    NAMED,
+    SMALL,
+    Budget,
+    Phase,
+    bound_validation,
+    choose_phase,
+    start_budget,
+)
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.store import clock as clocks
 from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 
@@ -117,3 +128,33 @@ def test_what_the_budget_ended_is_told_from_what_failed(make_setting, failure, c
         budget.clock.stop()
     failed = Failed(by="x", failure=failure, reason="r")
     assert budget.explain_end(failed, Limits(seconds=cut), Limits(seconds=600.0)) == said
+
+
+@pytest.mark.parametrize(
+    ("stage", "parents", "expected", "phase"),
+    [
+        (Stage.COMPILE, 1, 2.0, Phase.VALIDATE),
+        (Stage.COMPILE, 1, None, Phase.BUILD),
+        (Stage.COMPILE, 0, 2.0, Phase.BUILD),
+        (Stage.COMPRESS, 1, 2.0, Phase.BUILD),
+    ],
+)
+def test_the_last_step_of_what_was_built_may_begin_while_others_are_validated(stage, parents, expected, phase):
+    adaptor, parent = SimpleNamespace(stage=stage), SimpleNamespace(steps=("built",) * parents)
+    assert choose_phase(Phase.BUILD, adaptor, parent, expected) is phase
+    assert choose_phase(Phase.RACE, adaptor, parent, expected) is Phase.RACE
+
+
+@pytest.mark.parametrize(("valid", "read", "ended"), [(True, 71.0, True), (True, 69.0, False), (False, 71.0, False)])
+def test_a_validation_ends_with_its_part_of_the_budget_where_another_one_holds(monkeypatch, valid, read, ended):
+    clock = SimpleNamespace(stopped=False, read=lambda: read)
+    monkeypatch.setattr(module, "start_budget", lambda _: Budget(100.0, clock))
+    notes = [{"route": ["x"]}] if valid else []
+    setting = SimpleNamespace(run=SimpleNamespace(is_stopped=lambda: False, read_notes=lambda _: notes))
+    find_end = bound_validation(SimpleNamespace(format="onnx"), setting)
+    assert find_end() == (
+        "its validation was ended with the first 70% of the budget, in which it began" if ended else ""
+    )
+    assert bound_validation(SimpleNamespace(format="composite"), setting)() == ""
+    setting.run.is_stopped = lambda: True
+    assert find_end() == INTERRUPTED

@@ -193,7 +193,7 @@ def keep_fruitless(memory, *, seconds=2.0, status=Status.FAILED, run="", since="
         outcome = outcome.model_copy(update={"steps": (facts,)})
     candidate = Candidate(id="slow", route=SLOW, outcome=outcome)
     one = Validation(candidate=candidate, status=status, seconds=seconds, run=run, since=since, slug=slug)
-    memory.keep_race({"slow": one}, [])
+    memory.keep_fruitless([one])
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.DROPPED])

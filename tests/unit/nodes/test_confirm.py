@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kedro_hone.comparing.setting import Setting
@@ -125,6 +127,18 @@ def test_what_may_not_be_published_takes_no_finalists_place(tmp_path, monkeypatc
     monkeypatch.setattr(Launches, "run", lambda _: None)
     found = confirm(**line_up(tmp_path, "e1", "e2", "a", "b", restricted=restricted, finalists=2))
     assert sorted(one.id for one in found.finalists) == confirmed
+
+
+def test_what_misses_a_gate_by_its_validation_takes_no_finalists_place(tmp_path, monkeypatch):
+    monkeypatch.setattr(Launches, "run", lambda _: None)
+    given = line_up(tmp_path, "large", "small", "unknown", finalists=2)
+    recipe = given["setting"].recipe.model_dump() | {"gates": {"size_mb": 1.0}}
+    given["setting"] = replace(given["setting"], recipe=read_recipe(recipe))
+    sizes = {"large": 2_000_000, "small": 900_000, "unknown": None}
+    race = given["result"]
+    validations = [one.model_copy(update={"size_bytes": sizes[one.candidate.id]}) for one in race.validations]
+    given["result"] = race.model_copy(update={"validations": tuple(validations)})
+    assert sorted(one.id for one in confirm(**given).finalists) == ["small", "unknown"]
 
 
 def test_where_every_finalist_failed_nothing_more_is_launched(tmp_path, monkeypatch):

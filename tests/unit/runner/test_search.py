@@ -99,6 +99,19 @@ def test_what_came_to_nothing_before_has_its_turn_later(turns):
     assert turns.weigh(place("compile", "source.cheap")) == pytest.approx(before / 4)
 
 
+def test_what_only_converts_has_its_turn_next_to_what_only_converts(monkeypatch):
+    """The fastest may lose too much for the gate: then there is nothing else."""
+    steps = {step.namespace: step for step in map(make_step, ("cheap", "dear", "hopeful"))}
+    valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])
+    weights = []
+    for exact in ((), ("cheap",)):
+        monkeypatch.setattr(module, "only_converts", lambda route, exact=exact: set(route) <= {*exact})
+        turns = make_turns(steps, run=MemoryDataset(valid, copy_mode="assign"))
+        weights.append(turns.weigh(place("compile", "source.cheap")))
+    assert weights[1] == pytest.approx(0.51 / 2, rel=0.01), "as if nothing were valid"
+    assert weights[1] > 5 * weights[0]
+
+
 def test_once_something_is_valid_what_can_exceed_it_comes_first():
     steps = {step.namespace: step for step in map(make_step, ("cheap", "dear", "hopeful"))}
     valid = SimpleNamespace(read_notes=lambda event: [{"route": ["dear"]}] if event == "valid" else [])

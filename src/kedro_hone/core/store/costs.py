@@ -35,6 +35,8 @@ least that of two shares."""
 FAR_BATCH: Final = 16
 """Beyond this factor between two batch sizes the one says nothing of the other: the demo's network has one winner at
 1 row, and another at 64."""
+_SAME: Final = 0.01
+"""A model that is no further away is the same one, perhaps with other weights."""
 _LEAST_SHARE: Final = 1e-6
 """No candidate that was measured is as slow; a row that says less is no reason to fail."""
 VALID: Final = "raced"
@@ -177,7 +179,8 @@ def _parse(line: str) -> Cost | None:
 def guess_seconds(rows: Iterable[Cost], like: Cost, *, least: int = 1) -> float | None:
     """Return the seconds that a step or a candidate is expected to take, from rows of it; None where fewer tell.
 
-    Where two similar models tell, others do not count: another kind of processor took 8 s for what takes 60 s here. Nor
+    Where two similar models tell, others do not count: another kind of processor took 8 s for what takes 60 s here;
+    and where two of the same one do on such a machine, as before it was trained again, nothing else counts. Nor
     do refusals and failures count where something was made: what is refused at once says not how long it builds. What
     the budget cut takes as long at least: it counts among those that tell, and its seconds where nothing was finished.
     """
@@ -187,6 +190,8 @@ def guess_seconds(rows: Iterable[Cost], like: Cost, *, least: int = 1) -> float 
     near = find_nearest(similar if len(similar) > 1 else known, like)
     if len(near) < max(least, 1):
         return None
+    same = [row for row in near if _measure_distance(row, like) < _SAME]
+    near = same if len(same) > 1 else near  # one alone may be of a busy run
     finished = [row.seconds for row in near if row.outcome != CUT]
     return statistics.median(finished) if finished else max(row.seconds for row in near)
 

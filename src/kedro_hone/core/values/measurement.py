@@ -138,9 +138,10 @@ class Validation(Checks, Made):
 
     @property
     def fruitless(self) -> bool:
-        """Whether it came to nothing, and would again: not for a lack of time, memory or disk, or a person's word."""
+        """Whether it came to nothing, and would again, or was cut by the budget; not for what passes, a full disk."""
         passing = self.slug in set(FailureClass) and FailureClass(self.slug).transient
-        return self.status in {Status.FAILED, Status.REFUSED, Status.DROPPED} and not passing
+        cut = self.slug == BUDGET and self.seconds > 0.0
+        return cut or (self.status in {Status.FAILED, Status.REFUSED, Status.DROPPED} and not passing)
 
     @property
     def own_seconds(self) -> float:

@@ -1,4 +1,4 @@
-"""Columns or one table, and class numbers or names; the class with the largest score is predicted."""
+"""Columns, or an array with rows first, and class numbers or names; the class with the largest score is predicted."""
 
 from __future__ import annotations
 

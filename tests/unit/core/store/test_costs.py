@@ -106,6 +106,12 @@ def test_seconds_of_models_that_are_not_similar_do_not_count_where_two_are():
     assert guess_seconds(rows, LIKE) == 8.0
 
 
+def test_two_rows_of_the_same_model_count_alone():
+    """It was trained again: what a step took is known better than by models of its kind."""
+    rows = [row(4.0, size=1400) for _ in range(5)]
+    assert guess_seconds([*rows, row(12.0), row(13.0)], LIKE) == pytest.approx(12.5)
+
+
 def test_a_share_that_nobody_can_have_measured_does_not_raise():
     assert guess_share([row(share=1e-300), row(share=1.0)], LIKE).find_gain(Share(1.0, 0.2, 2)) > 0
 

@@ -33,10 +33,8 @@ def explain_hopeless(
     Nothing is hopeless where a gate is set that no validation looks at, such as a size, or where two shapes have one
     batch size, which the memory does not tell apart. Nor is a route with an adaptor that the recipe names.
     """
-    batches, named = (
-        [shape.batch for shape in recipe.all_shapes],
-        {*recipe.adaptors, *chain.from_iterable(recipe.routes)},
-    )
+    batches = [shape.batch for shape in recipe.all_shapes]
+    named = {*recipe.adaptors, *chain.from_iterable(recipe.routes)}
     if recipe.gates.ask_after_search or len({*batches}) < len(batches):
         return None
     behind: list[tuple[float, Route]] = []
@@ -62,7 +60,7 @@ def list_hopeless(
 ) -> dict[str, str]:
     """Return which valid candidates need not be measured next to those that ``held``, with the reason.
 
-    None where the budget has no end. Trials were probed already, and are measured: the memory of a route is of its
+    Nobody where the budget has no end. Trials were probed already, and are measured: the memory of a route is of its
     default options.
     """
     if not start_budget(setting).ends:

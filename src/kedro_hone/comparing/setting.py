@@ -40,10 +40,8 @@ def explain_outdated(name: str, origin: str) -> HoneError:
     """Return the error for a value of the catalog that was made from another value, or recipe, than there is now."""
     why = f"It was made from another {origin!r} than there is now: that was changed or made again since."
     if origin == AFTER_SEARCH:
-        why = (
-            "The recipe asks now, or asked then, for a gate that only the end of a run looks at, such as `size_mb`, or "
-        )
-        why += "for `budget: thorough`: without these the search may have left out what would win now."
+        why = "The recipe asks now, or asked then, for `budget: thorough` or for a gate that only the end of a run "
+        why += "looks at, such as `size_mb`: without these the search may have left out what would win now."
     return HoneError(
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",

@@ -7,12 +7,13 @@ confirmed next to the best single candidate: its speed-up is measured through it
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
 from kedro_hone.building.steps import INHERITED
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.verdict import can_win
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import COMPOSITE, PARTS, Part, can_be_part
@@ -33,9 +34,10 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     refuse = partial(Refused, by=COMPOSITE, slug="nothing-to-do")
     if setting.recipe.confirm.finalists < 2:
         return refuse(reason="the recipe confirms one finalist, which is the best candidate of the race")
-    artifacts = _find_artifacts(result)
-    publishable = {one.candidate.id for one in result.validations if one.publishable}
-    best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in publishable), None)
+    able = [one for one in result.validations if one.status is Status.MEASURED and can_win(one, setting.recipe.gates)]
+    artifacts = _find_artifacts(able)
+    names = {one.candidate.id for one in able}
+    best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in names), None)
     if best is None or best.id not in artifacts or not best.ratios:
         return refuse(reason="the best candidate of the race cannot be a part")
     lasted = [one for one in result.standings if one.id in artifacts and one.status in RACED]
@@ -46,11 +48,11 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
         return refuse(reason="the recipe's shapes cannot be told apart by the shapes of the inputs")
     if set(chosen.values()) == {best.id}:
         return refuse(reason=f"no candidate is faster than {best.id} at any shape by {GAIN - 1:.0%} or more")
-    names = list(dict.fromkeys((best.id, *chosen.values())))
-    served = {name: [shape for shape, of in chosen.items() if of == name] for name in names}
+    parts = list(dict.fromkeys((best.id, *chosen.values())))
+    served = {name: [shape for shape, of in chosen.items() if of == name] for name in parts}
     for name, shapes in served.items():
         logger.info("composed  %s: %s", name, ", ".join(shapes) or "all other shapes")
-    return _seal({name: artifacts[name] for name in names}, served, setting)
+    return _seal({name: artifacts[name] for name in parts}, served, setting)
 
 
 def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - see below
@@ -72,10 +74,10 @@ def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> Ra
     )
 
 
-def _find_artifacts(result: RaceResult) -> dict[str, Artifact]:
-    """Return the artifacts that can be parts, by the id of their valid candidate."""
-    valid = [one.candidate for one in result.validations if one.status is Status.MEASURED and one.publishable]
-    return {one.id: one.outcome for one in valid if isinstance(one.outcome, Artifact) and can_be_part(one.outcome)}
+def _find_artifacts(validations: Iterable[Validation]) -> dict[str, Artifact]:
+    """Return the artifacts that can be parts, by the id of their candidate."""
+    candidates = [one.candidate for one in validations]
+    return {one.id: one.outcome for one in candidates if isinstance(one.outcome, Artifact) and can_be_part(one.outcome)}
 
 
 def _choose(best: Standing, standings: list[Standing], artifacts: Mapping[str, Artifact]) -> dict[str, str]:

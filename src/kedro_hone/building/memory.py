@@ -25,9 +25,9 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.costs import (
     CANDIDATES,
-    CUT,
-    INVALID,
-    VALID,
+    WAS_CUT,
+    WAS_INVALID,
+    WAS_RACED,
     Cost,
     Share,
     guess_chance,
@@ -51,7 +51,7 @@ logger = open_logger(__name__)
 SHIPPED: Final = Path(__file__).with_name("costs.jsonl")
 """Rows that were measured by us; how is in docs/concepts/search.md."""
 LEAST_ROWS: Final = 2
-"""From fewer rows nothing is left out."""
+"""From fewer rows nothing is left out: one slow build or race would leave it out for good."""
 UNKNOWN: Final = Share(0.7, 0.5, 0)
 """What is expected of a candidate of which nothing is remembered."""
 _SAME: Final = Share(1.0, 0.0, 0)
@@ -81,7 +81,7 @@ class Memory:
         self._read = stamp_costs(store.memory)
         # A search asks for all of its candidates at each of its turns.
         self._chances: dict[tuple[str, ...], float] = {}
-        self._steps: dict[tuple[str, Format, str], float | None] = {}
+        self._steps: dict[tuple[str, Format, str, int], float | None] = {}
         self._routes: dict[tuple[str, ...], float | None] = {}
         self._shares: dict[tuple[tuple[str, ...], int | None], Share | None] = {}
         self._ratios: dict[tuple[tuple[str, ...], tuple[str, ...], int | None], Share | None] = {}
@@ -118,22 +118,19 @@ class Memory:
         """The source model's bytes."""
         return self._like.size
 
-    def guess_step(self, adaptor: str, form: Format, options: Options | None = None) -> float | None:
-        """Return the seconds that an adaptor is expected to take on an input of a format; None where nothing tells.
+    def guess_step(self, adaptor: str, form: Format, options: Options | None = None, *, least: int = 1) -> float | None:
+        """Return the seconds that an adaptor is expected to take on an input of a format; None where fewer rows tell.
 
-        Its options are the recipe's where none are given. With those of which nothing is remembered it takes what it
+        Its options are the recipe's where none are given. With those of which too little is remembered it takes what it
         takes by default.
         """
         chosen = describe_changes(self._changed.get(adaptor, {}))
-        key = adaptor, form, chosen if options is None else describe_options(options)
+        key = adaptor, form, chosen if options is None else describe_options(options), least
         if key not in self._steps:
-            own = guess_seconds(*self._look_up_step(*key))
-            self._steps[key] = guess_seconds(*self._look_up_step(adaptor, form)) if own is None else own
+            own = guess_seconds(*self._look_up_step(*key[:3]), least=least)
+            usual = self._look_up_step(adaptor, form)
+            self._steps[key] = guess_seconds(*usual, least=least) if own is None else own
         return self._steps[key]
-
-    def guess_build(self, adaptor: str, form: Format, options: Options | None = None) -> float | None:
-        """Return the same where at least ``LEAST_ROWS`` rows tell: one slow build leaves nothing out for good."""
-        return guess_seconds(*self._look_up_step(adaptor, form, describe_options(options)), least=LEAST_ROWS)
 
     def guess_route(self, route: Iterable[str]) -> float | None:
         """Return the seconds that a candidate's validation is expected to take; None where nothing tells."""
@@ -199,14 +196,14 @@ class Memory:
 
     def keep_step(self, facts: StepFacts, form: Format, options: Options | None = None, *, cut: bool = False) -> None:
         """Keep what a step took on an input of a format, with options or the defaults; at least, if it was ``cut``."""
-        outcome = CUT if cut else facts.outcome
+        outcome = WAS_CUT if cut else facts.outcome
         self._keep(facts.adaptor, form, seconds=facts.seconds, outcome=outcome, options=describe_options(options))
 
     def keep_fruitless(self, validations: Iterable[Validation]) -> None:
         """Keep which candidates came to nothing after a while, in this run."""
         for one in validations:
             if one.fruitless and one.renewed and one.own_seconds >= LEAST_SECONDS:
-                self._keep_candidate(one.candidate, seconds=one.seconds, outcome=INVALID)
+                self._keep_candidate(one.candidate, seconds=one.seconds, outcome=WAS_INVALID)
 
     def keep_race(self, validations: Mapping[str, Validation], standings: Iterable[Standing]) -> None:
         """Keep which share of the best one's speed-up each candidate of a race had, by the objective or at a shape.
@@ -223,17 +220,18 @@ class Memory:
         for name in usual or speeds:
             best |= {shape: max(speed, best.get(shape, 0.0)) for shape, speed in speeds[name].items()}
         rows = Counter(self.batches.values())  # two shapes of one batch size may have two fastest candidates
-        known: dict[str, dict[str, Any]] = {}
+        known: dict[tuple[str, str], tuple[str, dict[str, Any]]] = {}
         for name, mine in sorted(speeds.items(), key=lambda one: one[1][""]):
             parts = {shape: speed / best[shape] for shape, speed in mine.items() if best.get(shape)}
             told = {self.batches[shape]: parts[shape] for shape in self.batches if shape in parts}
             shares = {batch: share for batch, share in told.items() if rows[batch] == 1}
             # Of two that have one route, such as of the source and of a conversion of it, the faster one counts.
-            key = name_route(validations[name].candidate.route) + repr(validations[name].candidate.options)
-            known[key] = {"share": max(parts.values()), "shares": shares, "name": name}
-        for facts in known.values():
-            one = validations[facts.pop("name")]
-            self._keep_candidate(one.candidate, seconds=one.seconds, race=race, outcome=VALID, **facts)
+            candidate = validations[name].candidate
+            key = name_route(candidate.route), self._describe_route(candidate.route, candidate.options)
+            known[key] = name, {"share": max(parts.values()), "shares": shares}
+        for name, facts in known.values():
+            one = validations[name]
+            self._keep_candidate(one.candidate, seconds=one.seconds, race=race, outcome=WAS_RACED, **facts)
 
     def _guess_gain(self, route: tuple[str, ...], best: tuple[str, ...], batch: int | None) -> float:
         mine, other = self.find_share(route, batch) or UNKNOWN, self.find_share(best, batch) if best else None

@@ -12,7 +12,7 @@ from pathlib import Path
 from kedro_hone.building.budget import Budget, Phase, choose_phase, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.lines import say_step
-from kedro_hone.building.memory import Memory
+from kedro_hone.building.memory import LEAST_ROWS, Memory
 from kedro_hone.building.mismatch import find_mismatch, find_written
 from kedro_hone.building.records import lend_records
 from kedro_hone.building.runtimes import digest_workers
@@ -133,7 +133,7 @@ class _Step:
             self._say("reused", found.outcome)
             return found.outcome, (found.facts,)
         memory = Memory(store, self.setting.source, self.host, self.setting.recipe)
-        expected = memory.guess_build(adaptor.name, self.parent.format, options)
+        expected = memory.guess_step(adaptor.name, self.parent.format, options, least=LEAST_ROWS)
         reason = budget.find_reason(choose_phase(self.phase, adaptor, self.parent, expected), expected)
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
             return self._leave(self._leave_out(reason))

@@ -14,6 +14,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import forget_registrations, register
 from kedro_hone.core.contract.toolchain import RunOptions
 from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.costs import read_costs
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.measurement import Status
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
@@ -170,3 +171,28 @@ def test_a_toolchain_that_is_missing_is_left_out_where_the_recipe_says_skip(sett
     assert isinstance(outcome, Refused), outcome
     assert outcome.slug == "not-installed"
     assert "no-such-package is not installed" in outcome.reason
+
+
+OUT_OF_TIME = Failed(by="toy.compile", failure=FailureClass.TIME_OUT, reason="late")
+RAN = [
+    pytest.param(Failed(by="toy.compile", failure=FailureClass.COMPILE, reason="no"), 1e9, ["failed"], id="failed"),
+    pytest.param(Failed(by="toy.compile", failure=FailureClass.DISK_FULL, reason="no"), 1e9, [], id="disk full"),
+    pytest.param(Refused(by="toy.compile", reason="no"), 1e9, ["refused"], id="refused"),
+    pytest.param(OUT_OF_TIME, 100.0, ["cut"], id="ended by the budget"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "budget", "kept"), RAN)
+def test_what_a_step_took_is_remembered_but_for_what_passes(setting, monkeypatch, outcome, budget, kept):
+    recipe = setting.recipe.model_copy(update={"budget": budget})
+    monkeypatch.setattr("kedro_hone.building.steps._Step._run", lambda *_: outcome)
+    transform(toy.COMPILE, toy.COMPILE.options(), setting.source, replace(setting, recipe=recipe), reference=REFERENCE)
+    assert [row.outcome for row in read_costs(setting.store.memory)] == kept
+
+
+def test_a_memory_that_cannot_be_written_loses_no_build(setting, monkeypatch):
+    (setting.store.memory / "costs.jsonl").mkdir(parents=True)
+    for _ in range(2):
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, setting, reference=REFERENCE)
+        assert outcome.kind == "artifact"
+    assert len(list((setting.run.folder / "steps").glob("0*"))) == 1, "the second time it is taken from the store"

@@ -129,7 +129,7 @@ def test_who_failed_in_the_race_is_not_remembered(make_memory):
 def test_what_a_search_asks_at_each_turn_is_worked_out_once_from_the_rows_that_there_were(make_memory, monkeypatch):
     """With fourteen toolchains the turns of a search took minutes."""
     memory, asked = make_memory(), []
-    monkeypatch.setattr(module, "guess_seconds", lambda _, like: asked.append(like.what))
+    monkeypatch.setattr(module, "guess_seconds", lambda _, like, *, least=1: asked.append(like.what))
     for _ in range(3):
         assert memory.guess_step("x.fast", "toy") is None
         assert memory.guess_route(FAST) is None
@@ -170,10 +170,21 @@ def test_what_was_measured_with_short_rows_leaves_nothing_out_of_long_ones(make_
 def test_one_slow_build_leaves_nothing_out(make_memory):
     facts = StepFacts(key="k", adaptor="x.slow", run="r", folder="f", seconds=60.0, outcome="artifact")
     make_memory().keep_step(facts, "onnx")
-    assert make_memory().guess_build("x.slow", "onnx") is None
+    assert make_memory().guess_step("x.slow", "onnx", least=2) is None
     assert make_memory().guess_step("x.slow", "onnx") == pytest.approx(60.0)
     make_memory().keep_step(facts, "onnx", cut=True)
-    assert make_memory().guess_build("x.slow", "onnx") == pytest.approx(60.0)
+    assert make_memory().guess_step("x.slow", "onnx", least=2) == pytest.approx(60.0)
+
+
+def test_with_options_of_which_too_little_is_known_a_build_takes_what_it_takes_by_default(make_memory):
+    facts = StepFacts(key="k", adaptor="iree.cpu", run="r", folder="f", seconds=60.0, outcome="artifact")
+    options = read_catalogue().adaptors["iree.cpu"].options(stack_bytes=65536)
+    for _ in range(2):
+        make_memory().keep_step(facts, "toy")
+    assert make_memory().guess_step("iree.cpu", "toy", options, least=2) == pytest.approx(60.0)
+    for _ in range(2):
+        make_memory().keep_step(facts.model_copy(update={"seconds": 5.0}), "toy", options)
+    assert make_memory().guess_step("iree.cpu", "toy", options, least=2) == pytest.approx(5.0)
 
 
 def test_a_memory_that_cannot_be_written_is_a_warning(make_memory, caplog, monkeypatch):

@@ -54,6 +54,18 @@ def test_what_is_no_faster_or_cannot_be_a_part_is_none(rival):
     assert "no candidate is faster than a at any shape by 5%" in refuse(race(make("a", BEST), rival))
 
 
+def test_what_misses_a_gate_by_its_validation_is_no_part():
+    """Neither as the best of the race, nor as a part for a shape."""
+    pairs = [
+        make("large", {"batch1": 9.0, "batch64": 9.0}),
+        make("a", BEST),
+        make("wide", {"batch1": 1.0, "batch64": 9.0}),
+    ]
+    sizes = {"large": 3_000_000, "a": 500_000, "wide": 2_000_000}
+    sized = [(one.model_copy(update={"size_bytes": sizes[one.candidate.id]}), standing) for one, standing in pairs]
+    assert "no candidate is faster than a at any shape" in refuse(race(*sized), gates={"size_mb": 1.0})
+
+
 def test_what_failed_in_the_race_is_no_part():
     failed = make("b", {"batch1": 1.0, "batch64": 9.0}, status=Status.FAILED)
     assert "no candidate is faster" in refuse(race(make("a", BEST), failed))

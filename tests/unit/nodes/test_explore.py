@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import pytest
@@ -46,45 +47,43 @@ def test_of_what_may_not_be_published_no_options_are_tried(setting):
     assert [*find_contenders(validations, setting)] == ["b"]
 
 
-def test_a_best_that_fails_is_probed_against_no_more(setting, monkeypatch):
-    search = Search(setting, reference=None, plan=None, budget=None)
-    search._speeds = {"best": 1.0, "next": 0.5}
-    search._artifacts = {name: make(name) for name in search._speeds}
-    probed = []
+@pytest.fixture
+def start(setting, monkeypatch):
+    """Return what makes a search with the speeds of its artifacts, in which the one named ``best`` fails."""
 
-    def measure(artifacts):
-        probed.append([*artifacts])
-        timings = Timings()
-        if "best" in artifacts:
-            timings.failures["best"] = Failed(by="best", failure=FailureClass.CRASH, reason="gone")
-        return timings
+    def start(**speeds):
+        search, probed = Search(setting, reference=None, plan=None, budget=None), []
+        search._speeds, search._artifacts = speeds, {name: make(name) for name in speeds}
+
+        def measure(artifacts):
+            probed.append([*artifacts])
+            timings = Timings()
+            if "best" in artifacts:
+                timings.failures["best"] = Failed(by="best", failure=FailureClass.CRASH, reason="gone")
+            return timings
+
+        monkeypatch.setattr(search, "_measure", measure)
+        return search, probed
 
     def compare(name, rival, timings, recipe):
         ratio = Interval(estimate=2.0, low=1.9, high=2.1)
         return None if rival in timings.failures else SimpleNamespace(speed=ratio, hopeless=False)
 
-    monkeypatch.setattr(search, "_measure", measure)
     monkeypatch.setattr("kedro_hone.nodes.explore.compare", compare)
+    return start
+
+
+def test_a_best_that_fails_is_probed_against_no_more(start):
+    search, probed = start(best=1.0, next=0.5)
     left, speed = search._probe("trial", make("trial"))
     assert (left, probed) == ({}, [["best", "trial"], ["next", "trial"]])
-    assert speed > 0.5
+    assert speed == pytest.approx(0.5 + math.log(2.0))
     search._probe("other", make("other"))
     assert probed[2:] == [["trial", "other"]]
 
 
-def test_the_last_one_that_fails_is_probed_against_no_more(setting, monkeypatch):
-    search = Search(setting, reference=None, plan=None, budget=None)
-    search._speeds, search._artifacts, probed = {"best": 1.0}, {"best": make("best")}, []
-
-    def measure(artifacts):
-        probed.append([*artifacts])
-        timings = Timings()
-        if "best" in artifacts:
-            timings.failures["best"] = Failed(by="best", failure=FailureClass.CRASH, reason="gone")
-        return timings
-
-    monkeypatch.setattr(search, "_measure", measure)
-    monkeypatch.setattr("kedro_hone.nodes.explore.compare", lambda *_: None)
-    for name in ("one", "other"):
-        assert search._probe(name, make(name)) == ({}, None)
+def test_the_last_one_that_fails_is_probed_against_no_more(start):
+    search, probed = start(best=1.0)
+    assert search._probe("one", make("one")) == ({}, None)
+    search._probe("other", make("other"))
     assert probed == [["best", "one"], ["one", "other"]]

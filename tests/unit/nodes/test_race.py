@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,12 +11,13 @@ import pytest
 from kedro_hone.comparing.launches import Entrant
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.costs import read_costs
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import BUDGET, Status, Validation
+from kedro_hone.core.values.measurement import BUDGET, Interval, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.core.values.samples import Samples
-from kedro_hone.nodes.race import Race
+from kedro_hone.nodes.race import Race, race
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -272,3 +274,24 @@ def test_who_is_expected_to_be_faster_is_launched_first(hold):
     race = line_up(*lined, expected=expected, candidates=2)
     assert hold(race, **{"b.long": 4.0, "a": 2.0}) == (False, [["b.long", "a"]])
     assert find_ends(race)["c"][0] is Status.NOT_TRIED
+
+
+@pytest.mark.parametrize(("load", "remembered"), [(None, 2), (0.25, 2), (0.3, 0)])
+def test_a_race_under_more_load_than_proves_anything_is_not_remembered(tmp_path, monkeypatch, caplog, load, remembered):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_bytes(b"0")
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    store = Store(tmp_path / "store")
+    source = store.seal(tmp_path / "model", format="toy", inputs=(), outputs=(), runtime=None)
+    setting = replace(line_up()._setting, source=source, store=store)
+    standings = [
+        Standing(id=name, status=Status.MEASURED, rounds=5, objective=Interval(estimate=2.0, low=1.9, high=2.1))
+        for name in "ab"
+    ]
+    monkeypatch.setattr(Race, "run", lambda _: False)
+    monkeypatch.setattr(Race, "rank", lambda _: tuple(standings))
+    monkeypatch.setattr("kedro_hone.comparing.setting.share_of_others", lambda _: load)
+    with caplog.at_level("INFO"):
+        race(setting=setting, a=validation("a", route=("x.a",)), b=validation("b", route=("x.b",)))
+    assert len(read_costs(store.memory)) == remembered
+    assert any("not remembered" in message for message in caplog.messages) is (remembered == 0)

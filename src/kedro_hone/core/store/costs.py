@@ -39,13 +39,13 @@ _SAME: Final = 0.01
 """A model that is no further away is the same one, perhaps with other weights."""
 _LEAST_SHARE: Final = 1e-6
 """No candidate that was measured is as slow; a row that says less is no reason to fail."""
-VALID: Final = "raced"
-INVALID: Final = "invalid"
-CANDIDATES: Final = frozenset({VALID, INVALID})
+WAS_RACED: Final = "raced"
+WAS_INVALID: Final = "invalid"
+CANDIDATES: Final = frozenset({WAS_RACED, WAS_INVALID})
 """The outcomes in the rows of candidates, who raced or came to nothing before; those of steps have others."""
-CUT: Final = "cut"
+WAS_CUT: Final = "cut"
 """The outcome of a step that the budget ended: it takes as long at least."""
-_FRUITLESS: Final = frozenset({"refused", "failed", INVALID})
+_FRUITLESS: Final = frozenset({"refused", "failed", WAS_INVALID})
 """The outcomes of what came to nothing."""
 _FILE: Final = "costs.jsonl"
 _MOST_ROWS: Final = 5000
@@ -192,7 +192,7 @@ def guess_seconds(rows: Iterable[Cost], like: Cost, *, least: int = 1) -> float 
         return None
     same = [row for row in near if _measure_distance(row, like) < _SAME]
     near = same if len(same) > 1 else near  # one alone may be of a busy run
-    finished = [row.seconds for row in near if row.outcome != CUT]
+    finished = [row.seconds for row in near if row.outcome != WAS_CUT]
     return statistics.median(finished) if finished else max(row.seconds for row in near)
 
 
@@ -203,7 +203,7 @@ def guess_chance(rows: Iterable[Cost], like: Cost) -> float:
     that what failed once is still tried.
     """
     near = find_nearest(keep_similar((row for row in rows if row.outcome in CANDIDATES), like), like)
-    return (1 + sum(row.outcome == VALID for row in near)) / (1 + len(near))
+    return (1 + sum(row.outcome == WAS_RACED for row in near)) / (1 + len(near))
 
 
 def guess_share(rows: Iterable[Cost], like: Cost, batch: int | None = None) -> Share | None:

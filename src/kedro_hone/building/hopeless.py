@@ -95,7 +95,7 @@ def _find_beaten(
 def _compare(memory: Memory, route: Route, rival: Route, batch: int) -> float | None:
     """Return how many times as fast a route is expected to be as a rival that it hardly gains over; else None."""
     mine, other = memory.find_share(route, batch), memory.find_share(rival, batch)
-    if mine is None or mine.rows < LEAST_ROWS or other is None or route == rival:
+    if mine is None or mine.rows < LEAST_ROWS or other is None:
         return None
     if memory.find_gain(route, rival, batch) >= LEAST_GAIN * other.mean:
         return None

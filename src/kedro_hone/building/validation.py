@@ -78,9 +78,10 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
     started, stopped = time.monotonic(), bound_validation(outcome, setting)
     checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
+    took = {"run": setting.run.run_id, "seconds": time.monotonic() - started}
     if checked.slug == FailureClass.KILLED and (reason := stopped()):
-        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, seconds=time.monotonic() - started)
-    validation = checked.model_copy(update={"run": setting.run.run_id, "seconds": time.monotonic() - started})
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, **took)
+    validation = checked.model_copy(update=took)
     noted = validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")

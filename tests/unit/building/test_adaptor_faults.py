@@ -7,20 +7,13 @@ from dataclasses import replace
 
 import pytest
 from toolchains.toy import adaptor as toy
-from toolchains.toy.model import make_model
 
 from kedro_hone.building.steps import transform
-from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import forget_registrations, register
 from kedro_hone.core.contract.toolchain import RunOptions
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.costs import read_costs
-from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.measurement import Status
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.values.samples import Reference, Samples, Split
+from kedro_hone.core.values.samples import Reference
 from kedro_hone.nodes.validate import validate
-from kedro_hone.recipe.schema import read_recipe
 
 
 class Skipped(BaseException):
@@ -45,23 +38,6 @@ def raises(error):
 
 def make_options(resolve):
     return type("Options", (toy.CompileOptions,), {"resolve": resolve})
-
-
-@pytest.fixture
-def setting(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    register(*toy.ADAPTORS)
-    store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
-    model = make_model(tmp_path / "source")
-    kept = {name: getattr(model, name) for name in ("format", "inputs", "outputs", "runtime")}
-    split = Split(name="calibration", n=1, path="p", md5="m", rev="r")
-    samples = Samples(
-        digest="sha256:0", splits={"calibration": split}, shapes={}, program="p", program_digest="sha256:0"
-    )
-    recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, "toolchains": ["toy"]})
-    source = store.seal(tmp_path / "source", **kept)
-    yield Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    forget_registrations()
 
 
 REFERENCE = Reference(
@@ -171,28 +147,3 @@ def test_a_toolchain_that_is_missing_is_left_out_where_the_recipe_says_skip(sett
     assert isinstance(outcome, Refused), outcome
     assert outcome.slug == "not-installed"
     assert "no-such-package is not installed" in outcome.reason
-
-
-OUT_OF_TIME = Failed(by="toy.compile", failure=FailureClass.TIME_OUT, reason="late")
-RAN = [
-    pytest.param(Failed(by="toy.compile", failure=FailureClass.COMPILE, reason="no"), 1e9, ["failed"], id="failed"),
-    pytest.param(Failed(by="toy.compile", failure=FailureClass.DISK_FULL, reason="no"), 1e9, [], id="disk full"),
-    pytest.param(Refused(by="toy.compile", reason="no"), 1e9, ["refused"], id="refused"),
-    pytest.param(OUT_OF_TIME, 100.0, ["cut"], id="ended by the budget"),
-]
-
-
-@pytest.mark.parametrize(("outcome", "budget", "kept"), RAN)
-def test_what_a_step_took_is_remembered_but_for_what_passes(setting, monkeypatch, outcome, budget, kept):
-    recipe = setting.recipe.model_copy(update={"budget": budget})
-    monkeypatch.setattr("kedro_hone.building.steps._Step._run", lambda *_: outcome)
-    transform(toy.COMPILE, toy.COMPILE.options(), setting.source, replace(setting, recipe=recipe), reference=REFERENCE)
-    assert [row.outcome for row in read_costs(setting.store.memory)] == kept
-
-
-def test_a_memory_that_cannot_be_written_loses_no_build(setting, monkeypatch):
-    (setting.store.memory / "costs.jsonl").mkdir(parents=True)
-    for _ in range(2):
-        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, setting, reference=REFERENCE)
-        assert outcome.kind == "artifact"
-    assert len(list((setting.run.folder / "steps").glob("0*"))) == 1, "the second time it is taken from the store"

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 from toolchains.toy.model import make_model
@@ -85,6 +86,40 @@ def test_a_batch_size_of_which_two_shapes_have_their_own_fastest_tells_no_ratio(
     assert explain_hopeless(memory, [SLOW], [FAST], recipe=recipe) is None
 
 
+def test_where_two_shapes_have_one_batch_size_nothing_is_left_out(make_memory):
+    one = read_recipe({"model": {"uri": "m"}, "shapes": {"x": {"batch": 1}}})
+    two = read_recipe({"model": {"uri": "m"}, "shapes": {"x": {"batch": 1}, "y": {"batch": 1, "length": 9}}})
+    for _ in range(5):
+        keep_race(make_memory(one), {"fast": {"x": 4.0}, "slow": {"x": 1.0}}, fast=4.0, slow=1.0)
+    assert explain_hopeless(make_memory(one), [SLOW], [FAST], recipe=one)
+    assert explain_hopeless(make_memory(two), [SLOW], [FAST], recipe=two) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "held", "named"),
+    [
+        ({}, {"fast", "slow"}, {"slow"}),
+        ({}, {"slow"}, set()),
+        ({"publishable": False}, {"fast", "slow"}, set()),
+        ({"status": Status.DROPPED}, {"fast", "slow"}, set()),
+    ],
+    ids=["all held", "the fast one failed", "may not be published", "not valid"],
+)
+def test_who_need_not_race_next_to_those_that_held(make_memory, monkeypatch, told, held, named):
+    for _ in range(2):
+        keep_race(make_memory(), fast=4.0, slow=1.0)
+    memory = make_memory()
+    fast, slow = (
+        Validation(candidate=Candidate(id=name, route=route, outcome=memory.source), status=Status.MEASURED)
+        for name, route in {"fast": FAST, "slow": SLOW}.items()
+    )
+    recipe = read_recipe({"model": {"uri": "m"}, "budget": 100.0})
+    monkeypatch.setattr(hopeless, "start_budget", lambda _: SimpleNamespace(ends=True))
+    setting = SimpleNamespace(recipe=recipe)
+    found = hopeless.list_hopeless([fast.model_copy(update=told), slow], memory, setting, held)
+    assert found.keys() == named
+
+
 def test_a_far_batch_size_leaves_nothing_out(make_memory):
     recipe, large = (read_recipe({"model": {"uri": "m"}, "shapes": {"x": {"batch": n}}}) for n in (1, 256))
     for _ in range(5):
@@ -129,7 +164,7 @@ def test_who_failed_in_the_race_is_not_remembered(make_memory):
 def test_what_a_search_asks_at_each_turn_is_worked_out_once_from_the_rows_that_there_were(make_memory, monkeypatch):
     """With fourteen toolchains the turns of a search took minutes."""
     memory, asked = make_memory(), []
-    monkeypatch.setattr(module, "guess_seconds", lambda _, like, *, least=1: asked.append(like.what))
+    monkeypatch.setattr(module, "guess_seconds", lambda _, like, **_least: asked.append(like.what))
     for _ in range(3):
         assert memory.guess_step("x.fast", "toy") is None
         assert memory.guess_route(FAST) is None

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from kedro_hone.building import validation as module
-from kedro_hone.building.budget import Budget
+from kedro_hone.building.budget import VALID, Budget, list_valid
+from kedro_hone.core.contract.catalogue import Catalogue
+from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.values.artifact import StepFacts
+from kedro_hone.core.values.measurement import BUDGET, Status
 from kedro_hone.core.values.outcome import Candidate, Refused
+from kedro_hone.core.values.samples import Reference
 
+REFERENCE = Reference(
+    outputs="o", digest="sha256:0", metric="m", value=1, kind="mean", n=1, cold_start_ms=1, peak_memory_bytes=1,
+    since="middle",
+)  # fmt: skip
 HOPELESS = "on similar models it was far behind"
 
 
@@ -61,3 +72,43 @@ def test_a_trial_is_validated_whatever_its_route_gained(find_reason):
 
 def test_without_an_end_of_the_budget_all_are_validated(find_reason):
     assert find_reason(seconds=float("inf"), expected=1e9) is None
+
+
+def check(setting, monkeypatch, *, run="run", checked, restricted=None):
+    """Validate the toy model after 75 of 100 seconds, where another candidate was found valid before."""
+    setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
+    setting = replace(setting, run=setting.run.model_copy(update={"run_id": run}))
+    setting.run.clock.begin()
+    setting.run.note(VALID, route=["x.other"])
+    monkeypatch.setattr(module, "_find_reason_not_to", lambda *_: None)  # it began in time
+    monkeypatch.setattr(Clock, "read", lambda _: 75.0)
+    monkeypatch.setattr(module, "_check", lambda *_, judge, stopped, **__: judge(**checked(stopped)))
+    monkeypatch.setattr(Catalogue, "find_restricted", lambda *_: restricted)
+    step = StepFacts(key="k", adaptor="toy.compile", run="before", folder="f", seconds=1.0, outcome="artifact")
+    outcome = setting.source.model_copy(update={"steps": (step,)})
+    named = Candidate(id="a", route=("toy.compile",), outcome=outcome)
+    return setting, module.validate_candidate(named, setting, reference=REFERENCE)
+
+
+def killed(stopped):
+    time.sleep(0.01)
+    return {"status": Status.FAILED, "slug": "killed", "reason": "killed" if stopped() else "goes on"}
+
+
+def test_a_validation_that_the_budget_ended_was_not_tried_and_counts_as_fruitless(setting, monkeypatch):
+    """Also where what is validated was built by an earlier run: else each run would spend as much on it."""
+    setting, found = check(setting, monkeypatch, checked=killed)
+    said = "its validation was ended with the first 70% of the budget, in which it began"
+    assert (found.status, found.slug, found.reason) == (Status.NOT_TRIED, BUDGET, said)
+    assert found.seconds >= 0.01
+    assert found.fruitless
+    assert found.renewed
+    assert not found.cached
+
+
+@pytest.mark.parametrize(("restricted", "noted"), [(False, 2), (True, 1)])
+def test_what_may_not_be_published_is_no_rival(setting, monkeypatch, restricted, noted):
+    toolchain = SimpleNamespace(note="evaluation only") if restricted else None
+    setting, found = check(setting, monkeypatch, checked=lambda _: {"status": Status.MEASURED}, restricted=toolchain)
+    assert found.publishable is not restricted
+    assert len(list_valid(setting.run)) == noted

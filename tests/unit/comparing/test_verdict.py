@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import Field
 
-from kedro_hone.comparing.verdict import find_contradiction, list_asked
+from kedro_hone.comparing.verdict import can_win, find_contradiction, list_asked
+from kedro_hone.core.contract.gates import Gate
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
@@ -98,3 +100,28 @@ def test_another_verdict_has_no_winner(verdict):
 )
 def test_a_winner_that_does_not_follow_is_told(changes, fault):
     assert fault in find(**changes)
+
+
+@pytest.mark.parametrize(
+    ("told", "able"),
+    [
+        ({"size_bytes": 900_000}, True),
+        ({"size_bytes": 1_100_000}, False),
+        ({"size_bytes": None}, True),
+        ({"size_bytes": 900_000, "publishable": False}, False),
+    ],
+)
+def test_who_may_not_be_published_or_misses_a_gate_by_what_is_known_cannot_win(told, able):
+    recipe = read_recipe({"model": {"uri": "m"}, "gates": {"size_mb": 1.0}})
+    assert can_win(validation("fast").model_copy(update=told), recipe.gates) is able
+
+
+@pytest.mark.parametrize(("measured", "able"), [(5.0, False), (None, True)])
+def test_what_is_not_measured_yet_is_no_missed_gate(monkeypatch, measured, able):
+    """The latencies are the confirmation's: a gate that fails for want of them says nothing before it."""
+    gate = Gate(
+        name="mine", takes=float, field=Field(default=None, description="Mine."),
+        judge=lambda _limit, candidate, _source: (gate.rule(candidate.id, Judged.FAILS, "no", measured=measured),),
+    )  # fmt: skip
+    monkeypatch.setattr("kedro_hone.comparing.verdict.list_asked", lambda _: {gate: 1.0})
+    assert can_win(validation("fast"), read_recipe({"model": {"uri": "m"}}).gates) is able

@@ -134,7 +134,7 @@ def test_who_fails_early_has_a_standing(rounds):
 def hold(monkeypatch):
     """Return what runs a race whose candidates have these speeds; those of none fail when they are launched."""
 
-    def run(race, *, launch_seconds=0.0, left=None, **speeds):
+    def run(race, *, launch_seconds=0.0, round_seconds=0.0, left=None, **speeds):
         heats, clock, spread = [], [0.0], iter(range(10**6))
 
         def enter(artifacts, setting, *, burst_ms, timings, stack):
@@ -146,11 +146,13 @@ def hold(monkeypatch):
             return {name: Entrant(id=name, session=Session(1), bursts={}, stack=ExitStack()) for name in held}
 
         def measure_round(running, *, order, timings):
+            clock[0] += round_seconds
             noise = 1 + next(spread) % 3 / 100
             taken = {one.id: int(1e6 * noise / speeds.get(one.id, 1.0)) for one in running}
             shapes = race._recipe.shapes
             timings.rounds.append({name: {shape: [ns] for shape in shapes} for name, ns in taken.items()})
 
+        monkeypatch.setattr("kedro_hone.nodes.race.time", SimpleNamespace(monotonic=lambda: clock[0]))
         monkeypatch.setattr("kedro_hone.nodes.race.enter", enter)
         monkeypatch.setattr("kedro_hone.nodes.race.measure_round", measure_round)
         if left is not None:
@@ -261,6 +263,14 @@ def test_launching_counts_for_the_budget_too(hold):
     assert find_ends(race)["j"] == (Status.NOT_TRIED, "nothing is left")
 
 
+def test_the_race_has_a_budget_of_its_own_of_measuring_alone(hold):
+    """Five rounds of 2 s are over one of 9 s, and launches of an hour do not count."""
+    race = line_up(*(validation(name, memory=2 << 20) for name in "abc"), memory_mb=2, seconds=9.0, block=5)
+    ended, heats = hold(race, launch_seconds=3600.0, round_seconds=2.0, **dict.fromkeys("abc", 2.0))
+    assert (ended, heats) == (True, [["a"]])
+    assert find_ends(race)["c"] == (Status.NOT_TRIED, "the race's budget of 9 s was spent")
+
+
 def test_one_is_measured_however_little_is_left(hold):
     race = line_up(*(validation(name, memory=2 << 20) for name in "abc"), memory_mb=2)
     assert hold(race, left=0.0, b=2.0, c=3.0) == (True, [["a"], ["b"]])
@@ -292,6 +302,9 @@ def test_a_race_under_more_load_than_proves_anything_is_not_remembered(tmp_path,
     monkeypatch.setattr(Race, "rank", lambda _: tuple(standings))
     monkeypatch.setattr("kedro_hone.comparing.setting.share_of_others", lambda _: load)
     with caplog.at_level("INFO"):
-        race(setting=setting, a=validation("a", route=("x.a",)), b=validation("b", route=("x.b",)))
-    assert len(read_costs(store.memory)) == remembered
+        valid = {name: validation(name, route=(f"x.{name}",)) for name in "ab"}
+        bad = validation("bad", route=("x.bad",), status=Status.DROPPED).model_copy(update={"seconds": 2.0})
+        race(setting=setting, bad=bad, **valid)
+    outcomes = sorted(row.outcome for row in read_costs(store.memory))
+    assert outcomes == ["invalid", *["raced"] * remembered], "what came to nothing does not depend on the load"
     assert any("not remembered" in message for message in caplog.messages) is (remembered == 0)

@@ -39,6 +39,7 @@ def project(tmp_path):
         ({"model": {"uri": "n"}}, {"model", "model.uri"}),
         ({"gates": {"speedup": 1.5}}, {"gates", "gates.speedup"}),
         ({"gates": {"size_mb": 3.0}}, {"gates", "gates.size_mb", "gates.after_search"}),
+        ({"budget": "thorough"}, {"gates.after_search", "budget"}),
         ({"gates": {"size_mb": 3.0}, "budget": "thorough"}, {"gates", "gates.size_mb", "gates.after_search", "budget"}),
         ({"shapes": {"batch1": {"batch": 2}}}, {"shapes"}),
         ({"calibration_rows": 7}, {"calibration_rows"}),
@@ -47,7 +48,7 @@ def project(tmp_path):
             {"adaptors", "adaptors.onnxruntime.session"},
         ),
     ],
-    ids=["publish", "model", "gate", "ceiling", "thorough", "shapes", "rows", "options"],
+    ids=["publish", "model", "gate", "ceiling", "thorough", "both", "shapes", "rows", "options"],
 )
 def test_a_key_of_the_recipe_has_a_digest_of_its_own(project, change, changed):
     assert find_changed(digest(project), digest(project, **change)) == {f"hone.{key}" for key in changed}
@@ -109,7 +110,8 @@ def test_a_value_that_was_made_from_another_value_is_refused():
 
 
 def test_values_that_were_made_from_different_values_are_refused_where_neither_is_given():
-    refuse({"one": make_race(reference="a"), "other": make_race(reference="b")})
+    error = refuse({"one": make_race(reference="a"), "other": make_race(reference="b")})
+    assert "'reference'" in error.why
 
 
 @pytest.mark.parametrize("recipe", [{"hone.model": "n"}, {}], ids=["changed", "gone"])
@@ -118,8 +120,15 @@ def test_a_value_of_another_recipe_is_refused(recipe):
     assert "'hone.model'" in error.why
 
 
+def test_the_first_gate_that_only_the_end_looks_at_is_told_by_what_a_recipe_says():
+    error = refuse({"source": make_source(**{"hone.gates.after_search": "no"})}, {"hone.gates.after_search": "yes"})
+    assert "`size_mb`" in error.why
+    assert "after_search" not in error.why
+
+
 def test_a_value_that_names_nothing_is_refused():
-    refuse({"source": make_source()})
+    error = refuse({"source": make_source()})
+    assert "'version of kedro-hone'" in error.why
 
 
 def test_a_baseline_that_is_taken_again_is_the_same():

@@ -7,6 +7,7 @@ from typing import Any
 
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
+from kedro_hone.comparing.probes import SourceProbing
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import predict, score_source
 from kedro_hone.comparing.setting import Setting
@@ -20,7 +21,7 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 9
+VERSION = 10
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -59,7 +60,8 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
         runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
         runs += [(rows[at], scratch / name, find_batch(setting, at)) for at, name in cropped.items()]
-        predicted = predict(setting.source, name="source", runs=runs, setting=setting)
+        probing = SourceProbing(setting, scratch)
+        predicted = predict(setting.source, name="source", runs=runs, setting=setting, after=probing.run)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",
@@ -76,6 +78,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         run=setting.run.run_id,
         doubt=itself.doubt,
         others=tuple(Score(**_read_score(other)) for other in itself.others),
+        probes=tuple(probing.kept),
         **_read_score(itself),
         **dict(predicted),
     )

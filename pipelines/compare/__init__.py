@@ -22,7 +22,10 @@ from kedro_hone.recipe.plan import Plan, Routes
 
 ALONE = ["needs.bench"]
 """The tag of nodes that measure, or that compute on the machine that measures: only one may run there at a time."""
-VALIDATED = ("gates.drop", "gates.drops", "gates.confidence", "gates.after_search", "confirm.finalists", "seed")
+VALIDATED = (
+    *("gates.drop", "gates.drops", "gates.confidence", "gates.conversion", "gates.unscored"),
+    *("gates.after_search", "confirm.finalists", "seed"),
+)
 RACED = ("toolchains", "adaptors", "routes", "budget", "race", *VALIDATED)
 EXPLORED = ("toolchains", "adaptors", "routes", "budget", "explore", "race", *VALIDATED)
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")

@@ -3,8 +3,11 @@
 Silent wrong results are the reason (a quantized network that is right at one batch size and wrong at another, a
 package that returns the wrong number of rows): so every candidate predicts the whole search split at every batch size
 of the recipe, and at an odd one where it takes any, then cut to each shape that has other sizes than the data. The
-worst of them counts. A model of Transformers is tried at odd lengths too, and where a candidate of it only converts,
-its outputs must be the source's but for rounding: a mask that is ignored may cost little of a score.
+worst of them counts. A model of Transformers is tried at odd lengths too.
+
+What no metric reads must agree with the source's; a candidate that only converts must agree in every output and row.
+The last runs are probes, which no split may hold: a candidate that returns other numbers for them is dropped, and one
+that raises where the source does not is told in the report.
 """
 
 from __future__ import annotations
@@ -14,24 +17,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
+from kedro_hone.building.probing import Probing, choose_shares, list_flips
 from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
-from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
-from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, find_rows_mask
+from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
+from kedro_hone.comparing.arrays import open_arrays
+from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
@@ -40,14 +41,11 @@ from kedro_hone.programs.shared.targets import UNLABELLED
 
 logger = open_logger(__name__)
 
-VERSION = 8
+VERSION = 9
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 LARGEST_ERROR = 0.5
-"""What outputs that cannot be scored may differ from the source's, over the largest of these: zeros differ by 1."""
-
-LARGEST_ROUNDING = 0.01
-"""The same for what only converts a model of Transformers, in fp32: only the order of additions differs."""
+"""What outputs on rows that cannot be scored may differ from the source's, over the largest of these."""
 
 
 def validate_candidate(named: Candidate, setting: Setting, *, reference: Reference) -> Validation:
@@ -63,8 +61,8 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
     judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
-    exact = _only_converts(route, setting.source)
-    asked = [gates.drop, gates.drops, gates.confidence, setting.recipe.seed, exact]
+    exact = only_converts(route)
+    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
     found = setting.store.read_value(key, Validation.model_validate)
     if found is not None:
@@ -128,32 +126,50 @@ def _check(
     with setting.store.workspace() as scratch, crop_search(setting) as rows:
         trials = _plan(artifact, reference, rows, setting, folder=scratch)
         runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
-        predicted = predict(artifact, name=name, runs=runs, setting=setting, stopped=lambda: bool(stopped()))
+        probing = Probing(artifact, reference, setting, exact=exact, folder=scratch)
+        predicted = predict(
+            artifact,
+            name=name,
+            runs=runs,
+            setting=setting,
+            stopped=lambda: bool(stopped()),
+            reads=probing.reads,
+            after=probing.run,
+        )
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        declared = {spec.name: spec.dtype for spec in artifact.outputs}
-        errors: dict[str, float] = {}
+        found: dict[str, list[Difference]] = {}
         for trial in trials:
-            error = _compare(trial, artifact.outputs, declared)
-            if isinstance(error, tuple):
-                return failed(slug=error[0], reason=error[1])
-            errors[trial.where] = error
+            compared = compare_outputs(
+                trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs
+            )
+            if isinstance(compared, Fault):
+                return failed(slug=compared.failure, reason=f"at {trial.where}: {compared.reason}")
+            found[trial.where] = compared
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
-    if isinstance(scores, str):
-        return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
+        if isinstance(scores, str):
+            return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
+        errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
+        largest = max(errors.values())
+        probed = probing.judge(largest)
     where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
-    wrong = _find_wrong(errors, scores) or (_find_inexact(errors) if exact else "")
+    allowed = choose_shares(setting, exact=exact)
+    scored = worst.scored
+    disagrees = ((at, find_disagreement(each, scored=scored, **allowed)) for at, each in found.items())
+    wrong = next((f"at {at}: {reason}" for at, reason in disagrees if reason), "") or _find_wrong(errors, scores)
     for place, each in ((where, worst), *((where, other) for where, one in scores.items() for other in one.others)):
         if each.limit is not None and each.drop.low > each.limit:
             fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
             wrong = f"{fell}; the recipe allows {each.limit:g}"
             break
+    wrong = wrong or probed.wrong
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
         reason=wrong,
         quality=worst.model_copy(update={"id": name}),
-        largest_error=max(errors.values()),
+        largest_error=largest,
+        limits=(*list_flips(found, exact=exact), *probed.limits),
         size_bytes=setting.store.measure(artifact),
         **dict(predicted),
     )
@@ -194,48 +210,6 @@ def _plan(
     return trials
 
 
-def _compare(
-    trial: _Trial, outputs: Sequence[TensorSpec], declared: Mapping[str, str]
-) -> tuple[FailureClass, str] | float:
-    """Return the largest error of predictions, relative to its output's largest value, or the first fault.
-
-    That is one of names, shapes, types or values; an output is of the source's type, or of the one that the candidate
-    declares for it. What an output says of tokens that are only padding has no meaning, and is not compared.
-    """
-    largest_error, where = 0.0, trial.where
-    of_tokens = {spec.name for spec in outputs if spec.shape[:2] == ("batch", "length")}
-    with open_arrays(trial.reference) as expected, open_arrays(trial.feeds) as feeds:
-        mask = find_rows_mask(feeds) if of_tokens else None
-        try:
-            with open_arrays(trial.path) as found:
-                for name in expected.files:
-                    want, got = expected[name], found.get(name)
-                    if fault := _find_fault(want, got, declared.get(name)):
-                        return fault[0], f"output {name!r} at {where}: {fault[1]}"
-                    if want.dtype.kind != "U":  # text has no distance; the program's metric judges it
-                        want, got = want.astype(np.float64), np.asarray(got, np.float64)
-                        if mask is not None and name in of_tokens and mask.shape == want.shape[:2]:
-                            want, got = want[mask], got[mask]
-                        scale = float(np.abs(want).max(initial=0.0)) or 1.0
-                        largest_error = max(largest_error, float(np.abs(got - want).max(initial=0.0)) / scale)
-        except UNREADABLE as unreadable:
-            return FailureClass.BAD_OUTPUT, f"the predictions at {where} cannot be read: {unreadable}"
-    return largest_error
-
-
-def _find_fault(want: NDArray[Any], got: NDArray[Any] | None, declared: str | None) -> tuple[FailureClass, str] | None:
-    if got is None:
-        return FailureClass.BAD_OUTPUT, "there is none"
-    if got.shape != want.shape:
-        return FailureClass.BAD_OUTPUT, f"its shape is {got.shape}, the source's is {want.shape}"
-    known = got.dtype.kind == "U" or got.dtype.name in {want.dtype.name, declared}
-    if got.dtype.kind != want.dtype.kind or not known:
-        return FailureClass.BAD_OUTPUT, f"its type is {got.dtype}, the source's is {want.dtype}"
-    if got.dtype.kind != "U" and not np.isfinite(got).all():
-        return FailureClass.NUMERICS, "some values are not finite"
-    return None
-
-
 def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
     """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
 
@@ -255,20 +229,6 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
                 return found
             scores[where] = found
     return scores
-
-
-def _only_converts(route: Sequence[str], source: Artifact) -> bool:
-    """Return whether a route takes a model of Transformers to a runtime without changing what it computes."""
-    return only_converts(route) and "transformers" in source.metadata
-
-
-def _find_inexact(errors: Mapping[str, float]) -> str:
-    """Return where outputs differ from the source's by more than rounding, or an empty string."""
-    where, error = max(errors.items(), key=lambda item: item[1])
-    if error <= LARGEST_ROUNDING:
-        return ""
-    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
-    return f"the outputs at {where} {difference}; it only converts, and {LARGEST_ROUNDING:g} is allowed for rounding"
 
 
 def _find_wrong(errors: dict[str, float], scores: Mapping[str, Quality]) -> str:

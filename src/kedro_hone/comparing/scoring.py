@@ -26,6 +26,7 @@ from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import Interval, Quality, Spread
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.values.samples import Predicted, Score, Split
+from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.programs import call_program
 
 UNBOUNDED = sys.float_info.max
@@ -48,12 +49,15 @@ def predict(
     runs: Sequence[Run],
     setting: Setting,
     stopped: Callable[[], bool] | None = None,
+    reads: Sequence[Path] = (),
+    after: Callable[[WorkerSession], None] | None = None,
 ) -> Predicted | Failed:
     """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed.
 
-    Where ``stopped`` comes to be true, its worker is ended.
+    Where ``stopped`` comes to be true, its worker is ended. ``after`` is called with the session when all rows were
+    run, and may run other files (``reads``): neither its failures nor its memory count here.
     """
-    place, feeds = runs[0][1].parent, [feeds for feeds, *_ in runs]
+    place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in runs), *reads]
     with launch(artifact, name=name, setting=setting, output=place, feeds=feeds, stopped=stopped) as session:
         if isinstance(session, Failed):
             return session
@@ -63,7 +67,11 @@ def predict(
         for rows, output, batch in runs:
             if failed := session.run(rows, output, batch=batch):
                 return failed
-        peak = session.close().peak_memory_bytes
+        if after is None:
+            peak = session.close().peak_memory_bytes
+        else:
+            peak = session.peak_memory_bytes()
+            after(session)
         if not peak:
             reason = "what memory it took is not known, since its guard was killed; run again"
             return Failed(by=name, failure=FailureClass.KILLED, reason=reason)
@@ -171,6 +179,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         **place,
         doubt=row.get("doubt") or ("" if proves else _NOTHING_TO_LOSE),
         drop=drop,
+        outputs=tuple(row.get("outputs", ())),
         span=known,
         provable=None if known is None or few else known * smallest_provable_drop(n, confidence),
         spread=spread,

@@ -12,7 +12,10 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.bounds import Section
 
 _JUDGED_EARLY: Final = frozenset(
-    {"speedup", "drop", "drops", "require_improvement", "beat_published", "confidence", "other_load"}
+    {
+        *("speedup", "drop", "drops", "conversion", "unscored"),
+        *("require_improvement", "beat_published", "confidence", "other_load"),
+    }
 )
 """Keys that validation and race look at, or that reject no candidate."""
 
@@ -27,6 +30,21 @@ class GatesSection(Section):
         "measured next to it. Else the published version stays.",
     )
     confidence: float = Field(0.95, gt=0.5, le=0.9999, description="Confidence of every interval.")
+    conversion: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="The share of rows in which a route that only converts may differ from the source by more than "
+        "rounding. When empty: 0.01 for estimators, and for outputs of whole numbers or text, where a threshold may "
+        "turn a rounding into another value; else 0.",
+    )
+    unscored: float = Field(
+        0.1,
+        ge=0,
+        le=1,
+        description="What outputs that no metric reads may lose of their similarity to the source's, which is 1 where "
+        "they are equal.",
+    )
     if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0
         other_load: float = 0.0

@@ -80,7 +80,13 @@ class Quality(Value):
         "they are right or wrong, else what the source loses with the targets of other rows; None if not known.",
     )
     spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
+    outputs: tuple[str, ...] = Field((), description="The model's outputs that it is computed from, by name.")
     others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
+
+    @property
+    def scored(self) -> frozenset[str]:
+        """The outputs that this metric and the others are computed from."""
+        return frozenset(name for one in (self, *self.others) for name in one.outputs)
 
 
 class Status(StrEnum):
@@ -103,6 +109,7 @@ class Checks(Value):
     peak_memory_bytes: int | None = Field(None, description="Resident memory of its worker at its highest.")
     publishable: bool = Field(default=True, description="False where the licence of a toolchain forbids publishing it.")
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")
+    limits: tuple[str, ...] = Field((), description="Inputs that it does not take as the source does.")
 
     @property
     def loss(self) -> tuple[float, float]:

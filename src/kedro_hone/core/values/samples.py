@@ -81,6 +81,17 @@ class Score(Value):
     span: float | None = Field(None, description="As `Quality.span`.")
 
 
+class ProbeRows(Value):
+    """Rows that no split holds, for which the source returned finite numbers."""
+
+    name: str = Field(description="What the rows have, as a noun.")
+    feeds: str = Field(description="Name of the `.npz` with one array for each input of the model, rows first.")
+    outputs: str = Field(description="Name of the `.npz` with the source's outputs for them.")
+    extreme: bool = Field(description="Whether only a route that only converts must agree on them.")
+    not_finite: bool = Field(default=False, description="Whether the inputs hold numbers that are not finite.")
+    sizes: dict[str, int] = Field({}, description="The dimensions that have another size than in the data.")
+
+
 class Reference(Score, Predicted, Made):
     """The baseline: the outputs of the source model on the search split, and their quality."""
 
@@ -90,6 +101,7 @@ class Reference(Score, Predicted, Made):
     )
     digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
     others: tuple[Score, ...] = Field((), description="The other metrics that the recipe has a limit for, in order.")
+    probes: tuple[ProbeRows, ...] = Field((), description="What the source takes beyond the splits.")
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")
     since: str = Field("", description="The run that took it last: what was done since is for the same comparison.")

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..shared.arrays import Array, Arrays, read_inputs
 from ..shared.errors import BadOptionError
+from ..shared.similarity import find_class_axis, measure_similarity
 
 METRIC = "agreement"
 HIGHER_IS_BETTER = True
@@ -52,12 +53,7 @@ def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
     if int(np.prod(shape[1:])) == 1:
         return "l2"
     words = set(re.split(r"[^a-z]+", name.lower()))
-    return "argmax" if words & CLASS_WORDS and shape[_find_class_axis(shape)] > 1 else "cosine"
-
-
-def _find_class_axis(shape: tuple[int, ...]) -> int:
-    """Return the axis of the classes: the last one, or the second one of images (four dimensions or more)."""
-    return 1 if len(shape) > 3 else len(shape) - 1
+    return "argmax" if words & CLASS_WORDS and shape[find_class_axis(shape)] > 1 else "cosine"
 
 
 def _choose_all(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
@@ -66,7 +62,7 @@ def _choose_all(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
     for name, target in targets.items():
         asked = options["compare"] if target.dtype.kind in "biufc" else "equal"
         chosen[name] = asked or choose_comparison(name, str(target.dtype), target.shape)
-        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[_find_class_axis(target.shape)] < 2):
+        if chosen[name] == "argmax" and (target.ndim < 2 or target.shape[find_class_axis(target.shape)] < 2):
             raise BadOptionError(f"compare is 'argmax', and {name!r} of shape {target.shape} has one number to choose")
     return chosen
 
@@ -77,7 +73,7 @@ def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
     for output, how in _choose_all(targets, options).items():
         names.add(NAMES[how])
         shape = targets[output].shape
-        classes = shape[_find_class_axis(shape)] if how == "argmax" else 1
+        classes = shape[find_class_axis(shape)] if how == "argmax" else 1
         if how not in {"argmax", "equal"} or np.prod(shape[1:]) != classes:  # of degree, or of several things in a row
             kind = "mean"
     return {"name": names.pop() if len(names) == 1 else "similarity", "kind": kind}
@@ -91,47 +87,16 @@ def decode(outputs: Arrays, options: dict[str, Any]) -> Arrays:  # noqa: ARG001 
 def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
     """Return how similar each row of a candidate's outputs is to the source's (``targets``), from 0 to 1.
 
-    The least similar output of a row counts; one with numbers that are not finite is 0.
+    The least similar output of a row counts. Equal infinities are equal, and so are two that are no number; a row with
+    others that are not finite is 0. By ``cosine``, the least similar part of an output (a channel, a column) counts
+    too, by its own scale.
 
     Raises:
         BadOptionError: ``compare`` is ``argmax``, and an output has nothing to choose from.
     """
-    rows = [_measure(predictions[name], targets[name], how) for name, how in _choose_all(targets, options).items()]
+    chosen = _choose_all(targets, options)
+    rows = [measure_similarity(predictions[name], targets[name], how) for name, how in chosen.items()]
     return np.asarray(np.min(rows, axis=0), dtype=np.float64)
-
-
-def _measure(given: Array, wanted: Array, how: str) -> Array:
-    if how in {"equal", "argmax"}:  # the share of a row's elements, or of its positions
-        right = given == wanted
-        if how == "argmax":
-            axis = _find_class_axis(wanted.shape)
-            right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & np.isfinite(given).all(axis=axis)
-        return np.asarray(right.reshape(len(right), -1).mean(axis=1))
-    tables = (output.reshape(len(output), -1).astype(np.float64) for output in (given, wanted))
-    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        similarity = {"cosine": _measure_cosine, "l2": _measure_l2}[how](*tables)
-    return np.asarray(np.nan_to_num(similarity, posinf=0.0, neginf=0.0).clip(0.0, 1.0))
-
-
-def _measure_cosine(given: Array, wanted: Array) -> Array:
-    """Return the cosine of each row, lowered where the two rows are not equally long; 0 where it is not finite.
-
-    ``2 a·b / (|a|² + |b|²)`` is the cosine where both are equally long, and 0.8 where one is twice the other: the
-    cosine alone would find nothing wrong with a candidate that returns half of everything.
-    """
-    lengths = (given**2).sum(axis=1) + (wanted**2).sum(axis=1)
-    return np.where(lengths == 0, 1.0, 2 * (given * wanted).sum(axis=1) / lengths)
-
-
-def _measure_l2(given: Array, wanted: Array) -> Array:
-    """Return 1 less the relative L2 error of each row; 0 where the error is as large as the row, or not finite.
-
-    The error is relative to the length of the source's row, or to the root mean square of all rows' lengths where that
-    is more: a row that happens to be near 0 has no large relative error of its own.
-    """
-    lengths = np.linalg.norm(wanted, axis=1)
-    scale = np.maximum(lengths, np.sqrt(np.mean(lengths**2)))
-    return np.asarray(1 - np.linalg.norm(given - wanted, axis=1) / np.maximum(scale, np.finfo(np.float64).tiny))
 
 
 def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
@@ -26,6 +26,43 @@ _OTHER_METRIC = (
 )
 
 
+class Outputs(Arrays):
+    """A model's outputs by name, which note the names that a program reads of them in ``read``."""
+
+    def __init__(self, outputs: Mapping[str, Array]) -> None:
+        super().__init__(outputs)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Array:
+        """Return an output, and note its name."""
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names: with a method of its own, ``dict(outputs)`` reads each of them by ``[name]``."""
+        return super().__iter__()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an output or the default."""
+        self.read.add(name)
+        return super().get(name, default)
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Remove an output and return it, or the default."""
+        self.read.add(name)
+        return super().pop(name, *default)
+
+    def values(self) -> Any:
+        """Return all outputs."""
+        self.read.update(super().keys())
+        return super().values()
+
+    def items(self) -> Any:
+        """Return all outputs with their names."""
+        self.read.update(super().keys())
+        return super().items()
+
+
 class Comparison:
     """The source's outputs on some rows, which those of candidates are compared with; one seed draws the same for all.
 
@@ -45,18 +82,19 @@ class Comparison:
     def compare(self, outputs: Arrays) -> Json:
         """Compare a candidate's outputs with the source's.
 
-        Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n`` and ``kind``: ``proportion``
-        with ``lost`` and ``gained`` rows where every row is right or wrong; ``mean`` with the ``differences`` of rows,
-        or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse), and with ``span``, how much
-        can be lost. ``doubt``, where there is one: why the targets may not belong to the predictions, or the metric's
-        direction may be the other one.
+        Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n``, the names of the ``outputs``
+        that were read, and ``kind``: ``proportion`` with ``lost`` and ``gained`` rows where every row is right or
+        wrong; ``mean`` with the ``differences`` of rows, or ``bootstrap`` with the ``replicates`` of the drop (arrays;
+        positive is worse), and with ``span``, how much can be lost. ``doubt``, where there is one: why the targets may
+        not belong to the predictions, or the metric's direction may be the other one.
 
         Raises:
             ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
                 metric is no number, is not defined on too many resamples, or is not the mean of its rows (or minus it,
                 where lower is better); or it takes probabilities, which the program does not have.
         """
-        candidate = self._decode(outputs)
+        read = Outputs(outputs)
+        candidate = self._decode(read)
         metric, value = self.metric, self._measure(candidate)
         told = {"metric": metric.name, "higher_is_better": metric.higher_is_better, "n": self._rows}
         row = self._compare_rows(candidate, value) or self._compare_resamples(candidate)
@@ -65,11 +103,12 @@ class Comparison:
         find_doubt = getattr(self.program, "find_doubt", lambda *_: None)
         if doubt := find_doubt(outputs, self.targets, self.options) or self._direction_doubt:
             row["doubt"] = doubt
-        return {**told, "source": self._value, "candidate": value, **row}
+        return {**told, "source": self._value, "candidate": value, "outputs": sorted(read.read), **row}
 
     def _decode(self, outputs: Arrays) -> Any:
         """Return the program's predictions, or its probabilities where the metric takes these."""
-        for name, output in outputs.items():
+        for name in outputs:
+            output = dict.__getitem__(outputs, name)
             if output.ndim == 0 or len(output) != self._rows:
                 why = f"output {name!r} has shape {output.shape}, and there are {self._rows} rows"
                 raise ReportedError("labels-mismatch", "The labels do not match the model's outputs.", why)

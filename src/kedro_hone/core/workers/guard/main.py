@@ -146,6 +146,9 @@ class Guard:
             elif command["do"] == "memory":
                 self.descendants.refresh(force=True)
                 report({"memory": self.descendants.measure()})
+            elif command["do"] == "peak":
+                self.descendants.refresh(force=True)
+                report({"peak": max(self.peak, self.descendants.measure_peak())})
 
     def _pause(self) -> None:
         self._stop()

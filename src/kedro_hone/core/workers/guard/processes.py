@@ -57,6 +57,10 @@ class Descendants:
         """Return the sum of their resident memory, in bytes; shared pages count for each."""
         return sum(_measure_resident(pid) for pid in self.pids)
 
+    def measure_peak(self) -> int:
+        """Return the resident memory of the largest of them at its highest, in bytes, as the kernel noted it."""
+        return max(map(_read_peak, self.pids), default=0)
+
     def measure_shared_once(self) -> int:
         """Return the sum of their proportional memory, in bytes: slower, but forks of one parent count once."""
         return sum(_measure_proportional(pid) for pid in self.pids)
@@ -98,6 +102,14 @@ def find_descendants(root: int) -> list[int]:
 def _read_fields(pid: int) -> list[bytes]:
     """Return a process's state and its parent's number, and the rest in one piece; nothing when it is gone."""
     return read_whole(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)
+
+
+def _read_peak(pid: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        for line in read_whole(f"/proc/{pid}/status").splitlines():
+            if line.startswith(b"VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return 0
 
 
 def _measure_resident(pid: int) -> int:

@@ -78,6 +78,11 @@ class WorkerSession:
         reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else self._read(partial(_read_times, calls=calls), reply)
 
+    @property
+    def ended(self) -> bool:
+        """Whether a failure ended the worker: every further command returns it."""
+        return self._failed is not None
+
     def pause(self) -> None:
         """Stop the worker and all its children (SIGSTOP), not the guard; returns when they are stopped."""
         if not self._paused:
@@ -93,6 +98,10 @@ class WorkerSession:
     def memory_bytes(self) -> int:
         """Return the resident memory of the worker and its children now; 0 when it is gone."""
         return int(self._guarded.request("memory", "memory") or 0)
+
+    def peak_memory_bytes(self) -> int:
+        """Return the resident memory of the worker and its children at its highest until now; 0 when it is gone."""
+        return int(self._guarded.request("peak", "peak") or 0)
 
     def close(self) -> End:
         """End the worker and everything that it started; returns how it ended, when all are gone. Idempotent."""

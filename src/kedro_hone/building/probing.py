@@ -1,0 +1,124 @@
+"""What a candidate returns for the probes, which the source answered before, and what that means for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypedDict
+
+from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, explain_rows
+from kedro_hone.comparing.probes import run_candidate
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import ProbeRows, Reference
+from kedro_hone.core.workers.host.session import WorkerSession
+
+FLIPS: Final = 0.01
+"""The share of rows in which a route that only converts may differ where a threshold turns a rounding into more."""
+
+OWN_ERRORS: Final = 3.0
+"""Outputs for probes may differ by so many times what they do on the splits, where a candidate is lossy."""
+
+LEAST_ERROR: Final = 0.1
+"""Less than this, over the largest of the source's outputs, is no fault of a lossy candidate on a probe."""
+
+
+class Shares(TypedDict):
+    """What ``find_disagreement`` allows."""
+
+    exact: float | None
+    discrete: float
+    unscored: float
+
+
+def choose_shares(setting: Setting, *, exact: bool) -> Shares:
+    """Return the share of rows in which outputs may differ, by the recipe or by the kind of the source."""
+    gates, flips = setting.recipe.gates, "sklearn" in setting.source.metadata
+    asked = gates.conversion
+    floats = asked if asked is not None else FLIPS if flips else 0.0
+    return Shares(
+        exact=floats if exact else None,
+        discrete=asked if asked is not None else FLIPS,
+        unscored=gates.unscored,
+    )
+
+
+def list_flips(found: Mapping[str, Sequence[Difference]], *, exact: bool) -> list[str]:
+    """Return where a route that only converts differs by more than rounding, and may, one sentence for each output."""
+    rows: dict[str, str] = {}
+    for where, differences in found.items() if exact else ():
+        for one in differences:
+            if one.rows:
+                rows.setdefault(one.output, f"at {where}: {explain_rows(one)}")
+    return [*rows.values()]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probed:
+    """What the probes found.
+
+    Attributes:
+        wrong: On which probe the outputs are wrong, or an empty string.
+        limits: On which probes it raises, or differs where nothing is asked of it.
+    """
+
+    wrong: str
+    limits: tuple[str, ...]
+
+
+class Probing:
+    """The probes of one candidate: run in its session, judged when its errors on the splits are known."""
+
+    def __init__(
+        self, artifact: Artifact, reference: Reference, setting: Setting, *, exact: bool, folder: Path
+    ) -> None:
+        self._artifact, self._setting, self._exact, self._folder = artifact, setting, exact, folder
+        self._tree = setting.store.locate_tree(reference.digest)
+        chosen = (probe for probe in reference.probes if exact or not probe.extreme)
+        self._probes = [probe for probe in chosen if not (probe.sizes and artifact.static_shapes)]
+        self._found: dict[str, Path | Failed] = {}
+
+    @property
+    def reads(self) -> tuple[Path, ...]:
+        """The files that the candidate's worker must be able to read."""
+        return tuple(self._tree / probe.feeds for probe in self._probes)
+
+    def run(self, session: WorkerSession) -> None:
+        """Run the probes in a session."""
+        batch = self._setting.largest_batch if self._artifact.static_shapes else None
+        self._found = run_candidate(session, self._probes, tree=self._tree, folder=self._folder, batch=batch)
+
+    def judge(self, own: float) -> Probed:
+        """Compare the outputs with the source's; ``own`` is the largest error on the splits."""
+        wrong, limits = "", list[str]()
+        for probe in self._probes:
+            found = self._found.get(probe.name)
+            if isinstance(found, Failed):
+                limits.append(f"it fails on {probe.name}, which the source takes: {found.reason}")
+            elif found is not None and (reason := self._find_wrong(probe, found, own)):
+                if self._matters(probe):
+                    wrong = wrong or f"on a probe, {probe.name}: {reason}"
+                limits.append(f"on {probe.name}, {reason}")
+        return Probed(wrong=wrong, limits=tuple(limits))
+
+    def _matters(self, probe: ProbeRows) -> bool:
+        """Return whether a difference drops a candidate: what is not finite matters where the source expects it."""
+        return not probe.not_finite or "sklearn" in self._setting.source.metadata
+
+    def _find_wrong(self, probe: ProbeRows, found: Path, own: float) -> str:
+        tree = self._tree
+        compared = compare_outputs(
+            found, reference=tree / probe.outputs, feeds=tree / probe.feeds, outputs=self._artifact.outputs
+        )
+        if isinstance(compared, Fault):
+            return compared.reason
+        if self._exact:
+            return next((explain_rows(one) for one in compared if one.rows), "")
+        allowed = max(OWN_ERRORS * own, LEAST_ERROR)
+        for one in compared:
+            if not one.discrete and one.largest > allowed:
+                most = f"{allowed:.3g} is allowed by its error on the splits"
+                return f"{one.output} differ by {one.largest:.3g} of their largest value, and {most}: {one.example}"
+        return ""

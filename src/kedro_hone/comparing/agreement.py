@@ -1,0 +1,216 @@
+"""Whether a candidate's outputs agree with the source's on the same rows, output by output and row by row.
+
+A metric judges what its program reads of the outputs. Everything else that the learner offers, such as the
+probabilities next to a label, is judged here; and a route that only converts must agree in each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
+from kedro_hone.comparing.cropping import find_rows_mask
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.outcome import FailureClass
+from kedro_hone.programs.shared.parts import find_constant, list_axes, measure_scales
+from kedro_hone.programs.shared.similarity import measure_similarity
+
+Array = NDArray[Any]
+
+ROUNDING: Final = 1e-3
+"""What an output of a route that only converts may differ by, over the scale of its part (a column, a channel)."""
+
+ORDER: Final = 1e-5
+"""The same over the largest value of the whole output: additions in another order, of parts that nearly cancel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """Why outputs cannot be compared at all: names, shapes, types, or values that are not finite."""
+
+    failure: FailureClass
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """How one output differs from the source's.
+
+    Attributes:
+        output: Its name.
+        discrete: Whether it holds whole numbers, truth values or text.
+        largest: The largest difference, over the largest value of the source's output; 0 for text.
+        rows: How many rows differ by more than rounding.
+        of: How many rows there are.
+        example: The row that differs most, with both numbers, as a clause; empty where no row differs.
+        constant: The part that varies in the source and not in the candidate, as a clause; empty without one.
+        similarity: The mean over the rows, from 0 to 1.
+    """
+
+    output: str
+    discrete: bool
+    largest: float
+    rows: int
+    of: int
+    example: str
+    constant: str
+    similarity: float
+
+
+def compare_outputs(
+    found: Path, *, reference: Path, feeds: Path, outputs: Sequence[TensorSpec]
+) -> list[Difference] | Fault:
+    """Compare all outputs of a candidate (``found``) with the source's (``reference``) for the same rows (``feeds``).
+
+    All are npz files, rows first. An output is of the source's type, or of the one that the candidate declares for it
+    (``outputs``). What an output has for tokens that are only padding has no meaning, and is not compared.
+    """
+    declared = {spec.name: spec.dtype for spec in outputs}
+    of_tokens = {spec.name for spec in outputs if spec.shape[:2] == ("batch", "length")}
+    differences = []
+    with open_arrays(reference) as expected, open_arrays(feeds) as rows:
+        mask = find_rows_mask(rows) if of_tokens else None
+        try:
+            with open_arrays(found) as arrays:
+                for name in expected.files:
+                    want, got = expected[name], arrays.get(name)
+                    if got is None:
+                        return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"output {name!r}: there is none")
+                    if reason := _find_misfit(want, got, declared.get(name)):
+                        return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"output {name!r}: {reason}")
+                    if mask is not None and name in of_tokens and mask.shape == want.shape[:2]:
+                        kept = mask.reshape(*mask.shape, *[1] * (want.ndim - 2))
+                        got = np.where(kept, got, want)
+                    if reason := _find_infinite(want, got):
+                        return Fault(failure=FailureClass.NUMERICS, reason=f"output {name!r}: {reason}")
+                    differences.append(compare_arrays(name, want, got))
+        except UNREADABLE as unreadable:
+            return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"the predictions cannot be read: {unreadable}")
+    return differences
+
+
+def compare_arrays(name: str, want: Array, got: Array) -> Difference:
+    """Compare one output with the source's; both have the same shape and kind, and the same values not finite."""
+    discrete, count = want.dtype.kind not in "fc", len(want) if want.ndim else 1
+    constant, largest = "", 0.0
+    error: Array = np.atleast_1d(np.asarray(want != got))
+    beyond = error
+    if want.dtype.kind != "U" and want.size:
+        want, got = (np.atleast_1d(one) for one in _fill(want, got))
+        scale = float(np.abs(want).max()) or 1.0
+        distance = np.abs(got - want)
+        largest = float(distance.max()) / scale
+        part = find_constant(want, got)
+        constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
+        if not discrete:
+            error, beyond = distance, _find_beyond(distance, want, scale)
+    rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
+    how = "equal" if discrete else "l2" if want[:1].size == 1 else "cosine"
+    return Difference(
+        output=name,
+        discrete=discrete,
+        largest=largest,
+        rows=int(rows.sum()),
+        of=count,
+        example=_give_example(want, got, error.reshape(count, -1), rows) if rows.any() else "",
+        constant=constant,
+        similarity=float(measure_similarity(got, want, how).mean()) if rows.any() else 1.0,
+    )
+
+
+def explain_rows(difference: Difference) -> str:
+    """Return in how many rows an output differs, with the row that differs most, as a clause."""
+    measure = "" if difference.discrete else f" by more than {ROUNDING:g} of their scale"
+    rows = f"in {difference.rows} of {difference.of} rows"
+    return f"{difference.output} differ from the source's{measure} {rows}: {difference.example}"
+
+
+def _fill(want: Array, got: Array) -> tuple[Array, Array]:
+    """Return two outputs as floating-point numbers, with 0 where the source's values are not finite."""
+    if want.dtype.kind not in "fc":
+        return want.astype(np.float64), got.astype(np.float64)
+    filled = (np.where(np.isfinite(want), one, 0) for one in (want, got))
+    if want.dtype.kind == "c":
+        return tuple(np.stack([one.real, one.imag], axis=-1).astype(np.float64) for one in filled)  # type: ignore[return-value]
+    kind = np.float32 if want.dtype == np.float32 else np.float64
+    return tuple(one.astype(kind) for one in filled)  # type: ignore[return-value]
+
+
+def _find_beyond(error: Array, want: Array, largest: float) -> Array:
+    """Return where errors are beyond rounding, by the scale of any part that an element is in."""
+    beyond = error > (ROUNDING + ORDER) * largest
+    for axis in list_axes(want):
+        allowed = ROUNDING * measure_scales(want, axis) + ORDER * largest
+        beyond |= error > allowed.reshape([-1 if other == axis else 1 for other in range(want.ndim)])
+    return np.asarray(beyond)
+
+
+def _give_example(want: Array, got: Array, error: Array, rows: Array) -> str:
+    """Return the row that differs most among some rows, with both numbers, as a clause."""
+    row = int(np.argmax(np.where(rows, error.max(axis=1), -1)))
+    place = int(error[row].argmax())
+    due, found = (one.reshape(len(error), -1)[row, place] for one in (want, got))
+    where = f"row {row}" if error.shape[1] == 1 else f"row {row}, number {place},"
+    return f"{where} is {_write(found)}, and the source's is {_write(due)}"
+
+
+def _write(value: Any) -> str:
+    return repr(str(value)) if isinstance(value, str) else f"{float(value):.6g}"
+
+
+def _find_misfit(want: Array, got: Array, declared: str | None) -> str:
+    """Return how the shape or the type of an output is another than the source's; empty where both fit."""
+    if got.shape != want.shape:
+        return f"its shape is {got.shape}, the source's is {want.shape}"
+    known = got.dtype.kind == "U" or got.dtype.name in {want.dtype.name, declared}
+    fits = got.dtype.kind == want.dtype.kind and known
+    return "" if fits else f"its type is {got.dtype}, the source's is {want.dtype}"
+
+
+def _find_infinite(want: Array, got: Array) -> str:
+    """Return where one of two outputs is not finite and the other is not the same; empty without such a place."""
+    if got.dtype.kind not in "fc":
+        return ""
+    same = (got == want) | (np.isnan(got) & np.isnan(want))
+    strange = ~same & ~(np.isfinite(got) & np.isfinite(want))
+    if not strange.any():
+        return ""
+    rows = int(np.atleast_1d(strange).reshape(len(want) if want.ndim else 1, -1).any(axis=1).sum())
+    place = tuple(int(index) for index in np.argwhere(strange)[0])
+    where = f"first at {list(place)}, where it is {got[place]} and the source's is {want[place]}"
+    return f"some values are not finite where the source's are other ones, in {rows} of {len(want)} rows; {where}"
+
+
+def find_disagreement(
+    differences: Sequence[Difference], *, scored: Collection[str], exact: float | None, discrete: float, unscored: float
+) -> str:
+    """Return the first output that does not agree as it must, as a clause; empty where all do.
+
+    Args:
+        differences: Those of one batch size or shape.
+        scored: The outputs that the program's metrics are computed from.
+        exact: Of a route that only converts: the share of rows that may differ by more than rounding; None of others.
+        discrete: The same for outputs of whole numbers or text, of a route that only converts.
+        unscored: What the others may lose of the similarity of 1.
+    """
+    for one in differences:
+        share = discrete if one.discrete else exact
+        if exact is not None and share is not None and one.rows > share * one.of:
+            return f"{explain_rows(one)}. The route only converts, and {share:.2%} of the rows may differ"
+        if one.constant:
+            return f"{one.constant} in the candidate"
+        if one.output not in scored and 1 - one.similarity > unscored:
+            loss = f"their similarity is {one.similarity:.4f}, and {1 - unscored:g} is needed"
+            return f"{explain_rows(one)}. No metric reads them; {loss}"
+    return ""
+
+
+def merge_largest(differences: Mapping[str, Sequence[Difference]]) -> float:
+    """Return the largest difference of all outputs, at all batch sizes and shapes."""
+    return max((one.largest for each in differences.values() for one in each), default=0.0)

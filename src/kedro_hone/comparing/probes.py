@@ -1,0 +1,242 @@
+"""Probes: inputs that no split may hold and that a learner meets one day, made from the specifications of the inputs.
+
+The source runs them first. Where it returns finite numbers, a candidate must return the same: a route that only
+converts on all probes, another one on those that are no extremes, within its own error on the splits.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.comparing.arrays import UNREADABLE, read_arrays
+from kedro_hone.comparing.cropping import crop
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import SEARCH, ProbeRows
+from kedro_hone.core.workers.host.session import WorkerSession
+
+Arrays = Mapping[str, NDArray[Any]]
+
+ROWS: Final = 4
+"""Rows of each probe, made from the first ones of the search split."""
+
+BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 53), (53, 61))
+"""Powers of two between which integers are drawn: what float32 (2^24), int32 and float64 (2^53) round lies above."""
+
+_MOST_ELEMENTS: Final = 4_000_000
+"""A probe of a larger size than the data has no more numbers than this."""
+
+_SLOW: Final = 2.0
+"""Seconds after which no larger integers are tried: the source may take them for a size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """Rows for one question to a model.
+
+    Attributes:
+        name: What the rows have, as a noun, such as ``attention_mask with left padding``.
+        feeds: All inputs by name, rows first.
+        extreme: Whether only a route that only converts must agree on them.
+        sizes: The dimensions that have another size than in the data.
+        group: Probes of one group become harder; where the source takes one not, later ones are left out.
+    """
+
+    name: str
+    feeds: Arrays
+    extreme: bool = False
+    sizes: Mapping[str, int]
+    group: str = ""
+
+
+def make_probes(specs: Sequence[TensorSpec], rows: Arrays, *, limits: Mapping[str, int], seed: int) -> list[Probe]:
+    """Return the probes for a model with these inputs.
+
+    Args:
+        specs: The model's inputs.
+        rows: Rows of a split for them.
+        limits: The largest size of a dimension, where the model has one.
+        seed: Of the integers that are drawn.
+    """
+    base = {spec.name: rows[spec.name][:ROWS] for spec in specs}
+    random = np.random.default_rng(seed)
+    make = partial(Probe, sizes={})
+    found: list[Probe] = []
+    for spec in specs:
+        array = rows[spec.name]
+        if is_mask(spec, array):
+            masks = _list_masks(base[spec.name])
+            found += [make(name=f"{spec.name} with {what}", feeds={**base, spec.name: made}) for what, made in masks]
+        elif array.dtype.kind in "iu":
+            for what, made in _list_integers(base[spec.name], random):
+                group = f"{spec.name} {'below' if what.startswith('-') else 'above'} 0"
+                found.append(make(name=f"{spec.name} of {what}", feeds={**base, spec.name: made}, group=group))
+        elif array.dtype.kind == "U":
+            for what, text in (("empty text", ""), ("unseen text", "\u2042 unseen")):
+                made = np.full(base[spec.name].shape, text)
+                found.append(make(name=f"{what} in {spec.name}", feeds={**base, spec.name: made}))
+    numbers = [spec for spec in specs if base[spec.name].dtype.kind == "f" and not is_mask(spec, rows[spec.name])]
+    for what, extreme, changed in _list_floats({spec.name: base[spec.name] for spec in numbers}):
+        found.append(make(name=what, feeds={**base, **changed}, extreme=extreme))
+    return [*found, *_resize(specs, base, limits)]
+
+
+def is_mask(spec: TensorSpec, array: NDArray[Any]) -> bool:
+    """Return whether an input is a mask along its last axis: truth values, or 0 and 1 by the name of a mask."""
+    if array.ndim < 2 or array.shape[-1] < 3:
+        return False
+    return array.dtype.kind == "b" or ("mask" in spec.name.lower() and bool(np.isin(array, (0, 1)).all()))
+
+
+def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
+    length = rows.shape[-1]
+    third = max(length // 3, 1)
+    for what, kept in (
+        ("left padding", range(third, length)),
+        ("a hole", [*range(third), *range(2 * third, length)]),
+        ("one place", [0]),
+        ("no place", []),
+    ):
+        made = np.zeros_like(rows)
+        made[..., list(kept)] = 1
+        yield what, made
+
+
+def _list_integers(rows: NDArray[Any], random: np.random.Generator) -> Iterator[tuple[str, NDArray[Any]]]:
+    kind, info = rows.dtype, np.iinfo(rows.dtype)
+    for sign in (1, -1) if info.min < 0 else (1,):
+        for low, high in BANDS:
+            if 2**low > info.max:
+                continue
+            top = min(2**high, int(info.max))
+            made = random.integers(2**low if low else 0, top, rows.shape, dtype=np.int64, endpoint=True)
+            yield f"{sign * 2**low if low else 0} to {sign * top}", (sign * made).astype(kind)
+
+
+def _list_floats(base: Arrays) -> Iterator[tuple[str, bool, dict[str, NDArray[Any]]]]:
+    if not base:
+        return
+    yield "zeros", False, {name: np.zeros_like(array) for name, array in base.items()}
+    tiny = {name: np.full_like(array, np.finfo(array.dtype).smallest_subnormal * 64) for name, array in base.items()}
+    yield "denormal numbers", True, tiny
+    for what, value in (("NaN", np.nan), ("infinity", np.inf), ("-infinity", -np.inf)):
+        for name, array in base.items():
+            made = array.reshape(len(array), -1).copy()
+            made[np.arange(len(made)), np.arange(len(made)) % max(made.shape[1], 1)] = value
+            yield f"{what} in {name}", True, {name: made.reshape(array.shape)}
+
+
+def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]) -> Iterator[Probe]:
+    """Yield the rows with one dimension at the size 1 and at its largest, or at twice that of the data."""
+    known: dict[str, int] = {}
+    for spec in specs:
+        for axis, dim in enumerate(spec.shape):
+            if axis and isinstance(dim, str):
+                known.setdefault(dim, base[spec.name].shape[axis])
+    for dim, size in known.items():
+        if size > 1:
+            cut = {spec.name: crop(base[spec.name], spec.shape, {dim: 1}, rows=base) for spec in specs}
+            yield Probe(name=f"{dim} of 1", feeds=cut, sizes={dim: 1})
+        large = limits.get(dim, 2 * size)
+        grown = {spec.name: _grow(base[spec.name], spec.shape, dim, large) for spec in specs}
+        if large > size and sum(array.size for array in grown.values()) <= _MOST_ELEMENTS:
+            yield Probe(name=f"{dim} of {large}", feeds=grown, sizes={dim: large})
+
+
+def _grow(array: NDArray[Any], dims: tuple[int | str, ...], dim: str, size: int) -> NDArray[Any]:
+    for axis, name in enumerate(dims):
+        if axis and name == dim:
+            array = np.take(array, range(size), axis=axis, mode="wrap")
+    return np.ascontiguousarray(array)
+
+
+class SourceProbing:
+    """The probes of a source: run in its session; those that it takes are kept in a folder with its outputs."""
+
+    def __init__(self, setting: Setting, folder: Path) -> None:
+        source = setting.source
+        rows = read_arrays(setting.locate(setting.samples.splits[SEARCH].feeds))
+        limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
+        self._probes = make_probes(source.inputs, rows, limits=limits, seed=setting.recipe.seed)
+        self._folder = folder
+        self._batch = setting.largest_batch if source.static_shapes else None
+        self.kept: list[ProbeRows] = []
+
+    def run(self, session: WorkerSession) -> None:
+        """Run each probe; keep the rows for which all outputs are finite."""
+        refused: set[str] = set()
+        for number, probe in enumerate(self._probes):
+            if session.ended:
+                return
+            if probe.group in refused:
+                continue
+            feeds, outputs = (self._folder / f"probe-{number}{suffix}.npz" for suffix in ("-feeds", ""))
+            np.savez(feeds, allow_pickle=False, **probe.feeds)
+            started = time.monotonic()
+            failed = session.run(feeds, outputs, batch=self._batch)
+            if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
+                refused.add(probe.group)
+            if failed is None and _keep_finite(probe.feeds, feeds, outputs):
+                self.kept.append(_describe(probe, feeds.name, outputs.name))
+            else:
+                feeds.unlink()
+                outputs.unlink(missing_ok=True)
+
+
+def _describe(probe: Probe, feeds: str, outputs: str) -> ProbeRows:
+    numbers = (array for array in probe.feeds.values() if array.dtype.kind == "f")
+    return ProbeRows(
+        name=probe.name,
+        feeds=feeds,
+        outputs=outputs,
+        extreme=probe.extreme,
+        not_finite=any(not np.isfinite(array).all() for array in numbers),
+        sizes=dict(probe.sizes),
+    )
+
+
+def _keep_finite(given: Arrays, feeds: Path, outputs: Path) -> bool:
+    """Write the rows for which all outputs are finite, and these, to two files; return whether there is one.
+
+    The rows are written from memory: the worker could have changed the file.
+    """
+    try:
+        made = read_arrays(outputs)
+    except UNREADABLE:
+        return False
+    count = len(next(iter(given.values())))
+    finite = np.ones(count, bool)
+    for array in made.values():
+        if array.ndim == 0 or len(array) != count:
+            return False
+        if array.dtype.kind in "fc":
+            finite &= np.isfinite(array).reshape(count, -1).all(axis=1)
+    for path, arrays in ((feeds, given), (outputs, made)):
+        np.savez(path, allow_pickle=False, **{name: array[finite] for name, array in arrays.items()})
+    return bool(finite.any())
+
+
+def run_candidate(
+    session: WorkerSession, probes: Sequence[ProbeRows], *, tree: Path, folder: Path, batch: int | None
+) -> dict[str, Path | Failed]:
+    """Run the probes on a candidate; return by the probe's name the outputs' path, or how it failed.
+
+    A probe that ends the worker is the last one of the result.
+    """
+    found: dict[str, Path | Failed] = {}
+    for number, probe in enumerate(probes):
+        output = folder / f"probe-{number}.npz"
+        failed = session.run(tree / probe.feeds, output, batch=batch)
+        found[probe.name] = failed or output
+        if session.ended:
+            break
+    return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.comparing.golden import keep_golden
+from kedro_hone.building.probing import choose_shares
+from kedro_hone.building.routes import only_converts
+from kedro_hone.comparing.agreement import Fault, compare_outputs, find_disagreement
+from kedro_hone.comparing.golden import GoldenRows, cut_golden, keep_golden
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
@@ -54,7 +57,14 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
     with setting.store.workspace() as scratch:
         outcomes, chosen = {name: one.candidate.outcome for name, one in found.items()}, result.choice
         shared = share_confidence(recipe.gates.confidence, finalists=recipe.confirm.finalists)
-        scorer = _Scorer(setting, scratch, outcomes, level=chosen.confidence if chosen else shared)
+        scorer = _Scorer(
+            setting,
+            scratch,
+            outcomes,
+            level=chosen.confidence if chosen else shared,
+            golden_rows=cut_golden(setting, scratch),
+            exact={name: only_converts(one.candidate.route) for name, one in found.items()},
+        )
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
         catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
@@ -64,7 +74,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         verdict, reasons = decide(results, confirmation, result.validations)
         winner, golden = results.winner, None
         if winner in scorer.outputs:
-            golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
+            golden = scorer.keep_golden(winner, largest_error=found[winner].largest_error or 0.0)
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None
@@ -136,8 +146,10 @@ class _Scorer:
     scratch: Path
     outcomes: dict[str, Any]
     level: float
+    golden_rows: GoldenRows | None = None
+    exact: Mapping[str, bool] = field(default_factory=dict)  # whether a candidate's route only converts
     workers: int = 0
-    outputs: dict[str, Path] = field(default_factory=dict)  # of each candidate that was scored
+    outputs: dict[str, dict[str, Path]] = field(default_factory=dict)  # of each that was scored, and of its parts
 
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
@@ -147,16 +159,33 @@ class _Scorer:
         if name == SOURCE:
             return score_source(reference, split, setting)
         number, outputs = len(self.outputs), dict[str, Path]()
+        allowed = choose_shares(setting, exact=self.exact.get(name, False))
         for one in (name, *self._list_parts(name)):
             outputs[one] = self.scratch / f"candidate{number}-{len(outputs)}.npz"
             if failed := self._predict(one, self.outcomes[one], outputs[one]):
                 return f"{one} failed on the gate split: {failed.reason}"
-        self.outputs[name] = outputs[name]
+        self.outputs[name] = outputs
         scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=self.level)
         for one, found in scores.items():
             if isinstance(found, str):
                 return f"{one} cannot be scored on the gate split: {found}"
-        return find_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
+        worst = find_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
+        for one, path in outputs.items():
+            compared = compare_outputs(
+                path, reference=reference, feeds=setting.locate(split.feeds), outputs=self.outcomes[one].outputs
+            )
+            if isinstance(compared, Fault):
+                return f"{one} cannot be compared on the gate split: {compared.reason}"
+            if reason := find_disagreement(compared, scored=worst.scored, **allowed):
+                return f"{one} does not agree with the source on the gate split: {reason}"
+        return worst
+
+    def keep_golden(self, name: str, *, largest_error: float) -> str | None:
+        """Keep the golden rows of a candidate that was scored; None where the recipe asks for none."""
+        if self.golden_rows is None:
+            return None
+        paths = [_name_golden(path) for path in self.outputs[name].values()]
+        return keep_golden(self.golden_rows, paths, self.setting, largest_error=largest_error)
 
     def _list_parts(self, name: str) -> list[str]:
         """Return the candidates that are the parts of a composite, and none of any other candidate.
@@ -169,5 +198,13 @@ class _Scorer:
     def _predict(self, name: str, artifact: Artifact, path: Path) -> Failed | None:
         self.workers += 1
         setting, feeds = self.setting, self.setting.locate(self.setting.samples.splits[GATE].feeds)
-        found = predict(artifact, name=name, runs=[(feeds, path, setting.largest_batch)], setting=setting)
+        runs = [(feeds, path, setting.largest_batch)]
+        if self.golden_rows is not None and name != SOURCE:
+            runs.append(self.golden_rows.make_run(artifact, _name_golden(path)))
+        found = predict(artifact, name=name, runs=runs, setting=setting)
         return found if isinstance(found, Failed) else None
+
+
+def _name_golden(outputs: Path) -> Path:
+    """Return the file of the outputs for the golden rows, next to those for the split."""
+    return outputs.with_name(f"{outputs.stem}-golden.npz")

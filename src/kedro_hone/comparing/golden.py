@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from kedro_hone.comparing.arrays import read_arrays
+from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.proof import GOLDEN
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.samples import GATE
 from kedro_hone.learner.golden import make_golden
 
 
-def keep_golden(outputs: Path, setting: Setting, *, largest_error: float) -> str | None:
-    """Keep rows of the gate split with a winner's outputs for them (``.npz``) as a tree of the store; return its key.
+@dataclass(frozen=True, kw_only=True)
+class GoldenRows:
+    """The first rows of the gate split, and where the outputs of a candidate and of its parts go."""
 
-    None where the recipe asks for no rows, or they cannot be kept.
-    """
+    feeds: Path
+    rows: int
+
+    def make_run(self, artifact: Artifact, output: Path) -> Run:
+        """Return the run of one call with these rows, as the learner makes it, with its outputs in a file.
+
+        A candidate that was specialized for sizes takes the smallest batch that is large enough.
+        """
+        batches = sorted(shape.batch for shape in artifact.static_shapes)
+        return self.feeds, output, next((batch for batch in batches if batch >= self.rows), self.rows)
+
+
+def cut_golden(setting: Setting, folder: Path) -> GoldenRows | None:
+    """Write the rows of the gate split that the recipe asks for to a folder; None where it asks for none."""
+    rows = setting.recipe.golden_rows
+    if not rows:
+        return None
     feeds = read_arrays(setting.locate(setting.samples.splits[GATE].feeds))
-    rows, made = setting.recipe.golden_rows, read_arrays(outputs)
-    golden = make_golden(feeds, made, rows=rows, largest_error=largest_error, source=setting.source, host=read_host())
+    cut = {name: array[:rows] for name, array in feeds.items()}
+    path = folder / "golden-feeds.npz"
+    np.savez(path, allow_pickle=False, **cut)
+    return GoldenRows(feeds=path, rows=min(map(len, cut.values()), default=0))
+
+
+def keep_golden(
+    golden_rows: GoldenRows, outputs: Sequence[Path], setting: Setting, *, largest_error: float
+) -> str | None:
+    """Keep rows of the gate split with a winner's outputs for them as a tree of the store; return its key.
+
+    ``outputs`` are files (``.npz``): the winner's own, then those of its parts. None where they cannot be kept.
+    """
+    made, *parts = (read_arrays(path) for path in outputs)
+    golden = make_golden(
+        read_arrays(golden_rows.feeds),
+        made,
+        rows=golden_rows.rows,
+        largest_error=largest_error,
+        source=setting.source,
+        host=read_host(),
+        parts=parts,
+    )
     if golden is None:
         return None
     with setting.store.workspace() as folder:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +19,18 @@ from kedro_hone.core.workers.inside.tensors import Run
 
 SMALLEST_TOLERANCE: Final = 1e-3
 """Relative to an output's largest value: what the same arithmetic in another order may differ by, in half precision."""
+
+LARGEST_HERE: Final = 1e-2
+"""More is not allowed on the kind of machine that computed the outputs, however lossy the winner is."""
+
+LARGEST_TOLERANCE: Final = 0.25
+"""More is not allowed anywhere."""
+
+LARGEST_NORM: Final = 0.5
+"""The length of the difference over that of the outputs around their mean: of a constant in their place it is 1."""
+
+FEW: Final = 8
+"""A channel or column with fewer numbers than this in the golden rows has no length of its own."""
 
 LARGEST_GOLDEN: Final = 4 << 20
 """Bytes of the arrays; fewer rows are kept where they would be more, or none."""
@@ -49,15 +61,19 @@ class Golden(Value):
     """What is kept of a winner, from the gate split.
 
     Attributes:
-        tolerance: What outputs may differ by, relative to the largest value of each: twice what the winner's differed
-            from the source's by when it was validated at all batch sizes, and ``SMALLEST_TOLERANCE`` at least. Whole
-            numbers of 32 and 64 bits, and text, are the same or not.
+        tolerance: What outputs may differ by on another kind of machine, relative to the largest value of each: twice
+            what the winner's differed from the source's by when it was validated, within ``SMALLEST_TOLERANCE`` and
+            ``LARGEST_TOLERANCE``. Whole numbers of 32 and 64 bits, and text, are the same or not.
+        parts: Of a composite, the outputs of each part; none of other winners.
+        one_call: Whether the outputs were computed by one call with these rows, as they are when it is loaded.
         source: The attributes that the source was sealed with; with its files they make its digest.
         machine: The fingerprint of the machine that computed the outputs, the processor's name and its flags.
     """
 
     inputs: dict[str, Packed]
     outputs: dict[str, Packed]
+    parts: tuple[dict[str, Packed], ...] = ()
+    one_call: bool = False
     tolerance: float = Field(gt=0, allow_inf_nan=False)
     source: dict[str, Json]
     machine: str
@@ -73,17 +89,29 @@ class Golden(Value):
         """
         return cls.model_validate_json(read_regular(path)) if path.exists() else None
 
-    def find_difference(self, run: Run) -> str:
+    def find_difference(self, *runs: Run, host: Host) -> str:
         """Run the rows, and return how the outputs differ from those that are kept, as a clause; empty if they do not.
+
+        Args:
+            *runs: The winner's call, or of a composite that of each part.
+            host: This machine.
 
         Raises:
             Exception: What the runtime raises.
         """
-        found = run({name: packed.unpack() for name, packed in self.inputs.items()})
-        for name, packed in self.outputs.items():
-            if difference := _compare(packed.unpack(), found.get(name), self.tolerance):
-                return f"its output {name} {difference}"
+        each = self.parts if len(self.parts) == len(runs) else (self.outputs,) * len(runs)
+        tolerance = self._choose_tolerance(host)
+        for run, outputs in zip(runs, each, strict=True):
+            found = run({name: packed.unpack() for name, packed in self.inputs.items()})
+            for name, packed in outputs.items():
+                if difference := _compare(packed.unpack(), found.get(name), tolerance):
+                    return f"its output {name} {difference}"
         return ""
+
+    def _choose_tolerance(self, host: Host) -> float:
+        """Return what may differ here: where the same was computed on the same kind of machine, next to nothing."""
+        here = self.one_call and host.fingerprint == self.machine
+        return min(self.tolerance, LARGEST_HERE if here else LARGEST_TOLERANCE)
 
     def say_machine(self, host: Host) -> str:
         """Return a sentence about this machine, where it is another than the one that computed the outputs."""
@@ -100,6 +128,7 @@ def make_golden(
     largest_error: float,
     source: Artifact,
     host: Host,
+    parts: Sequence[Mapping[str, NDArray[Any]]] = (),
 ) -> Golden | None:
     """Return the first rows of a split with a winner's outputs; None where nothing can be kept.
 
@@ -112,21 +141,25 @@ def make_golden(
         largest_error: What the outputs differed from the source's by, relative to the largest of them.
         source: What the winner was made from.
         host: The machine that computed them.
+        parts: Of a composite, the outputs of each part for the same rows.
     """
     count = min(map(len, feeds.values()), default=0)
     rowwise = {name: array for name, array in outputs.items() if array.ndim and len(array) == count}
-    each = sum(array[:1].nbytes for array in (*feeds.values(), *rowwise.values()))
+    sides = [feeds, rowwise, *({name: part[name] for name in rowwise} for part in parts)]
+    each = sum(array[:1].nbytes for side in sides for array in side.values())
     kept = min(rows, count, LARGEST_GOLDEN // max(each, 1))
     if kept < 1 or not rowwise:
         return None
     try:
-        packed = [{name: Packed.of(array[:kept]) for name, array in side.items()} for side in (feeds, rowwise)]
+        packed = [{name: Packed.of(array[:kept]) for name, array in side.items()} for side in sides]
     except ValueError:  # such as complex numbers
         return None
     return Golden(
         inputs=packed[0],
         outputs=packed[1],
-        tolerance=max(SMALLEST_TOLERANCE, 2 * largest_error),
+        parts=tuple(packed[2:]),
+        one_call=kept == count,
+        tolerance=min(max(SMALLEST_TOLERANCE, 2 * largest_error), LARGEST_TOLERANCE),
         source=source.manifest(),
         machine=host.fingerprint,
         processor=host.cpu,
@@ -143,10 +176,35 @@ def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -
         return "" if bool((found.astype(str) == want).all()) else "is another text"
     if want.dtype.kind in "iu" and want.dtype.itemsize >= 4:  # classes and places; narrower ones may be pixels
         return "" if bool((found == want).all()) else "holds another whole number"
-    due, got = want.astype(np.float64), np.asarray(found, np.float64)
-    scale = float(np.abs(due[np.isfinite(due)]).max(initial=0.0)) or 1.0
-    same = (due == got) | (np.isnan(due) & np.isnan(got))
-    with np.errstate(invalid="ignore"):
-        error = np.where(same, 0.0, np.abs(got - due) / scale)
-    largest = float(np.where(np.isnan(error), np.inf, error).max(initial=0.0))
-    return "" if largest <= tolerance else f"differs by {largest:.2g} of its largest value; {tolerance:.2g} is allowed"
+    return _compare_numbers(want.astype(np.float64), np.asarray(found, np.float64), tolerance)
+
+
+def _compare_numbers(due: NDArray[Any], got: NDArray[Any], tolerance: float) -> str:
+    finite = np.isfinite(due)
+    if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
+        return "holds other numbers that are not finite"
+    due, got = np.where(finite, due, 0.0), np.where(finite, got, 0.0)
+    scale = float(np.abs(due).max(initial=0.0)) or 1.0
+    largest = float(np.abs(got - due).max(initial=0.0)) / scale
+    if largest > tolerance:
+        return f"differs by {largest:.2g} of its largest value; {tolerance:.2g} is allowed"
+    return _compare_lengths(due, got)
+
+
+def _compare_lengths(due: NDArray[Any], got: NDArray[Any]) -> str:
+    """Compare an output, and each channel or column of it, by the length of the difference.
+
+    Where an output has boxes of hundreds next to scores of 1, the largest difference of all sees the boxes only.
+    """
+    places: list[tuple[str, NDArray[Any], NDArray[Any]]] = [("", due, got)]
+    for axis in range(1, due.ndim):
+        if 1 < due.shape[axis] <= due.size // FEW:
+            at = (f" at {[':'] * axis + [place]}".replace("'", "") for place in range(due.shape[axis]))
+            places += zip(at, np.moveaxis(due, axis, 0), np.moveaxis(got, axis, 0), strict=True)
+    for where, wanted, found in places:
+        length = np.linalg.norm(wanted - wanted.mean())
+        if wanted.size < FEW or length <= SMALLEST_TOLERANCE * np.linalg.norm(wanted):
+            continue  # constant itself: its largest difference was compared
+        if (share := float(np.linalg.norm(found - wanted) / length)) > LARGEST_NORM:
+            return f"differs{where} by {share:.2g} of its own length; {LARGEST_NORM:g} is allowed"
+    return ""

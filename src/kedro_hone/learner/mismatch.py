@@ -97,7 +97,7 @@ class Loading:
         learner = None
         try:
             learner = self.open(artifact, files)
-            return learner, next(filter(None, map(golden.find_difference, learner.list_runs())), "")
+            return learner, golden.find_difference(*learner.list_runs(), host=read_host())
         except (HoneError, ImportError):
             raise
         except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost

@@ -75,6 +75,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = scorer.keep_golden(winner, largest_error=found[winner].largest_error or 0.0)
+    if winner is not None:
+        reasons += [f"{winner} has a limit: {limit}" for limit in found[winner].limits]
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None

@@ -19,10 +19,13 @@ FLIPS: Final = 0.01
 """The share of rows in which a route that only converts may differ where a threshold turns a rounding into more."""
 
 OWN_ERRORS: Final = 3.0
-"""Outputs for probes may differ by so many times what they do on the splits, where a candidate is lossy."""
+"""Outputs for probes may be so many times as far from the source's as on the splits, where a candidate is lossy."""
 
-LEAST_ERROR: Final = 0.1
-"""Less than this, over the largest of the source's outputs, is no fault of a lossy candidate on a probe."""
+LEAST_ERROR, LARGEST_ERROR = 0.1, 0.7
+"""Within these bounds, over the length of the source's outputs: zeros are as far as 1, unlike outputs 1.4."""
+
+MOST_LIMITS: Final = 3
+"""So many are told of a candidate."""
 
 
 class Shares(TypedDict):
@@ -90,24 +93,26 @@ class Probing:
         batch = self._setting.largest_batch if self._artifact.static_shapes else None
         self._found = run_candidate(session, self._probes, tree=self._tree, folder=self._folder, batch=batch)
 
-    def judge(self, own: float) -> Probed:
-        """Compare the outputs with the source's; ``own`` is the largest error on the splits."""
-        wrong, limits = "", list[str]()
+    def judge(self, own: Mapping[str, float]) -> Probed:
+        """Compare the outputs with the source's; ``own`` is by output what is usual on the splits (``usual``)."""
+        limits: list[str] = []
         for probe in self._probes:
             found = self._found.get(probe.name)
             if isinstance(found, Failed):
                 limits.append(f"it fails on {probe.name}, which the source takes: {found.reason}")
             elif found is not None and (reason := self._find_wrong(probe, found, own)):
                 if self._matters(probe):
-                    wrong = wrong or f"on a probe, {probe.name}: {reason}"
+                    return Probed(wrong=f"on a probe, {probe.name}: {reason}", limits=())
                 limits.append(f"on {probe.name}, {reason}")
-        return Probed(wrong=wrong, limits=tuple(limits))
+        more = len(limits) - MOST_LIMITS
+        said = [*limits[:MOST_LIMITS], *([f"and so on {more} more probes"] if more > 0 else [])]
+        return Probed(wrong="", limits=tuple(said))
 
     def _matters(self, probe: ProbeRows) -> bool:
         """Return whether a difference drops a candidate: what is not finite matters where the source expects it."""
         return not probe.not_finite or "sklearn" in self._setting.source.metadata
 
-    def _find_wrong(self, probe: ProbeRows, found: Path, own: float) -> str:
+    def _find_wrong(self, probe: ProbeRows, found: Path, own: Mapping[str, float]) -> str:
         tree = self._tree
         compared = compare_outputs(
             found, reference=tree / probe.outputs, feeds=tree / probe.feeds, outputs=self._artifact.outputs
@@ -116,9 +121,9 @@ class Probing:
             return compared.reason
         if self._exact:
             return next((explain_rows(one) for one in compared if one.rows), "")
-        allowed = max(OWN_ERRORS * own, LEAST_ERROR)
         for one in compared:
-            if not one.discrete and one.largest > allowed:
-                most = f"{allowed:.3g} is allowed by its error on the splits"
-                return f"{one.output} differ by {one.largest:.3g} of their largest value, and {most}: {one.example}"
+            allowed = min(max(OWN_ERRORS * own.get(one.output, 0.0), LEAST_ERROR), LARGEST_ERROR)
+            if not one.discrete and one.distance > allowed:
+                far = f"as far from the source's as {one.distance:.3g} of their length"
+                return f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
         return ""

@@ -151,7 +151,10 @@ def _check(
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
         errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
         largest = max(errors.values())
-        probed = probing.judge(largest)
+        own: dict[str, float] = {}
+        for one in (one for each in found.values() for one in each):
+            own[one.output] = max(own.get(one.output, 0.0), one.usual)
+        probed = probing.judge(own)
     where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
     allowed = choose_shares(setting, exact=exact)
     scored = worst.scored

@@ -19,14 +19,13 @@ from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
 from kedro_hone.programs.shared.parts import find_constant, list_axes, measure_scales
-from kedro_hone.programs.shared.similarity import measure_similarity
 
 Array = NDArray[Any]
 
 ROUNDING: Final = 1e-3
 """What an output of a route that only converts may differ by, over the scale of its part (a column, a channel)."""
 
-ORDER: Final = 1e-5
+ORDER: Final = 1e-6
 """The same over the largest value of the whole output: additions in another order, of parts that nearly cancel."""
 
 
@@ -50,7 +49,9 @@ class Difference:
         of: How many rows there are.
         example: The row that differs most, with both numbers, as a clause; empty where no row differs.
         constant: The part that varies in the source and not in the candidate, as a clause; empty without one.
-        similarity: The mean over the rows, from 0 to 1.
+        distance: The mean over the rows of the length of the difference, over that of the source's row; of whole
+            numbers and text, the share of rows that differ.
+        usual: What 95 in 100 rows have no larger distance than.
     """
 
     output: str
@@ -60,7 +61,8 @@ class Difference:
     of: int
     example: str
     constant: str
-    similarity: float
+    distance: float
+    usual: float
 
 
 def compare_outputs(
@@ -111,7 +113,7 @@ def compare_arrays(name: str, want: Array, got: Array) -> Difference:
         if not discrete:
             error, beyond = distance, _find_beyond(distance, want, scale)
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
-    how = "equal" if discrete else "l2" if want[:1].size == 1 else "cosine"
+    distances = _measure_distances(want, got) if not discrete else rows.astype(np.float64)
     return Difference(
         output=name,
         discrete=discrete,
@@ -120,7 +122,8 @@ def compare_arrays(name: str, want: Array, got: Array) -> Difference:
         of=count,
         example=_give_example(want, got, error.reshape(count, -1), rows) if rows.any() else "",
         constant=constant,
-        similarity=float(measure_similarity(got, want, how).mean()) if rows.any() else 1.0,
+        distance=float(distances.mean()) if count else 0.0,
+        usual=float(np.quantile(distances, 0.95)) if count else 0.0,
     )
 
 
@@ -140,6 +143,14 @@ def _fill(want: Array, got: Array) -> tuple[Array, Array]:
         return tuple(np.stack([one.real, one.imag], axis=-1).astype(np.float64) for one in filled)  # type: ignore[return-value]
     kind = np.float32 if want.dtype == np.float32 else np.float64
     return tuple(one.astype(kind) for one in filled)  # type: ignore[return-value]
+
+
+def _measure_distances(want: Array, got: Array) -> Array:
+    """Return the length of each row's difference over that of the source's row, or of a usual one if that is more."""
+    tables = [one.reshape(len(one), -1).astype(np.float64) for one in (want, got - want)]
+    lengths, errors = (np.sqrt(np.square(table).sum(axis=1)) for table in tables)
+    usual = np.sqrt(np.mean(np.square(lengths)))
+    return np.asarray(errors / np.maximum(np.maximum(lengths, usual), np.finfo(np.float64).tiny))
 
 
 def _find_beyond(error: Array, want: Array, largest: float) -> Array:
@@ -197,17 +208,18 @@ def find_disagreement(
         scored: The outputs that the program's metrics are computed from.
         exact: Of a route that only converts: the share of rows that may differ by more than rounding; None of others.
         discrete: The same for outputs of whole numbers or text, of a route that only converts.
-        unscored: What the others may lose of the similarity of 1.
+        unscored: How far all others may be from the source's (``distance``).
     """
     for one in differences:
         share = discrete if one.discrete else exact
         if exact is not None and share is not None and one.rows > share * one.of:
-            return f"{explain_rows(one)}. The route only converts, and {share:.2%} of the rows may differ"
+            most = f"{share:.2%} of the rows" if share else "no row"
+            return f"{explain_rows(one)}. The route only converts, and {most} may differ (gates.conversion)"
         if one.constant:
             return f"{one.constant} in the candidate"
-        if one.output not in scored and 1 - one.similarity > unscored:
-            loss = f"their similarity is {one.similarity:.4f}, and {1 - unscored:g} is needed"
-            return f"{explain_rows(one)}. No metric reads them; {loss}"
+        if one.output not in scored and one.distance > unscored:
+            loss = f"they are as far as {one.distance:.3g}, and {unscored:g} is allowed"
+            return f"{explain_rows(one)}. No metric reads them; {loss} (gates.unscored)"
     return ""
 
 

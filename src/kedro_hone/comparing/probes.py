@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.arrays import UNREADABLE, read_arrays
-from kedro_hone.comparing.cropping import crop
+from kedro_hone.comparing.cropping import ODD_BATCH, crop
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import Failed
@@ -26,8 +26,8 @@ from kedro_hone.core.workers.host.session import WorkerSession
 
 Arrays = Mapping[str, NDArray[Any]]
 
-ROWS: Final = 4
-"""Rows of each probe, made from the first ones of the search split."""
+ROWS: Final = ODD_BATCH
+"""Rows of each probe, made from the first ones of the search split: a batch that candidates have met already."""
 
 BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 53), (53, 61))
 """Powers of two between which integers are drawn: what float32 (2^24), int32 and float64 (2^53) round lies above."""

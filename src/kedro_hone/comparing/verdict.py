@@ -108,6 +108,9 @@ def can_win(validation: Validation, gates: GatesSection) -> bool:
     return validation.publishable and not missed
 
 
+_HIDDEN, _MANY_TIMES = 0.1, 10
+"""A row is told that lost this share of all that can be lost, and so many times what the mean did."""
+
 _NO_CANDIDATE: Final = "no candidate could be compared with the source: each was refused, failed or was not tried"
 _NO_ROUTE: Final = (
     "there is no candidate: nothing that the recipe selects (toolchains, adaptors, routes) takes the model"
@@ -220,7 +223,19 @@ def _list_reasons(results: GateResults) -> list[str]:
         or (row.name not in scored | unscored and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
+    doubts += filter(None, (_find_hidden_row(name, quality) for name, quality in results.qualities.items()))
     return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
+
+
+def _find_hidden_row(name: str, quality: Quality) -> str:
+    """Return that a mean hides a row that lost far more, or an empty text: whoever gets that row should know."""
+    spread = quality.spread
+    if spread is None or quality.span is None or spread.worst < _HIDDEN * quality.span:
+        return ""
+    if spread.worst < _MANY_TIMES * max(quality.drop.estimate, 0.0):
+        return ""
+    mean = f"where the mean of {quality.n} rows lost {quality.drop.estimate:.4f}"
+    return f"the mean hides a row: of {quality.metric}, {name} lost {spread.worst:.4f} in one row, {mean}"
 
 
 def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:

@@ -42,8 +42,8 @@ class GatesSection(Section):
         0.1,
         ge=0,
         le=1,
-        description="What outputs that no metric reads may lose of their similarity to the source's, which is 1 where "
-        "they are equal.",
+        description="How far outputs that no metric reads may be from the source's: the length of a row's difference "
+        "over that of the row, on average; of whole numbers and text, the share of rows that differ.",
     )
     if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
         speedup: float = 0.0

@@ -13,7 +13,7 @@ import numpy as np
 
 from .arrays import Array
 
-SMALLEST_SCALE = 1e-3
+SMALLEST_SCALE = 1e-5
 """A part whose largest value is below this share of its largest neighbour's has the scale of that share: noise."""
 
 CONSTANT = 1e-3

@@ -1,0 +1,129 @@
+"""Outputs that no metric reads, rows that a conversion changed, and what is not finite."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kedro_hone.comparing.agreement import Fault, compare_arrays, compare_outputs, explain_rows, find_disagreement
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.outcome import FailureClass
+
+RANDOM = np.random.default_rng(0)
+LOGITS = RANDOM.normal(size=(100, 5)).astype(np.float32)
+CONVERTED = {"scored": {"y"}, "exact": 0.0, "discrete": 0.01, "unscored": 0.1}
+TREES = {**CONVERTED, "exact": 0.01}
+LOSSY = {**CONVERTED, "exact": None}
+
+
+def judge(want, got, allowed, name="y"):
+    return find_disagreement([compare_arrays(name, want, got)], **allowed)
+
+
+def test_rounding_is_no_difference():
+    assert judge(LOGITS, LOGITS * (1 + 1e-5), CONVERTED) == ""
+
+
+def test_one_row_of_a_conversion_is_too_many_and_is_named():
+    got = LOGITS.copy()
+    got[17, 3] += 0.5
+    said = judge(LOGITS, got, CONVERTED)
+    assert "in 1 of 100 rows: row 17, number 3, is" in said
+    assert "no row may differ" in said
+    assert judge(LOGITS, got, LOSSY) == ""
+
+
+def test_thresholds_of_trees_may_flip_one_row_in_a_hundred():
+    one, two = LOGITS.copy(), LOGITS.copy()
+    one[0] += 1
+    two[:2] += 1
+    assert judge(LOGITS, one, TREES) == ""
+    assert "in 2 of 100 rows" in judge(LOGITS, two, TREES)
+    assert "1.00% of the rows" in judge(LOGITS, two, TREES)
+
+
+def test_an_error_counts_by_the_scale_of_its_column():
+    """A share of 0 to 1 next to a price of thousands: 0.2 is much of the one and nothing of the other."""
+    want = np.stack([RANDOM.uniform(5e3, 9e3, 50), RANDOM.uniform(0, 1, 50)], axis=1)
+    share, price = want.copy(), want.copy()
+    share[3, 1] += 0.2
+    price[3, 0] += 0.2
+    assert "row 3, number 1," in judge(want, share, CONVERTED)
+    assert judge(want, price, CONVERTED) == ""
+
+
+def test_what_no_metric_reads_is_judged_by_its_values():
+    """The labels are the same, and each probability is another one."""
+    want = RANDOM.dirichlet(np.ones(3), 80)
+    got = want**3 / (want**3).sum(axis=1, keepdims=True) * 0.3 + 0.7 / 3
+    assert (want.argmax(axis=1) == got.argmax(axis=1)).all()
+    assert judge(want, got, LOSSY) == ""
+    said = judge(want, got, LOSSY, name="probabilities")
+    assert said.startswith("probabilities differ from the source's")
+    assert "No metric reads them; they are as far as 0." in said
+
+
+def test_labels_that_no_metric_reads_are_the_same_or_not():
+    want = RANDOM.integers(0, 3, 50)
+    got = want.copy()
+    got[:4] = (got[:4] + 1) % 3
+    assert judge(want, got, LOSSY, name="label") == ""
+    got[:9] = (want[:9] + 1) % 3
+    assert "label differ from the source's in 9 of 50 rows" in judge(want, got, LOSSY, name="label")
+    text = np.array(["a", "b"] * 25)
+    assert "in 25 of 50 rows: row 1 is 'a'" in judge(text, np.array(["a"] * 50), LOSSY, name="label")
+
+
+def test_whole_numbers_beyond_floating_point_are_compared_as_such():
+    want = np.array([2**60, 2**60 + 2], np.int64)
+    assert compare_arrays("id", want, want + 1).rows == 2
+
+
+def test_a_lost_part_drops_whatever_the_metric_says():
+    got = LOGITS.copy()
+    got[:, 2] = 0.0
+    assert judge(LOGITS, got, LOSSY) == "y[:, 2] varies in the source and is constant in the candidate"
+
+
+def write(path, **arrays):
+    np.savez(path, **arrays)
+    return path
+
+
+@pytest.fixture
+def compare(tmp_path):
+    def compare(want, got, feeds=None, shape=("batch", 3)):
+        spec = TensorSpec(name="y", dtype="float32", shape=shape)
+        paths = [write(tmp_path / f"{name}.npz", y=array) for name, array in (("got", got), ("want", want))]
+        rows = write(tmp_path / "rows.npz", **(feeds or {"x": np.zeros(2)}))
+        return compare_outputs(paths[0], reference=paths[1], feeds=rows, outputs=[spec])
+
+    return compare
+
+
+def test_equal_infinities_are_equal(compare):
+    want = np.array([[1.0, -np.inf, 2.0], [np.nan, 0.5, np.inf]], np.float32)
+    (found,) = compare(want, want.copy())
+    assert (found.rows, found.largest, found.distance) == (0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize(("place", "value"), [((0, 1), np.inf), ((0, 0), np.nan), ((1, 0), 0.0)])
+def test_other_values_that_are_not_finite_are_a_fault_with_their_place(compare, place, value):
+    want = np.array([[1.0, -np.inf, 2.0], [np.nan, 0.5, np.inf]], np.float32)
+    got = want.copy()
+    got[place] = value
+    found = compare(want, got)
+    assert isinstance(found, Fault)
+    assert found.failure is FailureClass.NUMERICS
+    assert f"in 1 of 2 rows; first at {list(place)}" in found.reason
+
+
+def test_padding_is_not_compared(compare):
+    want = RANDOM.normal(size=(2, 4, 3)).astype(np.float32)
+    got, mask = want.copy(), np.array([[1, 1, 0, 0], [1, 1, 1, 1]])
+    got[0, 2:] = np.nan
+    (found,) = compare(want, got, {"attention_mask": mask}, shape=("batch", "length", 3))
+    assert found.rows == 0
+    got[0, 0] += 1
+    (found,) = compare(want, got, {"attention_mask": mask}, shape=("batch", "length", 3))
+    assert "in 1 of 2 rows: row 0" in explain_rows(found)

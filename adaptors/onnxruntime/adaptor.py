@@ -119,6 +119,7 @@ ADAPTORS = (
     ),
     _quantizer(
         name="onnxruntime.fused",
+        version=2,
         summary="Fuses each attention of a transformer, its embeddings and its norms to one operator, in fp32.",
         options=FusedOptions,
         default=False,  # no faster than what ONNX Runtime fuses by itself: benchmarks/minilm.py
@@ -132,6 +133,7 @@ ADAPTORS = (
     ),
     _quantizer(
         name="onnxruntime.int8-fused",
+        version=2,
         summary="Fuses a transformer's attention, then quantizes it, MatMul and Gemm to int8, activations at run time.",
         options=FusedInt8Options,
         precisions=frozenset({Precision.INT8}),

@@ -74,6 +74,9 @@ def _fuse_as(model: Any, kind: str, *, heads: int, width: int) -> Any:
     options = fusion_options.FusionOptions(kind)
     if any(node.op_type == "LayerNormalization" and len(node.input) < 3 for node in copy.graph.node):
         options.enable_skip_layer_norm = False  # it reads a bias, which ModernBERT's have not
+    options.use_raw_attention_mask(
+        use_raw_mask=True
+    )  # by default a mask becomes a length, which left padding and holes have not
     fused = optimizer.optimize_by_fusion(copy, kind, heads, width, options).model
     if all(each.domain != graphs.OWN for each in fused.opset_import):
         fused.opset_import.append(onnx.helper.make_opsetid(graphs.OWN, 1))

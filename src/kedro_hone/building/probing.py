@@ -101,16 +101,12 @@ class Probing:
             if isinstance(found, Failed):
                 limits.append(f"it fails on {probe.name}, which the source takes: {found.reason}")
             elif found is not None and (reason := self._find_wrong(probe, found, own)):
-                if self._matters(probe):
+                if not probe.told:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}", limits=())
                 limits.append(f"on {probe.name}, {reason}")
         more = len(limits) - MOST_LIMITS
         said = [*limits[:MOST_LIMITS], *([f"and so on {more} more probes"] if more > 0 else [])]
         return Probed(wrong="", limits=tuple(said))
-
-    def _matters(self, probe: ProbeRows) -> bool:
-        """Return whether a difference drops a candidate: what is not finite matters where the source expects it."""
-        return not probe.not_finite or "sklearn" in self._setting.source.metadata
 
     def _find_wrong(self, probe: ProbeRows, found: Path, own: Mapping[str, float]) -> str:
         tree = self._tree

@@ -32,6 +32,10 @@ ROWS: Final = ODD_BATCH
 BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 53), (53, 61))
 """Powers of two between which integers are drawn: what float32 (2^24), int32 and float64 (2^53) round lies above."""
 
+NOTHING: Final = "no place"
+_OF_TOKENS: Final = "attention_mask"
+"""A tokenizer marks one token at least, so that no text gives a row without any."""
+
 _MOST_ELEMENTS: Final = 4_000_000
 """A probe of a larger size than the data has no more numbers than this."""
 
@@ -47,6 +51,7 @@ class Probe:
         name: What the rows have, as a noun, such as ``attention_mask with left padding``.
         feeds: All inputs by name, rows first.
         extreme: Whether only a route that only converts must agree on them.
+        told: Whether a difference is told, and drops nobody: nothing is asked of such rows in use.
         sizes: The dimensions that have another size than in the data.
         group: Probes of one group become harder; where the source takes one not, later ones are left out.
     """
@@ -54,6 +59,7 @@ class Probe:
     name: str
     feeds: Arrays
     extreme: bool = False
+    told: bool = False
     sizes: Mapping[str, int]
     group: str = ""
 
@@ -75,7 +81,9 @@ def make_probes(specs: Sequence[TensorSpec], rows: Arrays, *, limits: Mapping[st
         array = rows[spec.name]
         if is_mask(spec, array):
             masks = _list_masks(base[spec.name])
-            found += [make(name=f"{spec.name} with {what}", feeds={**base, spec.name: made}) for what, made in masks]
+            for what, made in masks:
+                told = what == NOTHING and spec.name == _OF_TOKENS
+                found.append(make(name=f"{spec.name} with {what}", feeds={**base, spec.name: made}, told=told))
         elif array.dtype.kind in "iu":
             for what, made in _list_integers(base[spec.name], random):
                 group = f"{spec.name} {'below' if what.startswith('-') else 'above'} 0"
@@ -104,7 +112,7 @@ def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
         ("left padding", range(third, length)),
         ("a hole", [*range(third), *range(2 * third, length)]),
         ("one place", [0]),
-        ("no place", []),
+        (NOTHING, []),
     ):
         made = np.zeros_like(rows)
         made[..., list(kept)] = 1
@@ -168,6 +176,7 @@ class SourceProbing:
         limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
         self._probes = make_probes(source.inputs, rows, limits=limits, seed=setting.recipe.seed)
         self._folder = folder
+        self._takes_missing = "sklearn" in source.metadata
         self._batch = setting.largest_batch if source.static_shapes else None
         self.kept: list[ProbeRows] = []
 
@@ -186,22 +195,23 @@ class SourceProbing:
             if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
                 refused.add(probe.group)
             if failed is None and _keep_finite(probe.feeds, feeds, outputs):
-                self.kept.append(_describe(probe, feeds.name, outputs.name))
+                self.kept.append(self._describe(probe, feeds.name, outputs.name))
             else:
                 feeds.unlink()
                 outputs.unlink(missing_ok=True)
 
-
-def _describe(probe: Probe, feeds: str, outputs: str) -> ProbeRows:
-    numbers = (array for array in probe.feeds.values() if array.dtype.kind == "f")
-    return ProbeRows(
-        name=probe.name,
-        feeds=feeds,
-        outputs=outputs,
-        extreme=probe.extreme,
-        not_finite=any(not np.isfinite(array).all() for array in numbers),
-        sizes=dict(probe.sizes),
-    )
+    def _describe(self, probe: Probe, feeds: str, outputs: str) -> ProbeRows:
+        """Return what is kept of a probe. Estimators take missing values by design; networks by accident."""
+        numbers = (array for array in probe.feeds.values() if array.dtype.kind == "f")
+        accident = not self._takes_missing and any(not np.isfinite(array).all() for array in numbers)
+        return ProbeRows(
+            name=probe.name,
+            feeds=feeds,
+            outputs=outputs,
+            extreme=probe.extreme,
+            told=probe.told or accident,
+            sizes=dict(probe.sizes),
+        )
 
 
 def _keep_finite(given: Arrays, feeds: Path, outputs: Path) -> bool:

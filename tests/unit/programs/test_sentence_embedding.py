@@ -160,3 +160,14 @@ def test_minilm_as_its_authors_library_embeds(worker, make_job, save):
     assert way.tolist() == ["mean", "normalize"]
     theirs = SentenceTransformer(str(folder), local_files_only=True, device="cpu").encode(texts)
     np.testing.assert_allclose(program.pooling.pool(states, mask, way), theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean"])
+def test_left_padding_changes_no_embedding(random, mode):
+    pool = programs.load_program("sentence-embedding").pooling.pool
+    states = random.normal(size=(2, 5, 3))
+    right, left = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]), np.array([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
+    moved = states.copy()
+    moved[0] = np.roll(states[0], 2, axis=0)
+    np.testing.assert_allclose(pool(moved, left, [mode]), pool(states, right, [mode]))
+    np.testing.assert_allclose(pool(moved[:1, 2:], left[:1], [mode]), pool(states[:1], right[:1], [mode]))

@@ -222,3 +222,18 @@ def test_a_row_is_found_in_another_split_whatever_it_is_padded_to(worker, make_j
     job = make_job("text-classification", inputs=list_ids(types=True), outputs=LOGITS, splits=splits)
     job["input"]["path"] = str(make_model_folder(config=CONFIG))
     assert worker.read(job)["overlaps"] == [{"splits": ["calibration", "gate"], "count": 1, "example_rows": [0, 0]}]
+
+
+def test_rows_are_padded_on_the_side_of_the_models_own_tokenizer(run_program, make_model_folder):
+    folder = make_model_folder(config=CONFIG)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "padding_side": "left"}))
+    positions = {"name": "position_ids", "dtype": "int64", "shape": ["batch", "length"]}
+    data = {"text": ["good film", "good"], "label": ["good", "bad"]}
+    found = run_program("text-classification", data, inputs=[*list_ids(), positions], outputs=LOGITS, folder=folder)
+    assert found["feeds"]["attention_mask"].tolist() == [[1, 1, 1, 1], [0, 1, 1, 1]]
+    assert found["feeds"]["input_ids"][1, 1:].tolist() == [
+        *found["feeds"]["input_ids"][0, :2],
+        found["feeds"]["input_ids"][0, 3],
+    ]
+    assert found["feeds"]["position_ids"].tolist() == [[0, 1, 2, 3], [0, 0, 1, 2]]

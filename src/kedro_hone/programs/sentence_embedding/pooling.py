@@ -97,7 +97,8 @@ def pool(vectors: Array, mask: Array, way: Array) -> Array:
     """Return one vector for each row, in float64: (rows, numbers), of several modes side by side."""
     words = [str(word) for word in way]
     if vectors.ndim == 3:
-        mask = mask[:, : vectors.shape[1]]  # rows may be cut to a shape
+        left = bool(mask[:, -1].all() and not mask[:, 0].all())
+        mask = mask[:, -vectors.shape[1] :] if left else mask[:, : vectors.shape[1]]  # rows may be cut to a shape
         pooled = [_pool(vectors, mask.astype(np.float64), mode) for mode in words if mode != NORMALIZE]
         vectors = np.concatenate(pooled, axis=1)
     wide = vectors.astype(np.float64)
@@ -109,7 +110,7 @@ def pool(vectors: Array, mask: Array, way: Array) -> Array:
 
 def _pool(vectors: Array, mask: Array, mode: str) -> Array:
     if mode == "cls":
-        return np.asarray(vectors[:, 0], dtype=np.float64)
+        return np.asarray(vectors[np.arange(len(vectors)), mask.argmax(axis=1)], dtype=np.float64)
     if mode == "lasttoken":
         last = np.maximum(mask.shape[1] - 1 - mask[:, ::-1].argmax(axis=1), 0)
         return np.asarray(vectors[np.arange(len(vectors)), last], dtype=np.float64)

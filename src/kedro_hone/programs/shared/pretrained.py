@@ -123,8 +123,8 @@ def count_positions(config: Json) -> int | None:
     return found - int(config.get("pad_token_id") or 0) - 1 if kind in _FROM_PAD else found
 
 
-def load_tokenizer(job: Json, options: Json) -> Any:
-    """Return the tokenizer; it pads and cuts at the end.
+def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
+    """Return the tokenizer; it cuts at the end, and pads there too, or with ``own_side`` where its files say so.
 
     Raises:
         TokenizerMissingError: There is none, it cannot be opened, or transformers is not installed.
@@ -139,7 +139,9 @@ def load_tokenizer(job: Json, options: Json) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     if len(tokenizer) == 0:
         raise TokenizerMissingError("the tokenizer knows no word")
-    tokenizer.padding_side = tokenizer.truncation_side = "right"
+    tokenizer.truncation_side = "right"
+    if not own_side:
+        tokenizer.padding_side = "right"
     return tokenizer
 
 

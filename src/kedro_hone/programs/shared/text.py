@@ -74,10 +74,12 @@ class Tokens:
         name: str = "input_ids",
         most: int | None = None,
         fast: bool = False,
+        own_side: bool = False,
     ) -> None:
         self._job = job
         self.config = read_config(job, options)
-        self.tokenizer = load_tokenizer(job, options)
+        self.tokenizer = load_tokenizer(job, options, own_side=own_side)
+        self._left = self.tokenizer.padding_side == "left"
         if fast and not self.tokenizer.is_fast:
             raise TokenizerMissingError("the program needs to know where tokens are in the text: save tokenizer.json")
         self._length = _choose_length(options, job, name, positions := count_positions(self.config))
@@ -121,9 +123,10 @@ class Tokens:
 
     def pad(self, rows: list[list[int]], fill: int) -> Array:
         """Return lists of token numbers as one array, as long as the option ``length`` or the longest of them."""
-        packed = pack(rows, fill=fill, dtype=np.int64)
+        packed = pack([row[::-1] for row in rows] if self._left else rows, fill=fill, dtype=np.int64)
         more = (self._length or 0) - packed.shape[1]
-        return np.pad(packed, ((0, 0), (0, more)), constant_values=fill) if more > 0 else packed
+        packed = np.pad(packed, ((0, 0), (0, more)), constant_values=fill) if more > 0 else packed
+        return np.ascontiguousarray(packed[:, ::-1]) if self._left else packed
 
     def feed(self, encoded: Any) -> Arrays:
         """Return an array for each input of the model.
@@ -142,6 +145,8 @@ class Tokens:
         kinds = encoded.get("token_type_ids")
         made["token_type_ids"] = np.zeros_like(made["input_ids"]) if kinds is None else self.pad(kinds, 0)
         made["position_ids"] = np.broadcast_to(np.arange(made["input_ids"].shape[1]), made["input_ids"].shape)
+        if self._left:  # counted from the first token, as generate does
+            made["position_ids"] = np.maximum(made["attention_mask"].cumsum(axis=1) - 1, 0)
         return made
 
 

@@ -43,7 +43,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     if config.get("problem_type") == "multi_label_classification" and not options["multi_label"]:
         raise BadOptionError("a row may have several classes, as the model's config.json says: set multi_label: true")
     texts, pairs = need_texts(data, "text", options, TEXTS), find_texts(data, "pair", options, PAIRS)
-    tokens = Tokens(job, options)
+    tokens = Tokens(job, options, own_side=True)
     feeds = tokens.feed(tokens.encode(texts, *([] if pairs is None else [pairs])))
     return feeds, _read_targets(classes.find_labels(data, options), list_labels(config), job, options)
 

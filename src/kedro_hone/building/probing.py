@@ -10,10 +10,12 @@ from typing import Final, TypedDict
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, explain_rows
 from kedro_hone.comparing.probes import run_candidate
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import ProbeRows, Reference
 from kedro_hone.core.workers.host.session import WorkerSession
+from kedro_hone.recipe.capabilities import find_rounding
 
 FLIPS: Final = 0.01
 """The share of rows in which a route that only converts may differ where a threshold turns a rounding into more."""
@@ -21,7 +23,7 @@ FLIPS: Final = 0.01
 OWN_ERRORS: Final = 3.0
 """Outputs for probes may be so many times as far from the source's as on the splits, where a candidate is lossy."""
 
-LEAST_ERROR, LARGEST_ERROR = 0.1, 0.7
+LEAST_ERROR, LARGEST_ERROR = 0.35, 0.7
 """Within these bounds, over the length of the source's outputs: zeros are as far as 1, unlike outputs 1.4."""
 
 MOST_LIMITS: Final = 3
@@ -116,10 +118,18 @@ class Probing:
         if isinstance(compared, Fault):
             return compared.reason
         if self._exact:
-            return next((explain_rows(one) for one in compared if one.rows), "")
+            return next((explain_rows(one) + self._find_rounding(probe) for one in compared if one.rows), "")
         for one in compared:
             allowed = min(max(OWN_ERRORS * own.get(one.output, 0.0), LEAST_ERROR), LARGEST_ERROR)
             if not one.discrete and one.distance > allowed:
                 far = f"as far from the source's as {one.distance:.3g} of their length"
-                return f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
+                said = f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
+                return said + self._find_rounding(probe)
         return ""
+
+    def _find_rounding(self, probe: ProbeRows) -> str:
+        """Return what is known of how the runtime rounds the type of the input that a probe is about, as a sentence."""
+        toolchain = read_catalogue().find_toolchain(str(self._artifact.runtime))
+        dtypes = (spec.dtype for spec in self._artifact.inputs if probe.name.startswith(f"{spec.name} of "))
+        known = (find_rounding(toolchain, dtype) for dtype in dtypes)
+        return next((f". {toolchain.name} {said}" for said in known if said), "")

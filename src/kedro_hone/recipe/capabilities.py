@@ -39,7 +39,7 @@ MOST_OPERATORS: Final = 60
 
 _OF_FILE: Final = frozenset({"toolchain", "package", "versions"})
 _OF_VERSION: Final = frozenset(
-    {"version", "formats", "precisions", "opsets", "takes", "notes", "not_offered", "adaptors"}
+    {"version", "formats", "precisions", "opsets", "takes", "notes", "not_offered", "adaptors", "rounds"}
 )
 _OF_ADAPTOR: Final = frozenset(
     {
@@ -159,6 +159,12 @@ def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str
         return tuple(Takes.model_validate(each) for each in said if each is not None)
     except UNREADABLE as error:
         raise explain_invalid(adaptor.name, path, error) from error
+
+
+def find_rounding(toolchain: Toolchain, dtype: str) -> str:
+    """Return how a toolchain's runtime rounds values of a type, as a clause without a subject; empty if not known."""
+    rows = read_file(toolchain.folder / CAPABILITIES).get("versions") or []
+    return next((str(row["rounds"][dtype]) for row in rows if dtype in (row.get("rounds") or {})), "")
 
 
 def list_versions(toolchain: Toolchain) -> tuple[str, ...]:

@@ -61,6 +61,7 @@ def test_accuracy_is_compared_by_rows_lost_and_gained(evaluate, logits, worse, l
     before, after = logits.argmax(1) == labels, worse.argmax(1) == labels
     assert row == {
         "metric": "accuracy",
+        "outputs": ["out"],
         "higher_is_better": True,
         "source": before.mean(),
         "candidate": after.mean(),

@@ -44,7 +44,7 @@ class BoosterModel:
         of_lightgbm = type(booster).__module__.startswith("lightgbm")
         names = booster.feature_name() if of_lightgbm else booster.feature_names
         self.n_features_in_ = booster.num_feature() if of_lightgbm else booster.num_features()
-        self._names = names
+        self.names = names
         if not of_lightgbm:
             booster.set_param({"nthread": threads})
 
@@ -54,7 +54,7 @@ class BoosterModel:
             return np.asarray(self.booster.predict(rows, num_threads=self.threads))
         import xgboost
 
-        matrix = xgboost.DMatrix(rows, feature_names=self._names, nthread=self.threads)
+        matrix = xgboost.DMatrix(rows, feature_names=self.names, nthread=self.threads)
         return np.asarray(self.booster.predict(matrix))
 
 

@@ -42,7 +42,7 @@ def compare(estimator: Any, job: Json) -> Any:
             _open_graph(Path(job["output"], "model.onnx"), job["threads"]),
             data,
             make_probes,
-            rows=probes.choose(data, probes.MOST_ROWS),
+            rows=agreement.choose(len(next(iter(data.values()))), probes.MOST_ROWS),
             has_steps=True,
             by_column=("variable",),
             scores={"label": "probabilities"} if hasattr(estimator, "predict_proba") else {},

@@ -27,12 +27,6 @@ _BUDGET = 1024
 _UNSEEN = "an unseen category"
 
 
-def choose(feeds: Arrays, most: int) -> list[int]:
-    """Return the places of so many rows at most, from the first to the last."""
-    count = len(next(iter(feeds.values())))
-    return sorted({*np.linspace(0, count - 1, min(count, most)).astype(int).tolist()})
-
-
 def list_sentinels(estimator: Any) -> list[float | str]:
     """Return the values that stand for missing ones, as an estimator's own parameters say."""
     try:
@@ -67,9 +61,9 @@ def make_probes(
         read(mixed)[...] = read(feeds)[draw.choice(agreeing, _MIXED)]
     what = "of rows with the columns of the calibration data mixed"
     yield agreement.Probe("mixed", mixed, [*range(_MIXED)], [agreement.Part(what, slice(None))])
-    chosen = [columns[place] for place in choose({"": np.arange(len(columns))}, _MOST_COLUMNS)]
+    chosen = [columns[place] for place in agreement.choose(len(columns), _MOST_COLUMNS)]
     size = min(_MOST_CHANGED, max(_LEAST_CHANGED, _BUDGET // len(chosen)))
-    rows = [agreeing[place] for place in choose({"": np.array(agreeing)}, size)]
+    rows = [agreeing[place] for place in agreement.choose(len(agreeing), size)]
     changes: dict[str, list[tuple[str, Callable[[Arrays], Array], Any]]] = {}
     for read, name in chosen:
         for kind, value in _list_values(read(feeds), sentinels):

@@ -143,6 +143,11 @@ def compare(
     return found
 
 
+def choose(count: int, most: int) -> list[int]:
+    """Return the places of so many of some rows at most, from the first to the last."""
+    return sorted({*np.linspace(0, count - 1, min(count, most)).astype(int).tolist()})
+
+
 class _Judge:
     """Compares answers, and counts those that are too far apart: of each part, of each kind, and of all.
 

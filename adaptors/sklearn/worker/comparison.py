@@ -37,7 +37,7 @@ def compare(estimator: Any, job: Json) -> Any:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is odd in probes
-        return agreement.compare(
+        found = agreement.compare(
             partial(estimators.answer, estimator, specs),
             _open_graph(Path(job["output"], "model.onnx"), job["threads"]),
             data,
@@ -47,6 +47,9 @@ def compare(estimator: Any, job: Json) -> Any:
             by_column=("variable",),
             scores={"label": "probabilities"} if hasattr(estimator, "predict_proba") else {},
         )
+    for line in found.describe():
+        print(line)  # noqa: T201 - the step's log
+    return found
 
 
 def _open_graph(path: Path, threads: int) -> Any:

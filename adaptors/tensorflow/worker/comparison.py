@@ -65,6 +65,8 @@ def _find_problem(model: models.Model, graph: Any, feeds: Arrays, *, fixed: int 
         source = probes.call_in_batches(source, own or fixed or 1, names)
     make_probes = partial(probes.make_probes, feeds, model.inputs, dynamic=fixed is None)
     found = agreement.compare(source, graph, feeds, make_probes, rows=probes.choose(feeds), has_steps=False)
+    for line in found.describe():
+        print(line)  # noqa: T201 - the step's log
     problem: str | None = found.problem
     return problem
 

@@ -115,6 +115,13 @@ def test_what_the_source_refuses_or_does_not_know_is_no_fair_question():
     assert 0 < len(found.agreeing) < ROWS
 
 
+def test_a_source_that_answers_nothing_proves_nothing():
+    def source(feeds):
+        raise ValueError("no such column")
+
+    assert "answers none of the calibration rows" in compare_all(source, add_up).problem
+
+
 def test_the_graph_may_not_refuse_what_the_source_answers():
     def graph(feeds):
         raise ValueError("unknown\ncategory")

@@ -134,12 +134,16 @@ def compare(
             found.problem = problem
             return found
         found.agreeing += [row for row in some if row not in judge.apart]
+    if not judge.totals:
+        found.problem = (
+            "the source answers none of the calibration rows: nothing shows that the converted model is right"
+        )
     for probe in make_probes(found.agreeing) if found.agreeing else ():
         for what, some, given, due in _ask_probe(source, probe):
             if problem := judge.find_problem(probe.kind, some, what, given, due):
                 found.problem = problem
                 return found
-    found.problem = judge.find_problem_of_all()
+    found.problem = found.problem or judge.find_problem_of_all()
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Stage
 
@@ -31,13 +31,14 @@ class OnnxOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="sklearn.onnx",
-        version=1,
+        version=2,
         toolchain=TOOLCHAIN,
         stage=Stage.CONVERT,
         accepts=frozenset({"sklearn"}),
         produces="onnx",
         summary="Converts an estimator of scikit-learn, XGBoost or LightGBM to ONNX, by skl2onnx and onnxmltools.",
         options=OnnxOptions,
+        needs=frozenset({Need.CALIBRATION_DATA}),  # the converted model is compared with its source on them
         supports={
             Capability.DYNAMIC_BATCH: Support.FULL,
             Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,

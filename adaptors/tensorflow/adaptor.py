@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
+from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.values.artifact import Precision, Stage
 
@@ -39,11 +39,15 @@ class OnnxOptions(Options):
     """The version of ONNX's operators."""
 
 
-_adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, accepts=_SOURCES, precisions=frozenset({Precision.FP32}))
+_adaptor = partial(Adaptor, toolchain=TOOLCHAIN, accepts=_SOURCES, precisions=frozenset({Precision.FP32}))
+_COMPARED = frozenset({Need.CALIBRATION_DATA})
+"""What was converted is compared with its source on them."""
 
 ADAPTORS = (
     _adaptor(
         name="tensorflow.onnx",
+        version=2,
+        needs=_COMPARED,
         stage=Stage.CONVERT,
         produces="onnx",
         summary="Converts a Keras model or a SavedModel to ONNX by tf2onnx.",
@@ -56,6 +60,8 @@ ADAPTORS = (
     ),
     _adaptor(
         name="tensorflow.tflite",
+        version=2,
+        needs=_COMPARED,
         stage=Stage.CONVERT,
         alternative=True,
         produces="tflite",
@@ -68,6 +74,7 @@ ADAPTORS = (
     ),
     _adaptor(
         name="tensorflow.xla",
+        version=1,
         stage=Stage.COMPILE,
         produces="tensorflow-xla",
         summary="Compiles a Keras model or a SavedModel by XLA when it is opened, for each shape.",

@@ -163,7 +163,8 @@ WRONG = """
 """
 
 
-def test_a_planted_wrong_conversion_is_caught(template, models, environments, tmp_path):
+@pytest.mark.parametrize("seen", [True, False], ids=["before it is compared", "afterwards"])
+def test_a_planted_wrong_conversion_is_caught(*, seen, template, models, environments, tmp_path):
     """The converter takes each column for the one before it: a valid file, with the right names, types and shapes."""
     project = make_project(
         template, tmp_path, models, environments, "lightgbm", toolchains=["planted", "onnxruntime"], gates={"drop": 0.1}
@@ -172,10 +173,19 @@ def test_a_planted_wrong_conversion_is_caught(template, models, environments, tm
     shutil.copytree(TOOLCHAIN.folder, package / "planted", ignore=shutil.ignore_patterns("__pycache__"))
     worker = package / "planted" / "worker" / "conversion.py"
     text, mark = worker.read_text(), "    _keep_outputs(model, outputs)\n"
+    wrong = WRONG
+    if not seen:
+        mark, saved = "    if found.problem:\n", '    onnx.save(model, Path(job["output"], "model.onnx"))\n'
+        wrong = WRONG + saved
     assert mark in text
-    worker.write_text(text.replace(mark, WRONG + mark))
+    worker.write_text(text.replace(mark, wrong + mark))
     with (package / "adaptors.py").open("a") as stream:
         stream.write(PLANTED)
+    if seen:
+        project.run(code=11)  # nothing is left that could be compared
+        reason = project.candidate(SESSION)["reason"]
+        assert "differ from the source's: row" in reason, reason
+        return
     project.run()
     assert project.evidence["verdict"] == "KEEP"
     candidate = project.candidate(SESSION)

@@ -21,13 +21,12 @@ _SAME = 1e-5  # of the largest result: with a mask of ones attention may add in 
 def describe(job: Job) -> Notes:
     """Return the specs of a model, the structure of its results, and what callers of its class may rely on."""
     try:
-        model, pooler = open_with_notes(job)
+        model, said = open_with_notes(job)
         described = _describe(model, job)
     except Unsuited as error:
         return {"refused": str(error)}
-    if pooler and "refused" not in described:
-        said = f"its files lack weights of its pooler ({', '.join(pooler)}), which {type(model).__name__} would fill"
-        described["warnings"] = [f"{said} with random numbers: it is opened without one, and has no pooled output"]
+    if said and "refused" not in described:
+        described["warnings"] = said
     return described
 
 

@@ -14,7 +14,7 @@ from hone_loading import load_file
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from . import archive, description, inputs, models, pretrained, state
+from . import adapters, archive, description, inputs, models, pretrained, state
 from .models import Flat, Job, Notes, Spec
 
 _UNLIMITED = 1 << 30
@@ -22,6 +22,13 @@ _UNLIMITED = 1 << 30
 
 def describe(job: Job) -> Notes | None:
     """Return the specs of a saved model, or None for a format that is not PyTorch's."""
+    try:
+        return _describe(job)
+    except adapters.Unmerged as error:
+        return {"refused": str(error), "slug": adapters.SLUG}
+
+
+def _describe(job: Job) -> Notes | None:
     artifact = job["input"]
     folder = Path(artifact["path"])
     match artifact["format"]:

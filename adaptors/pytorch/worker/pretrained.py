@@ -7,13 +7,14 @@ import inspect
 import os
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
+from . import adapters
 from .models import Job
 
 
@@ -34,10 +35,13 @@ def open_model(job: Job) -> nn.Module:
 
 
 def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
-    """Return the model of a job, and the weights of a pooler that its files lack, without which it was opened.
+    """Return the model of a job, and warnings of weights that its files lack, or have and its class does not use.
+
+    Without those of a pooler it is opened without one.
 
     Raises:
         Unsuited: As ``open_model``.
+        Unmerged: Weights of an adapter are among the model's.
         PermissionError: As ``open_model``.
     """
     folder, said = Path(job["input"]["path"]), job["input"]["metadata"]["transformers"]
@@ -47,6 +51,7 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
     auto = getattr(import_transformers(), said["auto_class"])
     kwargs = dict(said.get("kwargs", {}))
     model, found = _load(auto, folder, job, kwargs, pickled=pickled)
+    adapters.refuse(found["unexpected_keys"])
     missing, pooler = sorted(found["missing_keys"]), []
     takes_none = "add_pooling_layer" in inspect.signature(type(model)).parameters
     if takes_none and missing and all(name.startswith("pooler.") for name in missing):
@@ -62,7 +67,16 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "use_cache"):
             module.config.use_cache = False  # what a cache returns is no tensor
-    return model.eval(), pooler
+    return model.eval(), [*_warn(type(model).__name__, pooler=pooler, unused=sorted(found["unexpected_keys"]))]
+
+
+def _warn(name: str, *, pooler: list[str], unused: list[str]) -> Iterator[str]:
+    if pooler:
+        said = f"its files lack weights of its pooler ({', '.join(pooler)}), which {name} would fill"
+        yield f"{said} with random numbers: it is opened without one, and has no pooled output"
+    if unused:
+        more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
+        yield f"its files have weights that {name} does not use: {', '.join(unused[:5])}{more}"
 
 
 def import_transformers() -> Any:

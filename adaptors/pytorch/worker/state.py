@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from . import archive, models
+from . import adapters, archive, models
 
 _DTYPES = {
     1: torch.uint8,
@@ -42,14 +42,18 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
 
     Raises:
         RuntimeError: Names are missing, or are none of the module's.
+        Unmerged: Those that are none of the module's are an adapter's.
         Exception: As ``read_state``; what safetensors raises for a broken file.
     """
     if path.suffix != ".safetensors":
-        module.load_state_dict(read_state(path, trust))
+        state = read_state(path, trust)
+        adapters.refuse(state.keys() - module.state_dict().keys())
+        module.load_state_dict(state)
         return
     from safetensors.torch import load_file  # not every toolchain that uses this one's parts has it
 
     found, own = load_file(path), module.state_dict()
+    adapters.refuse(found.keys() - own.keys())
     for name in found.keys() & own.keys():
         given, wanted = found[name].dtype, own[name].dtype
         if given != wanted and not (given.is_floating_point and wanted.is_floating_point):

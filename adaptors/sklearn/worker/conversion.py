@@ -1,10 +1,9 @@
-"""Convert estimators to ONNX by skl2onnx and onnxmltools, and mend what these do wrong."""
+"""Convert estimators to ONNX by skl2onnx and onnxmltools."""
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +11,24 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from . import estimators
+from . import comparison, converters, estimators
 
 Json = dict[str, Any]
 
 _ML_OPSET = 3  # what ONNX Runtime, and those who read its models, have had for years
-_LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
 
 
 def transform(job: Json) -> Json:
     """Write ``model.onnx``: its inputs and outputs are the source's, its arithmetic is fp32."""
     import skl2onnx
 
-    estimator, _ = estimators.open_estimator(job)
+    source, _ = estimators.open_estimator(job)
+    estimator = source
     if isinstance(estimator, estimators.BoosterModel):
         estimator = _dress(estimator, job)
         if estimator is None:
             return {"refused": "a bare booster of LightGBM has no converter here; log LGBMClassifier or LGBMRegressor"}
-    register_converters()
+    converters.register()
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
@@ -49,7 +48,11 @@ def transform(job: Json) -> Json:
     _clean_opsets(model)
     onnx.checker.check_model(model)
     onnx.save(model, Path(job["output"], "model.onnx"))
-    return {"metadata": {"skl2onnx": skl2onnx.__version__}}
+    found = comparison.compare(source, job)
+    if found.problem:
+        return {"refused": found.problem}
+    apart = {"apart": said} if (said := found.describe()) else {}
+    return {"metadata": {"skl2onnx": skl2onnx.__version__, **apart}}
 
 
 def describe(job: Json) -> Json:
@@ -162,126 +165,10 @@ def _dress(model: estimators.BoosterModel, job: Json) -> Any:
     import xgboost
 
     objective = json.loads(model.booster.save_config())["learner"]["objective"]["name"]
-    if not objective.startswith(("reg:", "count:")) or objective in _LOGISTIC:
+    if not objective.startswith(("reg:", "count:")) or objective in converters.LOGISTIC:
         return None
     path = Path(job["temporary"], "booster.ubj")
     model.booster.save_model(path)
     dressed = xgboost.XGBRegressor()
     dressed.load_model(path)
     return dressed
-
-
-def register_converters() -> None:
-    """Tell skl2onnx of XGBoost and LightGBM, and mend its own converters of gradient boosting over histograms."""
-    from lightgbm import LGBMClassifier, LGBMRegressor
-    from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
-    from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
-    from skl2onnx import update_registered_converter
-    from skl2onnx._supported_operators import _get_sklearn_operator_name
-    from skl2onnx.common._registration import get_converter, get_shape_calculator
-    from skl2onnx.common.shape_calculator import (
-        calculate_linear_classifier_output_shapes,
-        calculate_linear_regressor_output_shapes,
-    )
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-    from xgboost import XGBClassifier, XGBRegressor
-
-    of_classes = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
-    for kind, alias, convert in (
-        (XGBClassifier, "XGBoostXGBClassifier", _mend_xgboost(convert_xgboost)),
-        (LGBMClassifier, "LightGbmLGBMClassifier", convert_lightgbm),
-    ):
-        shapes = calculate_linear_classifier_output_shapes
-        update_registered_converter(kind, alias, shapes, convert, options=of_classes)
-    for kind, alias, convert in (
-        (XGBRegressor, "XGBoostXGBRegressor", _mend_xgboost(convert_xgboost)),
-        (LGBMRegressor, "LightGbmLGBMRegressor", convert_lightgbm),
-    ):
-        update_registered_converter(
-            kind, alias, calculate_linear_regressor_output_shapes, convert, options={"split": None}
-        )
-    for kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
-        alias = _get_sklearn_operator_name(kind)
-        mended, options = _mend_histograms(get_converter(alias)), of_classes if "Classifier" in alias else None
-        update_registered_converter(kind, alias, get_shape_calculator(alias), mended, options=options)
-
-
-_Converter = Callable[[Any, Any, Any], None]
-
-
-def _mend_histograms(convert: _Converter) -> _Converter:
-    """Hand lists of plain numbers to the container: ONNX takes neither the arrays nor the truth values there."""
-
-    def mended(scope: Any, operator: Any, container: Any) -> None:
-        add = container.add_node
-
-        def add_node(*args: Any, **attributes: Any) -> Any:
-            return add(*args, **{name: _make_plain(value) for name, value in attributes.items()})
-
-        container.add_node = add_node
-        try:
-            convert(scope, operator, container)
-        finally:
-            container.add_node = add
-
-    return mended
-
-
-def _make_plain(value: Any) -> Any:
-    if not isinstance(value, list | np.ndarray):
-        return value
-    listed = np.ravel(value).tolist() if isinstance(value, np.ndarray) else value
-    return [int(one) if isinstance(one, bool | np.bool_) else one for one in listed]
-
-
-def _mend_xgboost(convert: _Converter) -> _Converter:
-    """Convert the trees that XGBoost itself uses, and give ONNX the margin that these are added to.
-
-    onnxmltools takes all trees where training stopped early, and the base score of a classifier, a probability, for its
-    margin where the first tree is a single leaf.
-    """
-
-    def mended(scope: Any, operator: Any, container: Any) -> None:
-        model, before = operator.raw_operator, len(container.nodes)
-        operator.raw_operator = _cut_trees(model)
-        try:
-            convert(scope, operator, container)
-        finally:
-            operator.raw_operator = model
-        for node in container.nodes[before:]:
-            if node.op_type == "TreeEnsembleClassifier":
-                _set_floats(node, "base_values", find_margins(model))
-
-    return mended
-
-
-def _cut_trees(model: Any) -> Any:
-    best = estimators.get(model, "best_iteration")
-    booster = model.get_booster()
-    if best is None or best + 1 >= booster.num_boosted_rounds():
-        return model
-    cut, kept = copy.copy(model), booster[: best + 1]
-    kept.set_attr(best_iteration=None)
-    cut._Booster = kept  # noqa: SLF001 - XGBoost has no other way to make a model of a booster
-    cut.n_estimators = best + 1
-    return cut
-
-
-def find_margins(model: Any) -> list[float]:
-    """Return what the leaves of a classifier of XGBoost are added to: one number, or one for each class.
-
-    XGBoost 3 keeps it as ``base_score``: as a probability where the objective is logistic, and as it is elsewhere.
-    """
-    learner = json.loads(model.get_booster().save_config())["learner"]
-    said = json.loads(learner["learner_model_param"]["base_score"])
-    scores = np.asarray(said if isinstance(said, list) else [said], np.float64)
-    if learner["objective"]["name"] in _LOGISTIC:
-        scores = np.log(scores / (1 - scores))
-    count = int(learner["learner_model_param"]["num_class"])
-    return [float(score) for score in (np.repeat(scores, count) if count > len(scores) else scores)]
-
-
-def _set_floats(node: onnx.NodeProto, name: str, values: list[float]) -> None:
-    kept = [attribute for attribute in node.attribute if attribute.name != name]
-    del node.attribute[:]
-    node.attribute.extend([*kept, helper.make_attribute(name, values)])

@@ -23,19 +23,21 @@ def describe(job: Json) -> Json:
         outputs, about = _describe_outputs(estimator, inputs)
     except Unsuited as unsuited:
         return {"refused": str(unsuited)}
-    names = estimators.get(estimator, "feature_names_in_")
-    columns = (
-        [spec["name"] for spec in inputs]
-        if estimators.is_split(inputs)
-        else None
-        if names is None
-        else list(map(str, names))
-    )
+    stated = (job["input"].get("metadata", {}).get("sklearn") or {}).get("columns") or []
+    if not stated and isinstance(estimator, estimators.BoosterModel):
+        stated = [*map(str, estimator.names or ())]
+    columns = [spec["name"] for spec in inputs] if estimators.is_split(inputs) else _list_names(estimator, stated)
     about |= {"class": type(estimator).__name__, "split": estimators.is_split(inputs)}
-    about |= {"feature_names_in": columns} if columns else {}
+    about |= {"feature_names_in": columns} if columns else {"columns": stated} if stated else {}
     about |= {"n_features_in": int(count)} if (count := estimators.get(estimator, "n_features_in_")) is not None else {}
     about |= {"predict_fn": method} if (method := estimators.read_reference(job).get("predict_fn")) else {}
     return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": said} if said else {})}
+
+
+def _list_names(estimator: Any, stated: list[str]) -> list[str]:
+    """Return the names of the columns that an estimator was fitted on; as the signature states those with spaces."""
+    found = [*map(str, names)] if (names := estimators.get(estimator, "feature_names_in_")) is not None else []
+    return stated if found == [name.replace(" ", "_") for name in stated] else found  # LightGBM's, which has none
 
 
 def _describe_inputs(estimator: Any, job: Json) -> list[Json]:

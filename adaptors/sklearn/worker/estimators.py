@@ -44,7 +44,7 @@ class BoosterModel:
         of_lightgbm = type(booster).__module__.startswith("lightgbm")
         names = booster.feature_name() if of_lightgbm else booster.feature_names
         self.n_features_in_ = booster.num_feature() if of_lightgbm else booster.num_features()
-        self._names = names
+        self.names = names
         if not of_lightgbm:
             booster.set_param({"nthread": threads})
 
@@ -54,7 +54,7 @@ class BoosterModel:
             return np.asarray(self.booster.predict(rows, num_threads=self.threads))
         import xgboost
 
-        matrix = xgboost.DMatrix(rows, feature_names=self._names, nthread=self.threads)
+        matrix = xgboost.DMatrix(rows, feature_names=self.names, nthread=self.threads)
         return np.asarray(self.booster.predict(matrix))
 
 
@@ -206,6 +206,19 @@ def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> 
     return pd.DataFrame(feeds[specs[0]["name"]], columns=list(estimator.feature_names_in_))
 
 
+def answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return the labels and probabilities of a classifier, or what a regressor predicts, as (rows, numbers)."""
+    rows = make_rows(estimator, specs, feeds)
+    predicted = np.asarray(estimator.predict(rows))
+    if not is_classifier(estimator):
+        return {"variable": predicted.reshape(len(predicted), -1).astype(np.float32)}
+    text = predicted.dtype.kind in "OU"
+    outputs = {"label": predicted.astype(str) if text else predicted.astype(np.int64)}
+    if hasattr(estimator, "predict_proba"):
+        outputs["probabilities"] = np.asarray(estimator.predict_proba(rows)).astype(np.float32)
+    return outputs
+
+
 class Session:
     """An estimator that is run as it is."""
 
@@ -218,15 +231,7 @@ class Session:
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the labels and probabilities of a classifier, or what a regressor predicts, as (rows, numbers)."""
-        rows = make_rows(self._estimator, self._specs, feeds)
-        predicted = np.asarray(self._estimator.predict(rows))
-        if not self._classifies:
-            return {"variable": predicted.reshape(len(predicted), -1).astype(np.float32)}
-        text = predicted.dtype.kind in "OU"
-        outputs = {"label": predicted.astype(str) if text else predicted.astype(np.int64)}
-        if self._scores:
-            outputs["probabilities"] = np.asarray(self._estimator.predict_proba(rows)).astype(np.float32)
-        return outputs
+        return answer(self._estimator, self._specs, feeds)
 
     def prepare(self, feeds: dict[str, Array]) -> Any:
         """Return the call that is timed: the author's own, on rows as the author has them."""

@@ -12,7 +12,7 @@ import tensorflow as tf
 from hone_loading import load_part, load_worker
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from . import models
+from . import comparison, models
 from .session import name_signature
 
 compiled = load_part("compiled")
@@ -101,6 +101,8 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         return _fail("tf2onnx wrote a graph that ONNX does not take", error)
     onnx.save(proto, Path(job["output"], "model.onnx"))
+    if problem := comparison.find_onnx_problem(job, model):
+        return {"refused": problem}
     version = importlib.metadata.version("tf2onnx")
     return {"metadata": {"tf2onnx": version}}
 
@@ -180,6 +182,8 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
         "outputs": [{**spec, "key": f"out_{number}"} for number, spec in enumerate(model.outputs)],
     }
     compiled.write_index(output, specs)
+    if problem := comparison.find_tflite_problem(job, model, litert):
+        return {"refused": problem}
     return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
 
 

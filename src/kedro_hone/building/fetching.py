@@ -35,9 +35,12 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
-_STATE_INPUTS = (
-    "Add what its forward takes to the recipe: hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}]."
-)
+_HINTS = {
+    "recipe-invalid": "Add what its forward takes to the recipe: "
+    "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
+    "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
+}
+"""What to do where a worker refused the source, by the refusal's slug."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -183,8 +186,7 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             else "so that it takes and returns tensors, by operators that its runtime has"
         )
         hint = f"Save the model {mended}, and name the new file or version in the recipe."
-        if result.slug == "recipe-invalid":
-            hint = _STATE_INPUTS
+        hint = _HINTS.get(result.slug, hint)
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",

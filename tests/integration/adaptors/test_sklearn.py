@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +92,12 @@ def read(models: Path, name: str, specs) -> tuple[dict, dict]:
         return feeds, dict(told)
 
 
+def save_rows(folder: Path, feeds) -> Path:
+    """Write calibration rows as the host hands them over, and return their file."""
+    np.savez(folder / "calibration.npz", **feeds)
+    return folder / "calibration.npz"
+
+
 def run_onnx(path: Path, feeds):
     """Run ``model.onnx`` here: text comes as objects, which the bench does not write."""
     import onnxruntime as ort
@@ -130,8 +135,11 @@ def test_an_estimator_runs_as_its_author_calls_it(bench, seal, models, name):
 def test_the_converted_model_predicts_what_its_source_does(bench, runtime, seal, models, name):
     folder, stated = seal(name)
     described, _ = bench.call("describe", folder, "sklearn", described=stated, trust=["pickle"])
-    transform = partial(bench.transform, "sklearn.onnx", folder, described=described, trust=["pickle"])
-    notes, output = transform()
+    feeds, told = read(models, name, described["inputs"])
+    rows = save_rows(bench.scratch, feeds)
+    notes, output = bench.transform(
+        "sklearn.onnx", folder, described=described, trust=["pickle"], calibration=str(rows)
+    )
     assert notes.keys() == {"metadata"}, notes
     written = runtime.describe(output, "onnx")
     assert {side: written[side] for side in ("inputs", "outputs")} == {
@@ -140,7 +148,6 @@ def test_the_converted_model_predicts_what_its_source_does(bench, runtime, seal,
     model = onnx.load(output / "model.onnx")
     domains = [entry.domain for entry in model.opset_import]
     assert len(domains) == len(set(domains))
-    feeds, told = read(models, name, described["inputs"])
     for size in (1, 7, None):
         found = run_onnx(output, {key: rows[:size] for key, rows in feeds.items()})
         check(found, {key: array[:size] for key, array in told.items()})
@@ -154,10 +161,13 @@ def test_a_step_without_a_converter_is_named(bench, seal, name):
     assert REFUSED[name] in notes["refused"].lower(), notes
 
 
-def test_the_opset_is_an_option(bench, seal):
+def test_the_opset_is_an_option(bench, seal, models):
     folder, stated = seal("logistic")
     described, _ = bench.call("describe", folder, "sklearn", described=stated)
-    _, output = bench.transform("sklearn.onnx", folder, described=described, options={"opset": 18})
+    rows = save_rows(bench.scratch, read(models, "logistic", described["inputs"])[0])
+    _, output = bench.transform(
+        "sklearn.onnx", folder, described=described, options={"opset": 18}, calibration=str(rows)
+    )
     versions = {entry.domain: entry.version for entry in onnx.load(output / "model.onnx").opset_import}
     assert versions[""] <= 18
 

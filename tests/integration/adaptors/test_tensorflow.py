@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,7 @@ def test_a_model_runs_as_its_author_calls_it(bench, seal, models, name):
 def test_the_onnx_model_predicts_what_its_source_does_for_any_rows(bench, seal, models, name):
     folder, form = seal(name)
     described = bench.describe(folder, form)
-    notes, output = bench.transform("tensorflow.onnx", folder, form=form)
+    notes, output = bench.transform("tensorflow.onnx", folder, form=form, calibration=str(models / "told.npz"))
     assert notes.keys() == {"metadata"}, notes
     session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
     written = bench.describe(output, "onnx")
@@ -116,9 +117,9 @@ def test_the_onnx_model_predicts_what_its_source_does_for_any_rows(bench, seal, 
         check(dict(zip(names, session.run(None, given), strict=True)), described, [one[:rows] for one in due])
 
 
-def test_a_dimension_other_than_the_rows_stays_dynamic(bench, seal):
+def test_a_dimension_other_than_the_rows_stays_dynamic(bench, seal, models):
     folder, form = seal("named.keras")
-    _, output = bench.transform("tensorflow.onnx", folder, form=form)
+    _, output = bench.transform("tensorflow.onnx", folder, form=form, calibration=str(models / "told.npz"))
     session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
     draw = np.random.default_rng(1)
     for length in (1, 4, 9):
@@ -134,7 +135,7 @@ def test_what_is_made_for_each_shape_predicts_what_its_source_does(*, bench, run
     adaptor = "tensorflow.tflite" if form == "tflite" else "tensorflow.xla"
     folder, source = seal(name)
     described = bench.describe(folder, source)
-    notes, output = bench.transform(adaptor, folder, form=source, shapes=SHAPES)
+    notes, output = bench.transform(adaptor, folder, form=source, shapes=SHAPES, calibration=str(models / "told.npz"))
     assert notes["static_shapes"] == ["one", "batch-5"], notes
     told = {"described": described, "static_shapes": SHAPES}
     written, _ = bench.call("describe", output, form, **told)
@@ -147,9 +148,11 @@ def test_what_is_made_for_each_shape_predicts_what_its_source_does(*, bench, run
         check(ordered, described, [array[:size] for array in due])
 
 
-def test_the_opset_is_an_option(bench, seal):
+def test_the_opset_is_an_option(bench, seal, models):
     folder, form = seal("digits.keras")
-    _, output = bench.transform("tensorflow.onnx", folder, form=form, options={"opset": 15})
+    _, output = bench.transform(
+        "tensorflow.onnx", folder, form=form, options={"opset": 15}, calibration=str(models / "told.npz")
+    )
     assert [entry.version for entry in onnx.load(output / "model.onnx").opset_import if not entry.domain] == [15]
 
 
@@ -203,3 +206,38 @@ def test_what_the_learner_is_told(bench, seal):
         described = bench.describe(*seal(name))
         assert described["keras"] == {"inputs": kind, "outputs": kind}
     assert "keras" not in bench.describe(*seal("saved"))
+
+
+WRONG = """
+import numpy as np
+
+from . import comparison
+
+_open = comparison._open_onnx
+
+
+def _open_wrong(job):
+    run = _open(job)
+    return lambda feeds: {name: np.where(np.abs(array) > 0, array * 1.1, array) for name, array in run(feeds).items()}
+
+
+comparison._open_onnx = _open_wrong
+"""
+
+
+def test_a_graph_that_is_not_its_source_is_refused_with_row_and_numbers(bench, seal, models, tmp_path):
+    folder, form = seal("digits.keras")
+    described = bench.describe(folder, form)
+    copy = tmp_path / "toolchains"
+    for name in ("tensorflow", "litert"):
+        shutil.copytree(
+            module.TOOLCHAIN.folder.parent / name, copy / name, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    path = copy / "tensorflow" / "worker" / "conversion.py"
+    path.write_text(f"{path.read_text()}\n{WRONG}")
+    bench.toolchain = replace(bench.toolchain, folder=copy / "tensorflow")
+    notes, _ = bench.transform(
+        "tensorflow.onnx", folder, form=form, described=described, calibration=str(models / "told.npz")
+    )
+    assert "from the source's: row " in notes["refused"], notes
+    assert "by the converted model" in notes["refused"]

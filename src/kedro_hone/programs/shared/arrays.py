@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import check_count, choose_columns, list_names, warn_of_others
 from .errors import LabelsMismatchError, UnreadableError
 
 Array = NDArray[Any]
@@ -61,8 +62,11 @@ def read_table(
 ) -> tuple[Arrays, Array | None]:
     """Return the model's inputs from columns or tables, and the target's array (None when the data have none).
 
+    Columns are those of the option ``features``; else those that the model knows by name, in its order. Others are
+    left out with a warning.
+
     Raises:
-        UnreadableError: An input has no array, or a column is not of the model's type.
+        UnreadableError: An input has no array, or a column is missing, or is not of the model's type.
     """
     arrays, specs = options["arrays"], job["input"]["inputs"]
     target = find_array(data, "target", arrays=arrays, aliases=aliases)
@@ -70,6 +74,7 @@ def read_table(
     flat = {spec["name"] for spec in specs if len(spec["shape"]) == 2}
     if len(specs) > 1 or not flat:
         columns = read_inputs(data, specs, arrays, kind="column")
+        warn_of_others([name for name, array in data.items() if not any(array is one for one in columns.values())])
         feeds = {name: rows[:, None] if rows.ndim == 1 and name in flat else rows for name, rows in columns.items()}
         return feeds, target
     name = specs[0]["name"]
@@ -78,7 +83,10 @@ def read_table(
     if table is not None and (table.ndim == 2 or column):
         return {name: table.reshape(len(table), -1)}, target
     text = specs[0].get("dtype") == "str"
-    return {name: _stack_columns(data, options["features"] or list(data), text=text)}, target
+    chosen = options["features"] or choose_columns(list(data), list_names(job))
+    stacked = _stack_columns(data, chosen, text=text)
+    check_count(chosen, specs[0]["shape"][1])
+    return {name: stacked}, target
 
 
 def _stack_columns(data: Arrays, names: list[str], *, text: bool) -> Array:

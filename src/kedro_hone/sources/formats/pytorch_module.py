@@ -12,6 +12,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.sources.files import find_only, name_in
 from kedro_hone.sources.formats import published, pytorch
+from kedro_hone.sources.huggingface.adapters import refuse_adapter
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 WEIGHTS: Final = "model.safetensors"
@@ -23,10 +24,12 @@ def detect(pulled: Pulled) -> Flavor | None:
     That is the class's state; with it go the class's file, and ``module.json``: how to make the module.
 
     Raises:
-        HoneError: ``recipe-invalid``: the class's file does not exist, or has no such class; ``model-corrupt``.
+        HoneError: ``recipe-invalid``: the class's file does not exist, or has no such class; ``model-corrupt``; or
+            ``model-unsupported`` for an adapter.
     """
     if pulled.author is None:
         return None
+    refuse_adapter(pulled)
     program = published.detect(pulled) or pytorch.detect(pulled) or _find_weights(pulled)
     if program is None or program.format not in {"pytorch", "pytorch-module"}:
         return None

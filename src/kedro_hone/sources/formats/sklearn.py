@@ -74,6 +74,7 @@ def detect(pulled: Pulled) -> Flavor | None:
         files=((name_in(pulled.folder, path), path.name), *code),
         texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
         inputs=tuple(_list_inputs(said.columns)),
+        metadata={"sklearn": {"columns": [name for name, _ in said.columns]}} if said.columns else {},
     )
 
 

@@ -12,6 +12,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
 from kedro_hone.sources.huggingface import documents, tasks, weights
+from kedro_hone.sources.huggingface.adapters import refuse_adapter
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 logger = open_logger(__name__)
@@ -43,6 +44,8 @@ def detect(pulled: Pulled) -> Flavor | None:
         HoneError: ``model-corrupt``, ``model-unsupported``, ``pickle-not-trusted``, ``remote-code-not-trusted``, or
             ``recipe-invalid`` for a task that there is not.
     """
+    refuse_adapter(pulled)
+    _refuse_reference(pulled)
     entry = find_entry(pulled, "transformers", "model_binary")
     if pulled.mlmodel is not None and entry is None:
         return None
@@ -83,6 +86,19 @@ def detect(pulled: Pulled) -> Flavor | None:
         texts=tuple((name, documents.write(document)) for name, document in sorted(stripped.items())),
         metadata={"transformers": said},
     )
+
+
+def _refuse_reference(pulled: Pulled) -> None:
+    """Refuse a version of MLflow's that names a model of the Hub and does not hold its weights."""
+    entry = pulled.mlmodel.flavors.get("transformers") if pulled.mlmodel else None
+    named = entry.get("source_model_name") if isinstance(entry, dict) and "model_binary" not in entry else None
+    if isinstance(named, str):
+        raise HoneError(
+            "model-unsupported",
+            "The version names its weights and does not hold them.",
+            why=f"It was logged with save_pretrained=False, and is a reference to {named!r:.100}.",
+            hint="Call mlflow.transformers.persist_pretrained_model with its URI, which downloads the weights into it.",
+        )
 
 
 def _read_config(root: Path, *, named: bool) -> dict[str, Json]:

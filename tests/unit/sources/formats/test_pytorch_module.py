@@ -168,3 +168,13 @@ def test_bare_weights_need_a_class(pulled):
     error = catch(lambda: read_flavor(pulled, trust=TRUST))
     assert error.slug == "model-unsupported"
     assert "name that in hone.model.module" in error.hint
+
+
+def test_an_adapter_is_no_state_of_a_class(tmp_path, author):
+    folder = tmp_path / "adapter"
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
+    (folder / "adapter_model.safetensors").write_bytes(b"state")
+    error = catch(lambda: read_flavor(folder, trust=TRUST, author=author))
+    assert error.slug == "model-unsupported"
+    assert "merge_and_unload" in error.hint

@@ -106,3 +106,9 @@ def test_what_cannot_be_read_is_said(tmp_path, entry, columns, slug):
     with pytest.raises(HoneError) as refused:
         read_flavor(folder, trust=NOTHING)
     assert refused.value.slug == slug
+
+
+def test_the_names_of_the_columns_are_kept(tmp_path):
+    columns = [column("width", "double"), column("1st size (€)", "long")]
+    flavor = read_flavor(write(tmp_path, {"sklearn": SKOPS}, "model.skops", columns=columns), trust=NOTHING)
+    assert flavor.metadata == {"sklearn": {"columns": ["width", "1st size (€)"]}}

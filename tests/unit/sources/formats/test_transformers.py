@@ -343,3 +343,49 @@ def test_a_vocabulary_of_patches_is_no_text(architecture, task, found):
 
     assert not isinstance(purpose, str)
     assert (purpose.task, purpose.kind) == (found, "image")
+
+
+LORA = {"peft_type": "LORA", "base_model_name_or_path": "org/base"}
+
+
+def refuse_adapter(folder):
+    with pytest.raises(HoneError) as caught:
+        read_flavor(folder, trust=NOTHING)
+    error = caught.value
+    assert (error.slug, error.what) == (
+        "model-unsupported",
+        "The model is an adapter of PEFT that is not merged into its base model.",
+    )
+    assert "model.merge_and_unload(), and then model.save_pretrained(folder)" in error.hint
+    return error.why
+
+
+def test_an_adapter_alone_is_refused_by_its_name(tmp_path):
+    (tmp_path / "adapter_config.json").write_text(json.dumps(LORA))
+    write_weights(tmp_path / "adapter_model.safetensors", lora_A=A)
+    assert "('LORA') are added to those of 'org/base'" in refuse_adapter(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors"])
+def test_an_adapter_next_to_the_weights_of_its_base_is_refused(pulled, name):
+    (pulled / name).write_text("{}")
+    assert name in refuse_adapter(pulled)
+
+
+@pytest.mark.parametrize("entry", [{"peft_adaptor": "peft"}, {"peft_adaptor": "peft", "model_binary": "model"}])
+def test_an_adapter_that_mlflow_keeps_is_refused(tmp_path, pulled, entry):
+    folder = tmp_path / "version"
+    (folder / "peft").mkdir(parents=True)
+    pulled.rename(folder / "model")
+    (folder / "peft" / "adapter_config.json").write_text(json.dumps(LORA))
+    flavor = {"task": "text-classification", "source_model_name": "org/base", **entry}
+    (folder / "MLmodel").write_text(yaml.safe_dump({"flavors": {"transformers": flavor}}))
+    assert "org/base" in refuse_adapter(folder)
+
+
+def test_a_reference_without_weights_is_refused_with_what_downloads_them(tmp_path):
+    flavor = {"task": "text-classification", "source_model_name": "org/base", "source_model_revision": "a" * 40}
+    (tmp_path / "MLmodel").write_text(yaml.safe_dump({"flavors": {"transformers": flavor}}))
+    said = refuse(tmp_path, "model-unsupported")
+    assert "org/base" in said
+    assert "persist_pretrained_model" in said

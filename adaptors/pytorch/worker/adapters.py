@@ -1,0 +1,43 @@
+"""Weights of adapters, such as LoRA's, among those of a model: without a place in its class they would be lost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MERGE = "merge it where it was trained: model = model.merge_and_unload(), and then model.save_pretrained(folder)"
+"""The two lines of PEFT that make a model of its class of a model with an adapter."""
+
+SLUG = "adapter-unmerged"
+"""How the host knows such a refusal."""
+_OF_ADAPTERS = re.compile(
+    r"(.*\.)?(lora(_\w+)?|(ia3|hada|lokr|vera|vblora|fourierft|randlora|gralora|delora|waveft)_\w+"
+    r"|(oft|boft)_(r|s|blocks)|hra_u|(bone|miss)_block|shira_\w+|c3a_kernel|road_(theta|alpha)|trainable_tokens_\w+"
+    r"|base_layer|original_module|modules_to_save|base_model\.model|prompt_(encoder|embeddings?)"
+    r"|adaption_(prompt|gate)|ln_tuning_layers|ranknum|adapters|adapter_(up|down))(\..*)?",
+    re.IGNORECASE,
+)
+"""Names that PEFT, and libraries like it, give to the weights of adapters and to the layers that these are around."""
+
+
+def list_adapters(names: Iterable[str]) -> list[str]:
+    """Return the names that are of an adapter, sorted."""
+    return sorted(name for name in names if _OF_ADAPTERS.fullmatch(name))
+
+
+class Unmerged(RuntimeError):  # noqa: N818 - it reads as what it says
+    """Weights have those of an adapter among them; the message says which, and what to do."""
+
+
+def refuse(names: Iterable[str]) -> None:
+    """Refuse weights that have no place in a model's class where some are of an adapter.
+
+    Raises:
+        Unmerged: Some are.
+    """
+    if found := list_adapters(names):
+        raise Unmerged(_explain(found))
+
+
+def _explain(names: list[str]) -> str:
+    return f"its weights hold an adapter of PEFT ({', '.join(names[:3])}) that is not merged into the model: {MERGE}"

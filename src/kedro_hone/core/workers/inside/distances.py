@@ -1,0 +1,89 @@
+"""How far a converted model's answers are from its source's, row by row, in units of what fp32 may lose.
+
+Workers load this file by its path; it imports numpy only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+TOLERANCE = 1e-3
+"""How far a number may be from the source's, as a share of the range of the source's numbers on the user's data."""
+ROUNDING = 1e-5
+"""How far it may be beyond that, as a share of itself: what fp32 loses."""
+
+
+def measure(wanted: Array, *, by_column: bool) -> tuple[Array, Array]:
+    """Return the range of numbers and its middle, each as an array that fits a row: of all, or of each column.
+
+    Numbers that are all equal have their own size as the range; zeros have 1.
+    """
+    if wanted.dtype.kind not in "fc":
+        return np.zeros(()), np.zeros(())
+    table = wanted.reshape(len(wanted), -1) if wanted.ndim else wanted.reshape(1, 1)
+    finite = np.where(np.isfinite(table), table, np.nan).astype(np.float64)
+    axis = 0 if by_column else None
+    with np.errstate(all="ignore"):
+        low, high = np.nanmin(finite, axis=axis), np.nanmax(finite, axis=axis)
+    middle = np.nan_to_num((low + high) / 2)
+    extent = np.nan_to_num(high - low)
+    extent = np.where(extent > 0, extent, np.where(middle != 0, np.abs(middle), 1.0))
+    return np.asarray(extent), np.asarray(middle)
+
+
+def find_distances(
+    wanted: Array, made: Array, scale: tuple[Array, Array], *, rows: int
+) -> tuple[Array, Callable[[str, int], str]]:
+    """Return how far each row is, in units of what is allowed, and what describes one; the shapes are equal.
+
+    A row of numbers that the source does not give as finite ones has no distance: it is no fair question. An output
+    without a row for each row of the inputs is as far in all of them.
+    """
+    shared = not (wanted.ndim and len(wanted) == rows)
+    left, right = (one.reshape(1 if shared else rows, -1) for one in (wanted, made))
+    apart = _measure_numbers(left, right, scale) if left.dtype.kind in "fc" else _measure_others(left, right)
+    distances = apart.max(axis=1) if apart.shape[1] else np.zeros(len(apart))
+
+    def describe(name: str, at: int) -> str:
+        row = 0 if shared else at
+        place = int(apart[row].argmax())
+        index = np.unravel_index(place, wanted.shape if shared else wanted.shape[1:]) if apart.shape[1] > 1 else ()
+        named = f"{name}[{', '.join(str(int(one)) for one in index)}]" if len(index) else name
+        return (
+            f"{named} is {_show(left[row, place])} by the source, and {_show(right[row, place])} by the converted model"
+        )
+
+    return (np.repeat(distances, rows) if shared else distances), describe
+
+
+def find_ties(scores: Array) -> Array:
+    """Return the rows whose two largest numbers are the same but for rounding."""
+    if scores.ndim != 2 or scores.shape[1] < 2:
+        return np.zeros(len(scores), bool)
+    second, first = np.sort(scores, axis=1)[:, -2:].T
+    return np.asarray(first - second <= ROUNDING * np.abs(first))
+
+
+def _measure_numbers(left: Array, right: Array, scale: tuple[Array, Array]) -> Array:
+    extent, middle = scale
+    with np.errstate(all="ignore"):
+        allowed = TOLERANCE * np.maximum(extent, np.abs(left - middle)) + ROUNDING * np.abs(left)
+        apart = np.abs(right - left.astype(np.float64)) / allowed
+    fair = np.isfinite(left).all(axis=1, keepdims=True)
+    return np.where(fair, np.where(np.isfinite(apart), apart, np.inf), 0.0)
+
+
+def _measure_others(left: Array, right: Array) -> Array:
+    """Return infinity where what is no fraction is not equal: whole numbers, truth values or text."""
+    if left.dtype.kind in "OUS":
+        left, right = left.astype(str), right.astype(str)
+    return np.where(left == right, 0.0, np.inf)
+
+
+def _show(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, np.floating) else repr(value.item() if hasattr(value, "item") else value)

@@ -1,0 +1,76 @@
+"""The columns of the data that a model takes, found by the names that it was fitted on."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from .errors import UnreadableError
+
+_GENERATED = re.compile(r"(?:Column_|f|x)?(\d+)")
+"""Names that libraries give to columns that have none, by their number."""
+_SHOWN = 8
+_IN_ORDER = "name them in the order of the model's input: program.options.features"
+
+
+def list_names(job: dict[str, Any]) -> list[str]:
+    """Return the names of the columns that an estimator was fitted on, in their order; empty where it knows none."""
+    said = job["input"].get("metadata", {}).get("sklearn") or {}
+    return [str(name) for name in said.get("feature_names_in") or said.get("columns") or ()]
+
+
+def choose_columns(found: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the columns for a model's table, in its order, with a warning that names those that are left out.
+
+    Args:
+        found: The columns of the data but the target.
+        names: Those that the model was fitted on; empty where it knows none, so that all are taken as they stand.
+
+    Raises:
+        UnreadableError: One is missing.
+    """
+    # LightGBM replaces spaces in the names that it keeps.
+    known = {name.replace(" ", "_"): name for name in found} | {name: name for name in found}
+    missing = [name for name in names if name not in known]
+    if missing and len(missing) == len(names) and _are_generated(names):
+        names = missing = []
+    if missing:
+        what = f"the column {missing[0]!r} is" if len(missing) == 1 else f"the columns {_list(missing)} are"
+        have = f"the model takes {_list(names)}, and the data have {_list(found)}"
+        raise UnreadableError(f"{what} missing; {have}; if they have other names, {_IN_ORDER}")
+    if names:
+        chosen = [known[name] for name in names]
+        warn_of_others([name for name in found if name not in chosen])
+        return chosen
+    return list(found)
+
+
+def check_count(found: Sequence[str], count: int | str) -> None:
+    """Refuse another number of columns than the model takes; a name stands for any number.
+
+    Raises:
+        UnreadableError: It is another one.
+    """
+    if isinstance(count, int) and len(found) != count:
+        raise UnreadableError(
+            f"there are {len(found)} columns ({_list(found)}), and the model takes {count}; {_IN_ORDER}"
+        )
+
+
+def warn_of_others(names: Sequence[str]) -> None:
+    """Warn of columns that are none of the model's."""
+    if names:
+        what = f"the column {names[0]!r} is" if len(names) == 1 else f"the columns {_list(names)} are"
+        warnings.warn(f"{what} none of the model's, and left out", stacklevel=2)
+
+
+def _are_generated(names: Sequence[str]) -> bool:
+    numbers = [found[1] if (found := _GENERATED.fullmatch(name)) else None for name in names]
+    return numbers == [str(number) for number in range(len(names))]
+
+
+def _list(names: Sequence[str]) -> str:
+    shown = ", ".join(map(repr, names[:_SHOWN]))
+    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

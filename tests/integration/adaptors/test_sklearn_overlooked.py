@@ -1,0 +1,69 @@
+"""What converters overlook in estimators is found by comparing what they wrote with its source."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import make_once
+
+from kedro_hone.adaptors.sklearn import adaptor as module
+
+pytestmark = pytest.mark.toolchain
+
+SCRIPT = Path(__file__).with_name("overlooked.py")
+FEW = ("lightgbm one-vs-all", "histograms of categories", "isotonic", "forest")
+REFUSED = {
+    "lightgbm one-vs-all": "probabilities differ",
+    "histograms of categories": "probabilities differ",
+    "isotonic": "probabilities differ",
+    "lightgbm rf": "probabilities differ",
+    "lightgbm linear": "variable differs",
+    "lightgbm zeros": "probabilities differ",
+    "lightgbm square root": "variable differs",
+    "xgboost softmax": "probabilities differ",
+    "xgboost parallel": "probabilities differ",
+    "xgboost margins": "variable differs",
+    "calibrated": "probabilities differ",
+    "modified huber": "differ",
+    "neighbors by distance": "probabilities differ",
+}
+TAKEN = ("forest of holes", "power", "lightgbm dart", "xgboost poisson")
+
+
+@pytest.fixture(scope="session")
+def convert(environments, shared):
+    """Return a function from names of estimators to what the worker made of them, all in one process."""
+    environment = environments.ensure(module.TOOLCHAIN)
+
+    def convert(name: str, *names: str) -> dict[str, dict]:
+        def make(folder: Path) -> None:
+            command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(folder)]
+            done = subprocess.run([*command, *names], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr[-4000:]
+
+        return json.loads((make_once(shared / f"overlooked-{name}", make) / "made.json").read_text())
+
+    return convert
+
+
+def check(made: dict[str, dict], names) -> None:
+    for name in names:
+        if name in REFUSED:
+            assert REFUSED[name] in made[name].get("refused", ""), (name, made[name])
+            assert "row " in made[name]["refused"]
+            assert "by the source" in made[name]["refused"]
+        else:
+            assert made[name].keys() == {"metadata"}, (name, made[name])
+
+
+def test_what_a_converter_overlooked_is_refused_with_row_and_numbers(convert):
+    check(convert("few", *FEW), FEW)
+
+
+@pytest.mark.nightly
+def test_every_overlooked_parameter_is_refused_and_the_others_are_taken(convert):
+    names = (*REFUSED, *TAKEN)
+    check(convert("all", *names), names)

@@ -58,7 +58,7 @@ def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
     """
     found = {shape[0] for shape in shapes if shape}
     only = next(iter(found)) if len(found) == 1 else None
-    return only if isinstance(only, int) else None
+    return only if isinstance(only, int) and only > 0 else None
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:

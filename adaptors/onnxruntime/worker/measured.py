@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ Key = tuple[str, int]  # of an input's axis: its tensor's name, and its place
 BATCH = "batch"
 _ROWS = 3
 _TRIED = (8, 16, 32, 64, 224)
-"""Sizes at which a graph is tried where the recipe has none: some take no small ones."""
-_LONGEST = 10.0  # seconds of one run, after which no other is made
+"""Sizes at which a graph is tried, and multiples of them for further names: some take no small ones, or no odd ones."""
+_LONGEST = 5.0  # seconds of one run, after which it is ended, and no other is made
 
 
 def correct(folder: Path, described: Json, asked: Mapping[str, int]) -> Json:
@@ -56,8 +56,8 @@ class _Trial:
         """Return sizes at which the graph runs; None where it does not."""
         axes = _list_axes(self._described["inputs"])
         names = dict.fromkeys(axes.values())
-        for size in _TRIED:
-            others = {name: asked.get(name, size + place) for place, name in enumerate(names)}
+        tried = [{name: size * (place + 1) for place, name in enumerate(names)} for size in _TRIED]
+        for others in (*tried, {**tried[0], **asked}):
             sizes = {key: _ROWS if name == BATCH else others[name] for key, name in axes.items()}
             if self._run(sizes) is not None:
                 return sizes
@@ -115,14 +115,21 @@ class _Trial:
             dtype = np.dtype(spec["dtype"])
             drawn = self._draw.random(shape) if dtype.kind == "f" else self._draw.integers(0, 2, shape)
             feeds[spec["name"]] = drawn.astype(dtype)
-        names, started = [value.name for value in self._session.get_outputs()], time.monotonic()
+        names, options = [value.name for value in self._session.get_outputs()], ort.RunOptions()
+        timer = threading.Timer(_LONGEST, self._end, (options,))
+        timer.start()
         try:
-            found = self._session.run(names, feeds)
+            found = self._session.run(names, feeds, options)
         except Exception as error:  # noqa: BLE001 - as above
             print(f"it does not run with {sizes}: {str(error)[:300]}")  # noqa: T201 - the step's log
             return None
-        self._slow = time.monotonic() - started > _LONGEST
+        finally:
+            timer.cancel()
         return {name: np.shape(value) for name, value in zip(names, found, strict=True)}
+
+    def _end(self, options: Any) -> None:
+        """End a run, which may be a loop that random numbers do not end, and make no other."""
+        self._slow = options.terminate = True
 
 
 def _list_axes(inputs: list[Json]) -> dict[Key, str]:

@@ -20,11 +20,11 @@ def find_refusal(program: torch.export.ExportedProgram) -> str | None:
     """
     if nested := _find_nested(program):
         name, kind = nested
-        return f"the program's argument {name!r} is a {kind} of tensors; {_APART}"
+        return f"the program's argument {name[:80]!r} is a {kind} of tensors; {_APART}"
     for spec in program.graph_signature.input_specs:
         if spec.kind is not InputKind.USER_INPUT or isinstance(spec.arg, TensorArgument):
             continue
-        name = spec.arg.name
+        name = spec.arg.name[:80]
         value = repr(spec.arg.value)[:80] if hasattr(spec.arg, "value") else "a number"
         return (
             f"the program's argument {name!r} is {value}, no tensor; export it without {name!r} where that is the "

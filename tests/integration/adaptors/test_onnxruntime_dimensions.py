@@ -33,7 +33,12 @@ def value(name, dims, dtype=TensorProto.FLOAT):
 def write(folder, nodes, inputs, outputs, weights=()):
     folder.mkdir()
     draw = np.random.default_rng(0)
-    kept = [numpy_helper.from_array((draw.normal(size=size) / 4).astype("f4"), name) for name, size in weights]
+    arrays = [
+        (name, given if isinstance(given, np.ndarray) else draw.normal(size=given) / 4) for name, given in weights
+    ]
+    kept = [
+        numpy_helper.from_array(array.astype("f4") if array.dtype == float else array, name) for name, array in arrays
+    ]
     graph = helper.make_graph(nodes, "g", inputs, outputs, kept)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=7)
     onnx.save(model, folder / "model.onnx")
@@ -163,3 +168,33 @@ def test_an_output_is_what_a_run_gives(bench, make_bench, tmp_path, case):
     _, converted = other.transform("openvino.ir", folder, **job)
     assert [len(shape) for shape in list_shapes(other.describe(converted, "openvino-ir"), "outputs")] == [3]
     assert other.run(converted, "openvino-ir", feeds)[0]["y"].shape == want.shape
+
+
+def test_a_graph_that_takes_no_odd_sizes_is_tried_with_others(bench, tmp_path):
+    nodes = [
+        helper.make_node("MaxPool", ["x"], ["p"], kernel_shape=[32, 32], strides=[32, 32]),
+        helper.make_node("Resize", ["p", "roi", "scales"], ["r"], mode="nearest"),
+        helper.make_node("Add", ["x", "r"], ["y"]),  # both are of one size for multiples of 32 alone
+    ]
+    dims = [None, 3, "high", "wide"]
+    scales = [("roi", np.array([], "f4")), ("scales", np.array([1, 1, 32, 32], "f4"))]
+    folder = write(tmp_path / "source", nodes, [value("x", dims)], [value("y", [None] * 4)], scales)
+    described = describe(bench, folder, [{"name": "one", "sizes": {"batch": 1}}])
+    assert list_shapes(described) == [["batch", 3, "high", "wide"]]
+    assert list_shapes(described, "outputs") == [["batch", "y_1", "high", "wide"]]
+
+
+def test_a_loop_that_random_numbers_do_not_end_is_ended(bench, tmp_path):
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["go"], ["goes"]),
+            helper.make_node("Add", ["have", "have"], ["has"]),
+        ],
+        "body",
+        [value("turn", [], TensorProto.INT64), value("go", [], TensorProto.BOOL), value("have", ["N", 4])],
+        [value("goes", [], TensorProto.BOOL), value("has", ["N", 4])],
+    )
+    nodes = [helper.make_node("Loop", ["most", "", "x"], ["y"], body=body)]
+    most = [("most", np.array(2**62, "i8"))]
+    folder = write(tmp_path / "source", nodes, [value("x", ["N", 4])], [value("y", ["N", 5])], most)
+    assert list_shapes(describe(bench, folder), "outputs") == [["batch", 5]]

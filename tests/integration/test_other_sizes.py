@@ -60,11 +60,12 @@ class Bench:
 def seal(store: Store, folder: Path, dtype: str, **faults: Any) -> Artifact:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "model.json").write_text(json.dumps(faults))
+    batch = faults.get("batch", "batch")
     return store.seal(
         folder,
         format="sized",
-        inputs=(TensorSpec(name="x", dtype="float32", shape=("batch", "steps", 4)),),
-        outputs=(TensorSpec(name="y", dtype=dtype, shape=("batch", 3)),),
+        inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, "steps", 4)),),
+        outputs=(TensorSpec(name="y", dtype=dtype, shape=(batch, 3)),),
         runtime="sized",
     )
 
@@ -74,7 +75,7 @@ def make_bench(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     register(TOOLCHAIN)
 
-    def make(*, labels: bool = False, **recipe: Any) -> Bench:
+    def make(*, labels: bool = False, batch: int | None = None, **recipe: Any) -> Bench:
         keys = {
             "model": {"uri": "models:/sized/1"},
             "budget": "thorough",
@@ -91,7 +92,7 @@ def make_bench(tmp_path, monkeypatch):
             x = draw.normal(size=(200, STEPS, 4)).astype(np.float32)
             y = x.mean(axis=1) @ (np.arange(12, dtype=np.float32).reshape(4, 3) - 5)
             files[name] = track(tmp_path / f"{name}.npz", {"x": x, "target": y} if labels else {"x": x})
-        source = seal(store, tmp_path / "source", "float32")
+        source = seal(store, tmp_path / "source", "float32", **({"batch": batch} if batch else {}))
         samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
         setting = Setting(source=source, samples=samples, recipe=parsed, store=store, run=run)
         return Bench(setting, take_baseline(setting=setting))
@@ -148,6 +149,29 @@ def test_sizes_that_are_those_of_the_data_cost_nothing_more_and_a_probe_tries_ot
     found = bench.validate(bench.seal(short=-1))
     assert found.status is Status.DROPPED
     assert found.reason.startswith("on a probe, steps of 1: y are as far from the source's as ")
+
+
+@pytest.mark.parametrize("batch", [1, 16])
+def test_a_source_of_a_fixed_batch_is_run_and_compared_at_that_alone(make_bench, batch):
+    """No multiple of 16 is 200 rows: the last are filled up."""
+    bench = make_bench(batch=batch, shapes={"whole": {"batch": batch}, "short": {"batch": batch, "steps": 2}})
+
+    right = bench.validate(bench.seal(batch=batch))
+    wrong = bench.validate(bench.seal(batch=batch, short=0.6))
+
+    assert right.status is Status.MEASURED, right.reason
+    assert right.quality.n == 200
+    assert right.largest_error == 0
+    assert (wrong.status, wrong.slug) == (Status.DROPPED, "quality")
+
+
+def test_a_candidate_alone_may_not_fix_the_batch(make_bench):
+    bench = make_bench(shapes={"whole": {"batch": 8}})
+
+    validation = bench.validate(bench.seal(batch=8))
+
+    assert (validation.status, validation.slug) == (Status.FAILED, "crash")
+    assert "it takes 8 rows, and is fed 7" in validation.reason
 
 
 def test_a_baseline_without_a_shapes_outputs_is_outdated(make_bench):

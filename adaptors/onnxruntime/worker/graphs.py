@@ -11,8 +11,11 @@ from typing import Any
 
 import numpy as np
 import onnx
+from hone_loading import load_part
 
-from . import cached, crashes
+from . import cached, crashes, tensors
+
+dimensions = load_part("dimensions")
 
 ATTENTION = {"Attention", "MultiHeadAttention", "QAttention"}
 """Operators that compute an attention as a whole."""
@@ -53,19 +56,16 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
         return {"refused": str(error), "slug": "model-external-data"}
     if refusal := _find_refusal(model):
         return {"refused": refusal}
-    weights = {tensor.name for tensor in model.graph.initializer}
-    values = [value for value in model.graph.input if value.name not in weights]
-    first = [dim for value in values for dim in value.type.tensor_type.shape.dim[:1]]
-    batch = next((dim.dim_param for dim in first if dim.dim_param and not dim.HasField("dim_value")), "")
     kept = {f"present.{name}" for name in cached.list_cache(model)}
     if kept:
         cached.name_columns(model)
-    return {
-        "inputs": [_spec(value, batch) for value in values],
-        "outputs": [_spec(value, batch) for value in model.graph.output if value.name not in kept],
-        "graph": _digest(model),
-        **describe_file(model),
-    }
+    described = tensors.describe(model, job, hidden=kept)
+    if job.get("adaptor") == "source" and not kept:
+        from . import measured
+
+        asked = job["shapes"][0]["sizes"] if job.get("shapes") else {}
+        described = measured.correct(Path(job["input"]["path"]), described, asked)
+    return {**described, "graph": _digest(model), **describe_file(model)}
 
 
 def describe_file(model: Any) -> dict[str, Any]:
@@ -107,20 +107,6 @@ def _find_refusal(model: Any) -> str | None:
         f"to_onnx(model, ..., options={{id(model): {{'zipmap': False}}}}); or take the tensors from the file: "
         f"onnx.utils.extract_model('model.onnx', 'tensors.onnx', {inputs}, {tensors})"
     )
-
-
-def _spec(value: Any, batch: str) -> dict[str, Any]:
-    """Return a tensor's specification; the first dynamic first dimension of the inputs is called ``batch``."""
-    shape: list[int | str] = []
-    for axis, dim in enumerate(value.type.tensor_type.shape.dim):
-        if dim.HasField("dim_value"):
-            shape.append(int(dim.dim_value))
-        elif (axis == 0 and not dim.dim_param) or (batch and dim.dim_param == batch):
-            shape.append("batch")
-        else:
-            shape.append(dim.dim_param or f"dim_{axis}")
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-    return {"name": value.name, "dtype": "str" if dtype == np.dtype(object) else dtype.name, "shape": shape}
 
 
 def read(folder: Path) -> Any:
@@ -245,9 +231,11 @@ def is_large(model: Any) -> bool:
 def stage(model: Any, job: dict[str, Any]) -> Path:
     """Write a model into the scratch directory, without the shapes that exporters record and the quantizers fail on.
 
+    What its description knows of inputs and outputs, and the graph does not, is written into it.
     It is also a copy because ``quantize_dynamic`` writes a file next to its input.
     """
     del model.graph.value_info[:]
+    dimensions.declare(model, job["input"])
     path = Path(job["temporary"]) / "source.onnx"
     onnx.save(model, path, save_as_external_data=is_large(model), location="source.onnx.data")
     return path

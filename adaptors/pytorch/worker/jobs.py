@@ -12,9 +12,8 @@ from pathlib import Path
 import torch
 from hone_loading import load_file
 from torch import nn
-from torch.utils import _pytree as pytree
 
-from . import adapters, archive, description, inputs, models, pretrained, state
+from . import adapters, archive, arguments, description, inputs, models, pretrained, state
 from .models import Flat, Job, Notes, Spec
 
 _UNLIMITED = 1 << 30
@@ -58,15 +57,9 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
         if unknown is None:
             raise
         return {"refused": f"the program returns {unknown}, a class of its author's; {models.ADVICE}"}
-    if constants := [one for one in program.graph_signature.user_inputs if not isinstance(one, str)]:
-        return {"refused": f"the program takes {constants[0]!r} next to tensors; export it with tensors alone"}
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    leaves = program.graph_signature.user_outputs
-    placeholders = [values.get(leaf) if isinstance(leaf, str) else leaf for leaf in leaves]
-    result = pytree.tree_unflatten(placeholders, program.call_spec.out_spec)  # without running it
-    refusal = models.find_refusal(result)
-    if refusal or None in leaves:
-        return {"refused": refusal or f"the program returns None next to tensors; {models.ADVICE}"}
+    if refusal := arguments.check(program):
+        return {"refused": refusal}
+    result = arguments.read_result(program)
     names = archive.read_names(path)
     plain = {"outputs": [{"name": name, "shape": ()} for name in models.name_outputs(result)]}
     described = models.describe_program(program, names or plain)
@@ -79,7 +72,7 @@ def open_module(job: Job) -> Flat:
     """Build the author's class with its state, as ``module.json`` describes it, and return it as a flat model.
 
     Its inputs go by position, as most authors call a model; by name where ``forward`` has them in another order or with
-    others in between, as models of transformers do.
+    others in between, as models of transformers do. Those that ``forward`` takes by name only go by name.
 
     Raises:
         PermissionError: The recipe does not trust the class, or a file is outside the folder.
@@ -102,13 +95,14 @@ def open_module(job: Job) -> Flat:
         state.load_state(module, weights, job["trust"])
     signature = inspect.signature(module.forward).parameters
     parameters, known = [*signature], [name for name in names if name in signature]
+    named = [name for name in parameters[: len(names)] if signature[name].kind is inspect.Parameter.KEYWORD_ONLY]
     positional = parameters[: len(names)] == names or len(known) < len(names)
     if positional and any(parameters.index(name) != names.index(name) for name in known):
         told = f"{', '.join(parameters)}, and the inputs are {', '.join(names)}"
         raise ValueError(
             f"the arguments of forward are {told}: name all of them as forward does, or put them in its order"
         )
-    return Flat(module.eval(), () if positional else names)
+    return Flat(module.eval(), named if positional else names)
 
 
 def find_distrust(job: Job) -> str | None:

@@ -66,6 +66,8 @@ def find_refusal(value: Any) -> str | None:
         absent = item is None and isinstance(value, Mapping)
         if not absent and not isinstance(item, torch.Tensor):
             return f"the model returns a {_name(value)} whose item {key!r} is {_name(item)}, no tensor; {ADVICE}"
+    if isinstance(value, Mapping) and all(item is None for item in value.values()):
+        return f"the model returns a {_name(value)} of None, without a tensor; {ADVICE}"
     return None
 
 
@@ -168,7 +170,7 @@ def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, 
 
     specs = {}
     for side in ("inputs", "outputs"):
-        tensors = getattr(program.graph_signature, f"user_{side}")
+        tensors = [one for one in getattr(program.graph_signature, f"user_{side}") if one is not None]
         known = names.get(side) or [{"name": str(name), "shape": ()} for name in tensors]
         specs[side] = [describe(values[str(name)], spec) for name, spec in zip(tensors, known, strict=True)]
     return specs

@@ -125,7 +125,8 @@ class AuthorsSession(Session):
     def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
         """Return one call of the model on these arrays, without the conversion of arrays."""
         tensors = [torch.from_numpy(feeds[name]) for name in self.inputs]
-        args, kwargs = () if self._keywords else tensors, dict(zip(self._keywords, tensors, strict=False))
+        count = len(tensors) - len(self._keywords)
+        args, kwargs = tensors[:count], dict(zip(self._keywords, tensors[count:], strict=True))
         call = self._call.prepare(tensors) if isinstance(self._call, PlainProgram) else self._call
 
         def run() -> Any:

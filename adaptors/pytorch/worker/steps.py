@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import inspect
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from . import archive, caching, jobs, models
+from . import archive, arguments, caching, exporting, jobs, models
 from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
@@ -33,48 +31,12 @@ def export(job: Job) -> Notes:
     plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
     try:
         bounds = {name: {"max": limit} for name, limit in jobs.find_limits(job).items()}
-        program = _export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds=bounds)
+        program = exporting.export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds=bounds)
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     described = models.describe_program(program, job["input"])
     models.save_program(program, Path(job["output"]), described)
     return described
-
-
-def _export_dynamic(
-    flat: Flat, examples: tuple[torch.Tensor, ...], specs: Sequence[Spec], *, bounds: Mapping[str, dict[str, int]]
-) -> torch.export.ExportedProgram:
-    """Export what a flat module calls, with one ``Dim`` for each named dimension."""
-    named = sorted({dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)})
-    dims = {name: torch.export.Dim(name, **bounds.get(name, {})) for name in named}
-    axes = [{axis: dims[dim] for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)} for spec in specs]
-    count = len(specs) - len(flat.keywords)
-    named_examples = dict(zip(flat.keywords, examples[count:], strict=True))
-    shapes: Any = (tuple(axes),) if isinstance(flat.model, Flat) else tuple(axes)
-    if flat.keywords:
-        names = (*[*inspect.signature(flat.model.forward).parameters][:count], *flat.keywords)
-        shapes = dict(zip(names, axes, strict=True))
-    from torch._dynamo.exc import UserError  # a second and a half, which only an export takes
-
-    with torch.no_grad():
-        try:
-            return torch.export.export(flat.model, examples[:count], named_examples, dynamic_shapes=shapes)
-        except UserError as error:
-            found = _read_bounds(str(error))
-            if not found or any(found[name] == bounds.get(name) for name in found):
-                raise
-    return _export_dynamic(flat, examples, specs, bounds={**bounds, **found})
-
-
-def _read_bounds(message: str) -> dict[str, dict[str, int]]:
-    """Return the bounds that an export found necessary, of its own words; nothing where it wants a size fixed."""
-    fixes = message.partition("Suggested fixes:\n")[2].partition("\n\n")[0].splitlines()
-    found = [re.fullmatch(r"\s*(\w+) = Dim\('\w+'((?:, (?:min|max)=\d+)+)\)\s*", line) for line in fixes]
-    if not all(found):
-        return {}
-    return {
-        fix[1]: {word: int(number) for word, number in re.findall(r"(min|max)=(\d+)", fix[2])} for fix in found if fix
-    }
 
 
 def to_onnx(job: Job) -> Notes:
@@ -83,6 +45,25 @@ def to_onnx(job: Job) -> Notes:
 
     program, described = jobs.read_program(job)
     target = Path(job["output"]) / "model.onnx"
+    if not exporting.has_plain_rows(program) or arguments.returns_none(program):
+        program = exporting.export_again(job, program, described)
+    try:
+        _write_onnx(program, target, described, opset=job["options"]["opset"])
+    except Exception:  # a decomposition of torch's may fail with what its own export has written
+        again = exporting.export_again(job, program, described)
+        if again is program:
+            raise
+        _write_onnx(again, target, described, opset=job["options"]["opset"])
+    model = onnx.load(target, load_external_data=False)
+    clean_onnx(model, described)
+    onnx.save(model, target)
+    metadata = note_file(model)
+    if caching.is_language_model(job):
+        metadata["cache"] = {"absent": "an exported program has none; pytorch.onnx-traced writes a graph with one"}
+    return {"outputs": described["outputs"], "metadata": metadata}
+
+
+def _write_onnx(program: torch.export.ExportedProgram, target: Path, described: Notes, *, opset: int) -> None:
     size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
     with torch.no_grad():  # as it was exported: with gradients attention is decomposed into another layout
         torch.onnx.export(
@@ -91,17 +72,10 @@ def to_onnx(job: Job) -> Notes:
             dynamo=True,
             input_names=[spec["name"] for spec in described["inputs"]],
             output_names=[spec["name"] for spec in described["outputs"]],
-            opset_version=job["options"]["opset"],
+            opset_version=opset,
             external_data=size > LARGEST_ONNX,
             verbose=False,
         )
-    model = onnx.load(target, load_external_data=False)
-    clean_onnx(model, described)
-    onnx.save(model, target)
-    metadata = note_file(model)
-    if caching.is_language_model(job):
-        metadata["cache"] = {"absent": "an exported program has none; pytorch.onnx-traced writes a graph with one"}
-    return {"outputs": described["outputs"], "metadata": metadata}
 
 
 def note_file(model: Any) -> Notes:
@@ -191,8 +165,8 @@ def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         return {"refused": "the quantizer found no operator that it could quantize"}
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
-    bounds = _find_bounds(program, inputs)
-    quantized = _export_dynamic(Flat(converted, flat.keywords), examples, inputs, bounds=bounds)
+    bounds = exporting.find_bounds(program, inputs)
+    quantized = exporting.export_dynamic(Flat(converted, flat.keywords), examples, inputs, bounds=bounds)
     models.save_program(quantized, Path(job["output"]), described)
     return {"outputs": described["outputs"], "metadata": {"quantization": scheme}}
 
@@ -207,18 +181,3 @@ def read_batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
         [torch.from_numpy(rows[spec["name"]][start : min(start + size, count)].astype(spec["dtype"])) for spec in specs]
         for start in range(0, count - least + 1, size)
     ]
-
-
-def _find_bounds(program: torch.export.ExportedProgram, specs: Sequence[Spec]) -> dict[str, dict[str, int]]:
-    """Return the bounds of each named dimension that the program itself states, as arguments of ``Dim``."""
-    values = {node.name: node.meta.get("val") for node in program.graph.nodes}
-    limits = {str(symbol): limit for symbol, limit in program.range_constraints.items()}
-    bounds: dict[str, dict[str, int]] = {}
-    for name, spec in zip(program.graph_signature.user_inputs, specs, strict=True):
-        for size, dim in zip(values[str(name)].shape, spec["shape"], strict=True):
-            limit = limits.get(str(size))
-            if isinstance(dim, str) and limit is not None:
-                bounds[dim] = {"min": int(limit.lower)} if limit.lower > 1 else {}
-                if limit.upper.is_Integer:
-                    bounds[dim]["max"] = int(limit.upper)
-    return bounds

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, TypedDict
 
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, explain_rows
+from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.probes import run_candidate
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -92,7 +93,8 @@ class Probing:
 
     def run(self, session: WorkerSession) -> None:
         """Run the probes in a session."""
-        batch = self._setting.largest_batch if self._artifact.static_shapes else None
+        fixed = self._artifact.static_shapes or has_fixed_batch(self._setting.source)
+        batch = self._setting.largest_batch if fixed else None
         self._found = run_candidate(session, self._probes, tree=self._tree, folder=self._folder, batch=batch)
 
     def judge(self, own: Mapping[str, float]) -> Probed:

@@ -26,7 +26,7 @@ from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
 from kedro_hone.comparing.arrays import open_arrays
-from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch
+from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -197,7 +197,7 @@ def _plan(
         raise explain_outdated("reference", "version of kedro-hone")
     tree = setting.store.locate_tree(reference.digest)
     batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
-    if not artifact.static_shapes:
+    if not artifact.static_shapes and not has_fixed_batch(setting.source):
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
     feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
     whole = partial(_Trial, feeds=feeds, reference=tree / reference.outputs)

@@ -16,6 +16,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.samples import SEARCH
+from kedro_hone.core.workers.inside.shapes import find_fixed_batch
 
 ODD = "odd sizes"
 """The name of the cut that no recipe's shape can have."""
@@ -52,7 +53,17 @@ def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
 
 def find_batch(setting: Setting, shape: str) -> int:
     """Return the batch size of one of the cuts of ``crop_search``."""
-    return ODD_BATCH if shape == ODD else setting.recipe.shapes[shape]["batch"]
+    return find_odd_batch(setting.source) if shape == ODD else setting.recipe.shapes[shape]["batch"]
+
+
+def has_fixed_batch(source: Artifact) -> bool:
+    """Return whether a source takes one number of rows at a call and no other: no odd batch is tried then."""
+    return find_fixed_batch(spec.shape for spec in source.inputs) is not None
+
+
+def find_odd_batch(source: Artifact) -> int:
+    """Return a batch size that no recipe names; the only one that there is where a source takes no other."""
+    return find_fixed_batch(spec.shape for spec in source.inputs) or ODD_BATCH
 
 
 def find_odd_sizes(source: Artifact, rows: Mapping[str, NDArray[Any]]) -> dict[str, int]:
@@ -63,7 +74,10 @@ def find_odd_sizes(source: Artifact, rows: Mapping[str, NDArray[Any]]) -> dict[s
         for axis, dim in enumerate(spec.shape)
         if axis > 0 and isinstance(dim, str)
     }
-    return {"batch": ODD_BATCH, **{dim: min(size, max(1, size * 2 // 3 - 1) | 1) for dim, size in known.items()}}
+    return {
+        "batch": find_odd_batch(source),
+        **{dim: min(size, max(1, size * 2 // 3 - 1) | 1) for dim, size in known.items()},
+    }
 
 
 def find_rows_mask(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:

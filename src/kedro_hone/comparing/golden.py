@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from kedro_hone.comparing.arrays import read_arrays
+from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.proof import GOLDEN
@@ -25,6 +26,7 @@ class GoldenRows:
 
     feeds: Path
     rows: int
+    fixed: int | None  # the batch of a source that takes no other
 
     def make_run(self, artifact: Artifact, output: Path) -> Run:
         """Return the run of one call with these rows, as the learner makes it, with its outputs in a file.
@@ -32,6 +34,8 @@ class GoldenRows:
         A candidate that was specialized for sizes takes the smallest batch that is large enough.
         """
         batches = sorted(shape.batch for shape in artifact.static_shapes)
+        if self.fixed is not None:
+            batches = [self.fixed]
         return self.feeds, output, next((batch for batch in batches if batch >= self.rows), self.rows)
 
 
@@ -44,7 +48,8 @@ def cut_golden(setting: Setting, folder: Path) -> GoldenRows | None:
     cut = {name: array[:rows] for name, array in feeds.items()}
     path = folder / "golden-feeds.npz"
     np.savez(path, allow_pickle=False, **cut)
-    return GoldenRows(feeds=path, rows=min(map(len, cut.values()), default=0))
+    fixed = setting.largest_batch if has_fixed_batch(setting.source) else None
+    return GoldenRows(feeds=path, rows=min(map(len, cut.values()), default=0), fixed=fixed)
 
 
 def keep_golden(

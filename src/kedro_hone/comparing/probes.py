@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.arrays import UNREADABLE, read_arrays
-from kedro_hone.comparing.cropping import ODD_BATCH, crop
+from kedro_hone.comparing.cropping import ODD_BATCH, crop, has_fixed_batch
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import Failed
@@ -177,7 +177,7 @@ class SourceProbing:
         self._probes = make_probes(source.inputs, rows, limits=limits, seed=setting.recipe.seed)
         self._folder = folder
         self._takes_missing = "sklearn" in source.metadata
-        self._batch = setting.largest_batch if source.static_shapes else None
+        self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None
         self.kept: list[ProbeRows] = []
 
     def run(self, session: WorkerSession) -> None:

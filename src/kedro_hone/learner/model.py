@@ -11,7 +11,7 @@ from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.lengths import serve_any_length
 from kedro_hone.learner.padding import ROWS_PER_THREAD, serve_without_padding
-from kedro_hone.learner.rows import serve_any_rows
+from kedro_hone.learner.rows import serve_any_rows, serve_fixed_rows
 from kedro_hone.learner.runtimes import choose_threads, open_session
 
 Interface = Literal["pytorch", "onnx", "transformers", "sklearn", "keras"]
@@ -75,8 +75,12 @@ class Learner:
             raise explain_fault(f"{type(error).__name__}: {error}") from error
 
     def list_runs(self) -> tuple[Run, ...]:
-        """Return the runtime's own calls: of a composite that of each part, for any shape; else the only one."""
-        return tuple(part.run for part in getattr(self._session, "parts", ())) or (self.run,)
+        """Return the runtime's own calls: of a composite that of each part, for any shape; else the only one.
+
+        They take any number of rows.
+        """
+        runs = tuple(part.run for part in getattr(self._session, "parts", ())) or (self.run,)
+        return tuple(serve_fixed_rows(run, self.artifact) for run in runs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, structured as the source model returns them."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from kedro_hone.core.workers.inside.shapes import find_fixed_batch
 from kedro_hone.core.workers.inside.tensors import Arrays, Run, match_shapes
 
 BATCH = "batch"
@@ -39,6 +40,32 @@ def serve_any_rows(run: Run, artifact: Artifact) -> Run:
             pieces.append({name: _cut(array, output_axes[name], 0, used, used) for name, array in outputs.items()})
             start += used
         return {name: _join([piece[name] for piece in pieces], output_axes[name], name) for name in pieces[0]}
+
+    return serve
+
+
+def serve_fixed_rows(run: Run, artifact: Artifact) -> Run:
+    """Return a function that runs a model of a fixed batch on any rows, as a run does that measures it.
+
+    Rows are cut into batches, of which the last is filled with copies of its last row. What comes of them is put one
+    after another. For any other model it is the same function.
+    """
+    size = find_fixed_batch(spec.shape for spec in artifact.inputs)
+    if size is None or artifact.static_shapes:
+        return run
+    names = [spec.name for spec in artifact.inputs if spec.shape]
+
+    def serve(feeds: Arrays) -> Arrays:
+        rows = min(len(feeds[name]) for name in names)
+        if rows <= size and all(len(feeds[name]) == size for name in names):
+            return run(feeds)
+        pieces: list[Arrays] = []
+        for start in range(0, rows, size):
+            used = min(size, rows - start)
+            cut = {name: _cut(feeds[name], 0, start, used, size) for name in names}
+            outputs = run({**feeds, **cut})
+            pieces.append({name: array[:used] if array.ndim else array for name, array in outputs.items()})
+        return {name: np.concatenate([np.atleast_1d(piece[name]) for piece in pieces]) for name in pieces[0]}
 
     return serve
 

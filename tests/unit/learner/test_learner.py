@@ -14,10 +14,11 @@ import pytest
 import kedro_hone
 from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner import Learner
 from kedro_hone.learner.manifest import read_artifact, write_manifest
 from kedro_hone.learner.pyfunc import PyfuncModel
-from kedro_hone.learner.rows import plan_pieces
+from kedro_hone.learner.rows import plan_pieces, serve_fixed_rows
 
 # The tests' folders are no packages, since pytest imports them by importlib.
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).with_name("toy.py"))
@@ -206,6 +207,24 @@ def test_static_models_serve_any_number_of_rows(tmp_path, installed, rows):
     x, y = toy.predict(rows)
     np.testing.assert_array_equal(learner(x), y)
     assert set(learner._session.calls) <= {2, 8}
+
+
+@pytest.mark.parametrize("rows", [1, 4, 6, 8])
+def test_the_kept_rows_of_a_model_of_a_fixed_batch_are_run_in_batches_of_it(rows):
+    spec, calls = TensorSpec(name="x", dtype="float32", shape=(4, 2)), []
+    outputs = tuple(TensorSpec(name=name, dtype="float32", shape=(4,)) for name in ("y", "size"))
+
+    def run(feeds):
+        calls.append(len(feeds["x"]))
+        return {"y": feeds["x"].sum(1), "size": np.float32(len(feeds["x"]))}
+
+    artifact = Artifact(format="onnx", digest="", inputs=(spec,), outputs=outputs)
+    x = np.arange(2.0 * rows).reshape(rows, 2)
+    found = serve_fixed_rows(run, artifact)({"x": x})
+    assert set(calls) == {4}
+    assert found["y"].tolist() == x.sum(1).tolist()
+    free = artifact.model_copy(update={"inputs": (spec.model_copy(update={"shape": ("batch", 2)}),)})
+    assert serve_fixed_rows(run, free) is run
 
 
 def test_static_models_say_what_they_cannot_serve(tmp_path, installed):

@@ -18,6 +18,8 @@ class Session:
 
     def run(self, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Return ``y`` for ``x`` of the shape (batch, steps, 4)."""
+        if len(feeds["x"]) != self._faults.get("batch", len(feeds["x"])):
+            raise ValueError(f"it takes {self._faults['batch']} rows, and is fed {len(feeds['x'])}")
         y = feeds["x"].mean(axis=1) @ self._weights
         if feeds["x"].shape[1] < 5:
             y = y * self._faults.get("short", 1)

@@ -66,6 +66,9 @@ def open_(tmp_path):
     def open_(*, seconds=HANG, memory_mb=1024, python=Path(sys.executable), **more):
         (tmp_path / "worker.py").write_text(WORKER)
         artifact = make_model(tmp_path / "model").model_copy(update={"static_shapes": more.pop("static_shapes", ())})
+        if fixed := more.pop("fixed", None):
+            spec = artifact.inputs[0].model_copy(update={"shape": (fixed, 2)})
+            artifact = artifact.model_copy(update={"inputs": (spec,)})
         job = Job(
             function="load",
             worker=tmp_path / "worker.py",
@@ -142,6 +145,16 @@ def test_a_static_model_gets_a_padded_last_chunk(open_, tmp_path):
     feeds, output = feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz"
     assert session.run(feeds, output, 2) is None
     assert read(output)["rows/of call"].ravel().tolist() == [2] * 5
+    assert np.array_equal(read(output)["double"], read(feeds)["x"] * 2)
+
+
+@pytest.mark.parametrize(("fixed", "batch", "calls"), [(2, 2, [2] * 5), (1, 1, [1] * 5), (None, 2, [2, 2, 2, 2, 1])])
+def test_a_model_of_a_fixed_batch_gets_one_too(open_, tmp_path, fixed, batch, calls):
+    session = open_(fixed=fixed)
+    session.load()
+    feeds, output = feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz"
+    assert session.run(feeds, output, batch) is None
+    assert read(output)["rows/of call"].ravel().tolist() == calls
     assert np.array_equal(read(output)["double"], read(feeds)["x"] * 2)
 
 

@@ -10,6 +10,7 @@ from kedro_hone.core.workers.inside.shapes import (
     SHAPES,
     ShapedSession,
     choose_shapes,
+    find_fixed_batch,
     find_shapes,
     open_shaped,
     require_shapes,
@@ -102,3 +103,19 @@ def test_chosen_are_the_shapes_that_the_graph_fits_once_each():
 )
 def test_nothing_is_chosen_where_it_does_not_pay(job, weights):
     assert choose_shapes(make_job({"batch": 2, "length": 5}, **job), open_pairs, weights=weights) == []
+
+
+@pytest.mark.parametrize(
+    ("shapes", "batch"),
+    [
+        ([(1, 3, "height", "width")], 1),
+        ([(4, 8), (4,), ()], 4),
+        ([("batch", 8)], None),
+        ([("batch", 8), (1, 8)], None),
+        ([(1, 512), (2, 1, 64)], None),  # the first of them may be no rows
+        ([()], None),
+        ([], None),
+    ],
+)
+def test_a_batch_is_fixed_where_all_inputs_have_the_same(shapes, batch):
+    assert find_fixed_batch(shapes) == batch

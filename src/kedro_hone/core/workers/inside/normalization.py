@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from hone_loading import load_part
 
-opsets = load_part("opsets")
+dimensions, opsets = load_part("dimensions"), load_part("opsets")
 UnfitError: type[ValueError] = opsets.UnfitError
 
 Json = dict[str, Any]
@@ -56,6 +56,7 @@ def normalize(job: Json, *, sizes: Json | None = None, prefer: int | None = None
     model.DiscardUnknownFields()  # a newer ONNX has written them
     opset, nodes = opsets.find_opset(model), len(model.graph.node)
     opsets.strip(model)
+    dimensions.declare(model, job["input"])
     if sizes is not None:
         _fix_sizes(model, job["input"], sizes)
     onnx.save(model, path)

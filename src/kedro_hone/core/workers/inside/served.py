@@ -36,17 +36,24 @@ class Served:
         return {"cold_start_ms": (time.perf_counter_ns() - start) / 1e6}
 
     def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
-        """Run all rows in chunks and write the outputs, rows first."""
+        """Run all rows in chunks and write the outputs, rows first.
+
+        Where a model takes no other number of rows than it was made for, the last chunk is filled with its last row.
+        """
         import numpy as np
+
+        from . import shapes
 
         arrays = _read_arrays(feeds)
         rows = min((len(array) for array in arrays.values()), default=0)
         step = batch or max(rows, 1)
         parts: dict[str, list[Any]] = {}
+        model = self.job["input"]
+        fixed = model["static_shapes"] or shapes.find_fixed_batch(spec["shape"] for spec in model["inputs"]) == batch
         for first in range(0, max(rows, 1), step):
             chunk = {name: array[first : first + step] for name, array in arrays.items()}
             short = min(step, rows - first)
-            pad = batch and short < step and self.job["input"]["static_shapes"]
+            pad = batch and short < step and fixed
             if pad:
                 rest = step - short
                 chunk = {name: np.concatenate([part, part[-1:].repeat(rest, 0)]) for name, part in chunk.items()}

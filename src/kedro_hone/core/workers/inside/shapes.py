@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Open = Callable[[dict[str, Any], Mapping[str, Sequence[int]] | None], Any]
     """Opens a job's model: for any shape, or for those of all inputs by name. ValueError: it does not fit them."""
@@ -49,6 +49,16 @@ class ShapedSession:
     def find(self, key: tuple[tuple[int, ...], ...]) -> Any:
         """Return the session that computes calls of these shapes of the inputs."""
         return self.fixed.get(key, self._default)
+
+
+def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
+    """Return the one number of rows that a model takes at a call, given the shapes of its inputs; None for any.
+
+    It is fixed where each input has it as its first size. Inputs without dimensions have no rows.
+    """
+    found = {shape[0] for shape in shapes if shape}
+    only = next(iter(found)) if len(found) == 1 else None
+    return only if isinstance(only, int) and only > 0 else None
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:

@@ -108,6 +108,7 @@ def can_win(validation: Validation, gates: GatesSection) -> bool:
     return validation.publishable and not missed
 
 
+_DECIDED: Final = frozenset({Faster.YES, Faster.NO})
 _NO_CANDIDATE: Final = "no candidate could be compared with the source: each was refused, failed or was not tried"
 _NO_ROUTE: Final = (
     "there is no candidate: nothing that the recipe selects (toolchains, adaptors, routes) takes the model"
@@ -193,6 +194,8 @@ def decide(
         return Verdict.PASS, reasons
     if results.eligible:
         return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
+    if confirmation.cut and any(finalist.verdict not in _DECIDED for finalist in confirmation.finalists):
+        return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
     if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
         reasons.append(_NO_CANDIDATE if validations else _NO_ROUTE)

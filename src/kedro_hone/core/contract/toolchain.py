@@ -19,8 +19,8 @@ UNTRACKED: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Variables that switch off what toolchains send home; one that a person has set stays as it is.
 
-They are set before a toolchain is imported. ONNX Runtime on Linux writes a ``deviceid`` below the home folder as soon as
-it is imported (seen with 1.31.1, whose libraries read the first variable then and not later), and adaptors of other
+They are set before a toolchain is imported. ONNX Runtime on Linux writes a ``deviceid`` below the home folder as soon
+as it is imported (seen with 1.31.1, which reads the first variable then and not later), and adaptors of other
 toolchains import it as well.
 """
 

@@ -264,6 +264,7 @@ class Confirmation(Value):
     timings: str = Field(description="The raw timings, by their key in the store.")
     workers: int = Field(0, description="How many worker processes were launched.")
     other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    cut: str = Field("", description="Why it ended before enough launches, or an empty string.")
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
     def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:

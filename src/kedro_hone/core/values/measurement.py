@@ -130,6 +130,13 @@ class Validation(Checks, Made):
     run: str = Field("", description="The run that validated it, this one or an earlier one; empty where none did.")
     seconds: float = Field(0.0, description="How long that took.")
     since: str = Field("", description="The run that took the baseline that it is compared with.")
+    tries: int = Field(1, ge=1, description="In how many runs it was validated; this is the last one's result.")
+
+    @property
+    def reused_failure(self) -> bool:
+        """Whether it failed in an earlier run, and was not tried again."""
+        failed_step = any(step.outcome == "failed" for step in self.candidate.outcome.steps[-1:])
+        return self.status is Status.FAILED and (failed_step or bool(self.run)) and not self.renewed
 
     @property
     def build_seconds(self) -> float:

@@ -22,6 +22,7 @@ from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host import reach
+from kedro_hone.core.workers.host.full_disk import distrust, doubt, list_disks
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.replies import parse_object
@@ -94,7 +95,10 @@ def call_worker(
         return call.explain_end(End(reason="not-started", detail=str(error)))
     if changed:
         return call.fail(f"changed its input: {', '.join(changed[:5])}", trespass=Trespass.INPUT)
-    return _read_outcome(call, end)
+    outcome = _read_outcome(call, end)
+    if isinstance(outcome, StepResult):
+        return distrust(call, outcome)
+    return doubt(outcome, job, call.folder, end) if isinstance(outcome, Failed) else outcome
 
 
 def open_session(
@@ -205,6 +209,7 @@ def _start(
             },
             interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
             keep=keep,
+            disks=list_disks(call),
         ),
         stopped=stopped,
     )

@@ -46,6 +46,11 @@ class Context:
     step: str
     leg: str
 
+    @property
+    def unmerged(self) -> bool:
+        """Whether the event may be of code that nobody has merged yet: all that is not known to be merged."""
+        return not self.merged
+
 
 def read_context() -> Context:
     """Read what the runner says of its job.

@@ -78,7 +78,7 @@ def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
         HoneError: ``action-input-invalid`` for a fork's code: this step runs where winners can be published, and what
             runs could publish anything itself.
     """
-    if inputs.publish == "never" or context.merged:
+    if inputs.publish == "never" or not context.unmerged:
         return inputs
     if context.foreign:
         raise _explain(

@@ -4,11 +4,15 @@ Launches go on until the data decide who is faster. Launches of one program diff
 (memory layout, thread placement, compilation), so one launch gives one number: T. Kalibera and R. Jones, "Rigorous
 benchmarking in reasonable time", ISMM 2013. It is the median of the ratios to the source in the same round, since the
 machine's speed differs from round to round.
+
+It has an end (``confirm.seconds``): what is undecided then stays so, with what was measured.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import math
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +20,7 @@ from contextlib import ExitStack
 from itertools import product
 from typing import Any
 
+from kedro_hone.building.budget import bound_confirmation
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
@@ -30,9 +35,21 @@ from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launc
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.judgement import Judged
-from kedro_hone.core.values.measurement import ConfirmationResult, Finalist, Hardware, RaceResult, Speedup, Status
+from kedro_hone.core.values.measurement import (
+    ConfirmationResult,
+    Finalist,
+    Hardware,
+    Latency,
+    RaceResult,
+    Speedup,
+    Status,
+    Validation,
+)
 
 logger = open_logger(__name__)
+
+_START_SECONDS = 1.0
+"""About what starting a worker and importing a toolchain takes."""
 
 CONTROL = "source again"
 """The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
@@ -48,11 +65,15 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     chosen = result.choice
     confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
     losses = {name: validated[name].loss for name in artifacts}
-    launches = Launches(artifacts, setting, confidence=confidence, losses=losses)
+    limit = bound_confirmation(setting) if artifacts else 0.0
+    launches = Launches(artifacts, setting, confidence=confidence, losses=losses, limit=limit)
     took: dict[str, Any] = {"seconds": 0.0}
     if artifacts and not chosen:  # a race that a person chose from may be of another day
         _warn(setting, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
+        logger.info("confirm   %s", say_plan(len(artifacts), setting.recipe.confirm.looks))
+        expected = guess_launch(setting, [validated[name] for name in artifacts], result.source_latency)
+        logger.info("confirm   %s", say_time(expected, setting.recipe.confirm.looks, limit=limit))
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
             launches.run()
     host = Hardware.model_validate(read_host(), from_attributes=True)
@@ -61,6 +82,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
         source_latency=launches.timings.summarize(SOURCE) or result.source_latency,
         control=launches.compare_control(),
         launches=launches.count,
+        cut=launches.cut,
         looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
         timings=launches.timings.keep(setting.store, "confirm"),
         workers=launches.timings.workers,
@@ -74,15 +96,24 @@ class Launches:
     """All launches of the finalists with the source, what was measured in them, and what they decide."""
 
     def __init__(
-        self, artifacts: Mapping[str, Artifact], setting: Setting, *, confidence: float, losses: Mapping[str, Loss]
+        self,
+        artifacts: Mapping[str, Artifact],
+        setting: Setting,
+        *,
+        confidence: float,
+        losses: Mapping[str, Loss],
+        limit: float = math.inf,
     ) -> None:
-        self.timings, self.count = Timings(), 0
+        self.timings, self.count, self.cut = Timings(), 0, ""
+        self._limit, self._ends, self._ignores_stop = limit, math.inf, False
         self._artifacts, self._setting, self._confidence, self._losses = artifacts, setting, confidence, losses
         self._ratios: dict[str, dict[str, list[float]]] = {}  # by id and shape, source time over its time in each
         self._findings: dict[str, Finding] = {}
 
     def run(self) -> None:
-        """Launch the finalists as often as a decision needs, at most until the recipe's last look.
+        """Launch the finalists as often as a decision needs, at most until the recipe's last look or the limit's end.
+
+        A launch that is cut short counts for nothing: some would have more rounds in it than others.
 
         Raises:
             HoneError: ``source-failed``.
@@ -98,22 +129,39 @@ class Launches:
         )
         order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
         running, until = [*self._artifacts], plan.looks[0]
-        stopped = self._setting.run.is_stopped()  # before: then this is what the search is ended for
-        logger.info("confirm   %s", say_plan(len(running), plan.looks))
-        while running and self.count < until:
-            while self.count < until and (stopped or not self._setting.run.is_stopped()):
+        self._ignores_stop = self._setting.run.is_stopped()  # before: then this is what the search is ended for
+        self._ends = time.monotonic() + self._limit
+        while running and self.count < until and not self.cut:
+            while self.count < until and not self.cut:
                 began, left = time.monotonic(), [name for name in running if name not in failures]
                 if not left:
                     return
-                self._launch(left, order)
-                logger.info("launched  %d of %d in %.0f s", self.count, until, time.monotonic() - began)
-            if self.count < until:
-                logger.info("confirm   was interrupted after %d launches: nothing is decided", self.count)
+                why = self._find_end()
+                if not why:
+                    before = self.count
+                    self._launch(left, order)
+                    why = self._find_end() if self.count == before or self.count < until else ""
+                if why:
+                    self.cut = f"the confirmation {why} after {self.count} of {until} launches"
+                    logger.warning("confirm   %s", self.cut)
+                else:
+                    logger.info("launched  %d of %d in %.0f s", self.count, until, time.monotonic() - began)
+            if self.count == 0:
                 return
             measured = {name: self._ratios[name] for name in self._artifacts if name not in failures}
             step = next_step(plan, control=self._ratios[CONTROL], finalists=measured)
-            running, until, self._findings = [*step.undecided], self.count + step.launches, step.findings
-            logger.info("confirmed %s", say_look(step, count=self.count, looks=plan.looks))
+            running, self._findings = [*step.undecided], step.findings
+            if not self.cut:
+                until = self.count + step.launches
+                logger.info("confirmed %s", say_look(step, count=self.count, looks=plan.looks))
+
+    def _find_end(self) -> str:
+        """Return why no launch is begun or ended any more, or an empty text."""
+        if not self._ignores_stop and self._setting.run.is_stopped():
+            return "was interrupted"
+        if time.monotonic() < self._ends:
+            return ""
+        return f"reached its limit of {self._limit:.0f} s (confirm.seconds)"
 
     def describe(self) -> tuple[Finalist, ...]:
         """Return what is known of each finalist, best first; those that failed come last, with the reason."""
@@ -140,17 +188,28 @@ class Launches:
         )
 
     def _launch(self, names: Sequence[str], order: random.Random) -> None:
-        """Start everybody afresh, measure some rounds, and keep one ratio for each."""
+        """Start everybody afresh, measure some rounds, and keep one ratio for each; none where it is cut short."""
         setting, confirm, timings = self._setting, self._setting.recipe.confirm, Timings()
         entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: self._artifacts[name] for name in names}}
         shuffled = [*entrants.items()]
         order.shuffle(shuffled)
         with ExitStack() as stack:
             entered = enter(
-                dict(shuffled), setting, burst_ms=confirm.burst_ms, timings=timings, stack=stack, interface=True
+                dict(shuffled),
+                setting,
+                burst_ms=confirm.burst_ms,
+                timings=timings,
+                stack=stack,
+                interface=True,
+                stopped=lambda: bool(self._find_end()),
             )
             for _ in range(confirm.rounds):
+                if self._find_end():
+                    break
                 measure_round(entered.values(), order=order, timings=timings)
+        if self._find_end():
+            self.timings.workers += timings.workers
+            return
         if lost := {SOURCE, CONTROL} & set(timings.failures):
             raise explain_source_failure(timings.failures[lost.pop()], "while the finalists were confirmed")
         self.count += 1
@@ -167,7 +226,7 @@ class Launches:
         failed, latency = self.timings.failures.get(name), self.timings.summarize(name)
         finding = None if failed else self._findings.get(name)  # who is decided is not launched again
         if finding is None:
-            reason = failed.reason if failed else "it was interrupted before enough launches"
+            reason = failed.reason if failed else self.cut or "it was not launched"
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
         return Finalist(id=name, latency=latency, **dict(finding))
 
@@ -192,6 +251,30 @@ def say_plan(finalists: int, looks: Sequence[int]) -> str:
     """Return how many launches there will be, at least and at most."""
     launches = f"{looks[0]}" if len(looks) == 1 else f"{looks[0]} to {looks[-1]}"
     return f"{finalists} finalist{'' if finalists == 1 else 's'}, in {launches} launches"
+
+
+def guess_launch(setting: Setting, validations: Sequence[Validation], source: Sequence[Latency]) -> float | None:
+    """Return about how many seconds one launch takes, from what validation and race measured; None where they did not.
+
+    Each worker loads its model, as many at a time as there are cores and one more, and is timed by itself.
+    """
+    colds = [one.cold_start_ms for one in validations if one.cold_start_ms is not None]
+    if len(colds) < len(validations) or not source:
+        return None
+    confirm, entrants = setting.recipe.confirm, len(validations) + 2
+    slowest = max(colds)  # of the source, which starts twice, nothing is known here
+    waves = math.ceil(entrants / (len(os.sched_getaffinity(0)) + 1))
+    timed = sum(max(confirm.burst_ms, 2 * latency.p50_ms) for latency in source)
+    return waves * (_START_SECONDS + slowest / 1e3) + entrants * (confirm.rounds + 1) * timed / 1e3
+
+
+def say_time(launch: float | None, looks: Sequence[int], *, limit: float) -> str:
+    """Return about how long the launches take, and after how many seconds the confirmation ends at the latest."""
+    end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
+    if launch is None:
+        return end
+    least, most = (f"{min(launch * count, limit):.0f}" for count in (looks[0], looks[-1]))
+    return f"this takes about {least if least == most else f'{least} to {most}'} s; {end}"
 
 
 def say_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:

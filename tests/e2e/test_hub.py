@@ -98,6 +98,36 @@ def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
 
 
 @pytest.mark.nightly
+@pytest.mark.filterwarnings(*WARNINGS)
+def test_what_was_measured_on_a_busy_machine_waits_in_every_registry(project, hub):
+    """In MLflow as a version without the alias; on a branch, where the newest commit is what is loaded, not at all."""
+    from mlflow import MlflowClient
+
+    project.environment["SHOP_LOAD"] = "0.6"
+    project.set(publish={"uri": "models:/fast"})
+    project.run()
+    client = MlflowClient(f"sqlite:///{project.root}/data/mlflow.db")
+    waiting = client.get_model_version("fast", "1")
+    assert (waiting.tags["hone.held"], waiting.aliases) == ("honed", [])
+    assert "confirms it on a quiet machine" in read_publication(project)["note"]
+    refused = project.call("hone", "approve", "models:/fast/1")
+    assert "waits for a quiet machine" in " ".join(refused.output.split())
+    repository = hub.repositories["org/matrix"]
+    for publish in ({"uri": None}, {"uri": None, "pull_request": True}):
+        project.set(publish=publish)
+        before = len(repository.commits)
+        done = project.run("--from-nodes", "gate")
+        assert "nothing is published: other processes took 0.6" in " ".join(done.output.split())
+        assert (len(repository.commits), [ref for ref in repository.refs if "pr" in ref]) == (before, [])
+
+    del project.environment["SHOP_LOAD"]
+    project.set(publish={"uri": "models:/fast", "pull_request": False})
+    project.run("--from-nodes", "confirm")
+    assert client.get_registered_model("fast").aliases == {"honed": 2}
+    assert "hone.held" not in client.get_model_version("fast", "2").tags
+
+
+@pytest.mark.nightly
 def test_from_the_hub_to_a_pull_request(project, hub):
     repository = hub.repositories["org/matrix"]
     source = repository.head

@@ -23,8 +23,9 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
 """Seconds, of a model of up to ``SMALL`` bytes; a larger one has more in proportion."""
 SMALL: Final = 25 << 20
-
-
+_LEAST_CONFIRMATION: Final = 600.0
+_LONGEST_CONFIRMATION: Final = 3600.0
+"""Seconds."""
 VALID: Final = "valid"
 """The event of a run that a candidate may race, with its ``route``."""
 INTERRUPTED: Final = "the search was interrupted"
@@ -50,7 +51,8 @@ _SHARES: Final = {
 class Budget:
     """The seconds of a search, and the clock that counts them.
 
-    What is left after the race is for the confirmation, which takes as long as its statistics need.
+    What is left after the race is for the confirmation, which takes as long as its statistics need, up to a limit of
+    its own (``bound_confirmation``).
     """
 
     seconds: float
@@ -111,7 +113,25 @@ def start_budget(setting: Setting) -> Budget:
         clock.begin()
     if not isinstance(asked, str):
         return Budget(asked, clock)
-    return Budget(NAMED[asked] * max(1.0, setting.store.measure(setting.source) / SMALL), clock)
+    return Budget(_scale(asked, setting.store.measure(setting.source)), clock)
+
+
+def bound_confirmation(setting: Setting) -> float:
+    """Return how many seconds the confirmation may take: the recipe's, or as long again as the budget is.
+
+    It has ``_LEAST_CONFIRMATION`` at least, and an hour where the budget has no end. The clock of
+    the search is not begun for it.
+    """
+    asked = setting.recipe.budget
+    if (own := setting.recipe.confirm.seconds) is not None:
+        return own
+    size = setting.store.measure(setting.source) if setting.source.digest else 0
+    seconds = _scale(asked, size) if isinstance(asked, str) else asked
+    return max(_LEAST_CONFIRMATION, seconds) if math.isfinite(seconds) else _LONGEST_CONFIRMATION
+
+
+def _scale(name: str, size: int) -> float:
+    return NAMED[name] * max(1.0, size / SMALL)
 
 
 def list_valid(run: RunFolder) -> list[list[str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from kedro_hone.building.budget import Budget, Phase, choose_phase, list_valid, start_budget
+from kedro_hone.building.deciding import Decided, decide
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import LEAST_ROWS, Memory
@@ -23,15 +23,15 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.plugins import check_kind, describe_exception
-from kedro_hone.core.store.steps import StepRecord, list_machine_options, step_key
+from kedro_hone.core.store.steps import StepRecord, step_key
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, Stage, StepFacts
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET
-from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
+from kedro_hone.core.values.outcome import Failed, Outcome, Refused
 from kedro_hone.core.values.samples import CALIBRATION, SEARCH, TRAINING, Reference
+from kedro_hone.core.workers.host.full_disk import doubt
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
@@ -66,44 +66,6 @@ def transform(
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Decided:
-    """What an adaptor decides before it is run: its options, those of its runtime, and those that the machine gave."""
-
-    options: Options
-    run_options: dict[str, Json]
-    machine_options: dict[str, Json]
-
-
-def _decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> _Decided | Refused | Failed:
-    """Ask an adaptor's own functions, in the process of the run: what they raise, or return wrongly, is its failure.
-
-    They are code of other packages or of the user's project. A program that ends here, by ``sys.exit(0)`` above all,
-    would end the run without a verdict; only the interruption of a person does.
-    """
-    asked, run_options = "Options.resolve", {}
-    try:
-        resolved = check_kind(options.resolve(host), type(options))
-        resolved.model_dump(mode="json")  # they go into the key and to the worker
-        asked = "can_take"
-        if (refusal := adaptor.can_take(parent, resolved, host)) is not None:
-            return check_kind(refusal, Refused).model_copy(update={"by": adaptor.name})
-        asked = "run_options"
-        if adaptor.stage is Stage.COMPILE:
-            run_options = json.loads(json.dumps(check_kind(adaptor.run_options(resolved), dict), allow_nan=False))
-        asked = "Options.resolve"
-        machine_options = list_machine_options(adaptor, resolved, host)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # noqa: BLE001 - it is told in the report, not lost
-        fault: str | None = f"{asked} failed: {describe_exception(error)}"
-    else:
-        fault = adaptor.toolchain.find_bad_option(run_options)
-    if fault:
-        return Failed(by=adaptor.name, failure=FailureClass(adaptor.stage.value), reason=fault)
-    return _Decided(options=resolved, run_options=run_options, machine_options=machine_options)
-
-
 @dataclass(frozen=True)
 class _Step:
     """One adaptor and what it is run on."""
@@ -119,34 +81,40 @@ class _Step:
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
         adaptor, store = self.adaptor, self.setting.store
-        decided = find_mismatch(adaptor, self.parent, self.host, self.setting.recipe) or _decide(
+        decided = find_mismatch(adaptor, self.parent, self.host, self.setting.recipe) or decide(
             adaptor, options, self.parent, self.host
         )
-        if not isinstance(decided, _Decided):
+        if not isinstance(decided, Decided):
             return self._leave(decided)
         budget = start_budget(self.setting)
         environment = self._find_environment(budget)
         if not isinstance(environment, Environment):
             return self._leave(environment)
         key, inputs = self._make_key(environment.key, decided.options)
-        if (found := store.find(key)) is not None:
-            self._say("reused", found.outcome)
-            return found.outcome, (found.facts,)
+        found = store.find(key)
+        if found is not None and not found.is_tried_again(self.setting.run.run_id):
+            return self._reuse(found)
         memory = Memory(store, self.setting.source, self.host, self.setting.recipe)
         expected = memory.guess_step(adaptor.name, self.parent.format, options, least=LEAST_ROWS)
         reason = budget.find_reason(choose_phase(self.phase, adaptor, self.parent, expected), expected)
         if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
-            return self._leave(self._leave_out(reason))
+            return self._leave(self._leave_out(reason)) if found is None else self._reuse(found)
         started = dt.datetime.now(dt.UTC)
         outcome, facts = self._build(environment, decided, key, budget)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
             if not self.setting.run.is_stopped():
                 memory.keep_step(facts, self.parent.format, options, cut=True)
             return self._leave(outcome)
-        store.record(key, StepRecord(facts=facts, outcome=outcome, created=started.isoformat(), inputs=inputs))
+        tries = 1 if found is None else found.tries + 1
+        created = started.isoformat()
+        store.record(key, StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries))
         if not (isinstance(outcome, Failed) and outcome.failure.transient):  # as the store
             memory.keep_step(facts, self.parent.format, options)
         return outcome, (facts,)
+
+    def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        self._say("reused", found.outcome)
+        return found.outcome, (found.facts,)
 
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
         """Return the toolchain's environment, which is not built any more where there is no time to use it."""
@@ -163,7 +131,7 @@ class _Step:
             return self._leave_out(late)
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
 
-    def _build(self, within: Environment, decided: _Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
+    def _build(self, within: Environment, decided: Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
         """Run the adaptor, and note what it took; it is refused where the budget ended it."""
         adaptor, run = self.adaptor, self.setting.run
         folder, limits, started = run.claim_step(adaptor.name), budget.cut(adaptor.toolchain.limits), time.monotonic()
@@ -215,7 +183,7 @@ class _Step:
             takes=find_written(self.adaptor, self.setting.recipe),
         )
 
-    def _run(self, within: Environment, folder: Path, decided: _Decided, limits: Limits) -> Outcome:
+    def _run(self, within: Environment, folder: Path, decided: Decided, limits: Limits) -> Outcome:
         toolchain, store, place = self.adaptor.toolchain, self.setting.store, (within.key, self.host.fingerprint)
         with store.workspace() as scratch, lend_records(store, toolchain, place, scratch / "temporary") as records:
             given = {"records": records and str(records), "seconds": limits.seconds}
@@ -232,7 +200,7 @@ class _Step:
                 return self.setting.run.name_log(result) if isinstance(result, Failed) else result
             output = verify_output(job, result, toolchain=toolchain)
             if isinstance(output, Failed):
-                return output
+                return doubt(output, job, folder, result.end)
             return self._seal(output, decided, described=result.described or {})
 
     def _make_job(self, scratch: Path, options: Options) -> Job:
@@ -275,7 +243,7 @@ class _Step:
             "outputs": [spec.name for spec in self.parent.outputs],
         }
 
-    def _seal(self, output: JobInput, decided: _Decided, *, described: Mapping[str, Json]) -> Outcome:
+    def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
         """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
         adaptor, parent, graph = self.adaptor, self.parent, described.get("graph")
         if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):

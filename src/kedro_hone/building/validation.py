@@ -31,6 +31,7 @@ from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.steps import CRASHES
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.digest import digest_json
@@ -64,8 +65,9 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     exact = only_converts(route)
     asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
-    found = setting.store.read_value(key, Validation.model_validate)
-    if found is not None:
+    found, run = setting.store.read_value(key, Validation.model_validate), setting.run.run_id
+    again = found is not None and found.slug == FailureClass.CRASH and found.tries < CRASHES and found.run != run
+    if found is not None and not (again and _find_reason_not_to(named, setting) is None):
         # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
         _note_valid(found.status, route, setting, restricted=restricted is not None)
@@ -76,7 +78,7 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
     started, stopped = time.monotonic(), bound_validation(outcome, setting)
     checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
-    took = {"run": setting.run.run_id, "seconds": time.monotonic() - started}
+    took = {"run": run, "seconds": time.monotonic() - started, "tries": found.tries + 1 if found else 1}
     if checked.slug == FailureClass.KILLED and (reason := stopped()):
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, **took)
     validation = checked.model_copy(update=took)

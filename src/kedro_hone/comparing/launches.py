@@ -120,19 +120,20 @@ def enter(
     timings: Timings,
     stack: ExitStack,
     interface: bool = False,
+    stopped: Callable[[], bool] | None = None,
 ) -> dict[str, Entrant]:
     """Launch artifacts, call each at every shape once, stop them, and return those that wait to be measured.
 
     One more than there are cores is launched and loaded at a time, since loading is mostly one thread of Python; with
     an odd number of them no core is left without work at the end. Nothing depends on who is first. How many calls fill
     a burst is found out afterwards, while all others are stopped. Who fails is noted in the timings, and its worker is
-    ended; closing the stack ends all. The interface is explained at ``launch``.
+    ended; closing the stack ends all. The interface and ``stopped`` are explained at ``launch``.
     """
     stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
     feeds = setting.batches
 
     def start(name: str) -> WorkerSession | Failed:
-        launched = launch(artifacts[name], name=name, setting=setting, interface=interface)
+        launched = launch(artifacts[name], name=name, setting=setting, interface=interface, stopped=stopped)
         return _load(stacks[name].enter_context(launched), feeds)
 
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0)) + 1) as pool:

@@ -56,12 +56,18 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
 
     These are ``seconds``, and ``other_load``, the share of the cores' time that other processes took, if known. The
     wait for another run's measuring does not count, nor does the search's budget; the run's events get its seconds, as
-    ``waited``.
+    ``waited``. Ctrl-C ends the run while it waits: nothing is measured then that could be judged.
+
+    Raises:
+        KeyboardInterrupt: So it was ended.
     """
     with ExitStack() as stack:
         with run.clock.exclude():
             devices = {artifact.device for artifact in artifacts}
-            waited = stack.enter_context(hold_devices(find_home() / "locks", devices))
+            held = hold_devices(
+                find_home() / "locks", devices, purpose=f"measuring for {run.project}", stopped=run.is_stopped
+            )
+            waited = stack.enter_context(held)
         run.note("waited", node=node, seconds=waited)
         took: dict[str, Any] = {}
         started, load = time.monotonic(), read_load()

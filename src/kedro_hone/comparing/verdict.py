@@ -111,6 +111,7 @@ def can_win(validation: Validation, gates: GatesSection) -> bool:
 _HIDDEN, _MANY_TIMES = 0.1, 10
 """A row is told that lost this share of all that can be lost, and so many times what the mean did."""
 
+_DECIDED: Final = frozenset({Faster.YES, Faster.NO})
 _NO_CANDIDATE: Final = "no candidate could be compared with the source: each was refused, failed or was not tried"
 _NO_ROUTE: Final = (
     "there is no candidate: nothing that the recipe selects (toolchains, adaptors, routes) takes the model"
@@ -196,6 +197,8 @@ def decide(
         return Verdict.PASS, reasons
     if results.eligible:
         return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
+    if confirmation.cut and any(finalist.verdict not in _DECIDED for finalist in confirmation.finalists):
+        return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
     if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
         reasons.append(_NO_CANDIDATE if validations else _NO_ROUTE)

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 from kedro_hone.core.text import open_logger
 
 _LOG = open_logger(__name__)
+_LOOK_SECONDS: Final = 0.5
+_TOLD_SECONDS: Final = 30.0
 
 
 @contextmanager
-def hold_lock(path: Path, *, purpose: str, waits: bool = True) -> Iterator[float]:
-    """Hold a lock that one process at a time can hold; wait for it if need be, and log who holds it.
+def hold_lock(
+    path: Path, *, purpose: str, waits: bool = True, stopped: Callable[[], bool] | None = None
+) -> Iterator[float]:
+    """Hold a lock that one process at a time can hold; wait for it if need be, and log each half minute who holds it.
 
     The same process must not take a lock twice in one thread: it would wait for itself. The file, made with its parents
     when missing, stays behind (removing it would let two processes hold "the" lock), and says who held it last and for
-    which purpose. Yielded are the seconds that were spent waiting.
+    which purpose. Yielded are the seconds that were spent waiting. Where ``stopped`` comes to be true, the wait ends.
 
     Raises:
         BlockingIOError: Another process holds it, and it is not to be waited for.
+        KeyboardInterrupt: A person ended the wait.
         OSError: The file cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,9 +46,7 @@ def hold_lock(path: Path, *, purpose: str, waits: bool = True) -> Iterator[float
         except BlockingIOError:
             if not waits:
                 raise
-            _LOG.warning("Waiting for %s: held by %s.", path.stem, read_holder(path) or "another process")
-            # Sleeping in the kernel, not polling: who waits for a device must not disturb the one that measures on it.
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            _wait(handle, path, stopped=stopped)
             _LOG.info("Waited %.0f seconds for %s.", time.monotonic() - started, path.stem)
         waited = time.monotonic() - started
         since = datetime.now(UTC).isoformat(timespec="seconds")
@@ -53,8 +58,30 @@ def hold_lock(path: Path, *, purpose: str, waits: bool = True) -> Iterator[float
         os.close(handle)  # releases the lock as well
 
 
+def _wait(handle: int, path: Path, *, stopped: Callable[[], bool] | None) -> None:
+    """Take a lock as soon as it is free; look twice a second, which disturbs nobody who measures.
+
+    A wait in the kernel would be taken up again after Ctrl-C, where a handler of ours notes that and returns.
+    """
+    asked = stopped is not None and stopped()  # before: who asked for that asks for this
+    started, told = time.monotonic(), -math.inf
+    while True:
+        waited = time.monotonic() - started
+        if waited - told >= _TOLD_SECONDS:
+            told, since = waited, f" after {waited:.0f} s" if waited >= 1 else ""
+            _LOG.warning("Waiting for %s%s: held by %s.", path.stem, since, read_holder(path) or "another process")
+        if stopped is not None and not asked and stopped():
+            raise KeyboardInterrupt(f"while waiting for {path.stem}")
+        time.sleep(_LOOK_SECONDS)
+        with suppress(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+
+
 @contextmanager
-def hold_devices(root: Path, devices: Iterable[str], *, purpose: str = "measuring") -> Iterator[float]:
+def hold_devices(
+    root: Path, devices: Iterable[str], *, purpose: str = "measuring", stopped: Callable[[], bool] | None = None
+) -> Iterator[float]:
     """Hold devices (``cpu``, ``cuda:0`` …) alone, so that two runs never measure on one at the same time.
 
     The locks are taken in the order of the devices' names, each once: two processes that want the same devices can
@@ -65,7 +92,8 @@ def hold_devices(root: Path, devices: Iterable[str], *, purpose: str = "measurin
         waited = 0.0
         for device in sorted(set(devices)):
             name = re.sub(r"[^A-Za-z0-9_-]", "-", device)
-            waited += stack.enter_context(hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}"))
+            lock = hold_lock(root / f"device-{name}.lock", purpose=f"{purpose} on {device}", stopped=stopped)
+            waited += stack.enter_context(lock)
         yield waited
 
 

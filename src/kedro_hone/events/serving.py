@@ -9,12 +9,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.application import make_application
+from kedro_hone.events.connections import MOST_AT_WORK, BoundedProtocol
 from kedro_hone.events.journal import log, write_to
 from kedro_hone.events.service import Service, serve
 
@@ -51,6 +52,23 @@ def _explain_port(host: str, port: int) -> Iterator[None]:
         ) from error
 
 
+def make_config(application: Any) -> uvicorn.Config:
+    """Return how an application is served."""
+    return uvicorn.Config(
+        application,
+        http=BoundedProtocol,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        limit_concurrency=MOST_AT_WORK,
+        proxy_headers=False,
+        lifespan="off",
+    )
+
+
 def serve_http(service: Service, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT: open requests are responded to, runs are ended and queued again.
 
@@ -62,18 +80,7 @@ def serve_http(service: Service, listener: socket.socket) -> None:
         listener: A socket that is bound.
     """
     write_to(sys.stderr)
-    config = uvicorn.Config(
-        make_application(service),
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
-        limit_concurrency=256,
-        proxy_headers=False,
-        lifespan="off",
-    )
+    config = make_config(make_application(service))
     config.load()  # what it imports is there before the memory is frozen, below
     server = uvicorn.Server(config)
 

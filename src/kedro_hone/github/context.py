@@ -11,8 +11,10 @@ from github_action_toolkit import EventPayload
 
 from kedro_hone.core.errors import HoneError
 
-_OF_PULL_REQUESTS: Final = ("pull_request", "pull_request_target")
-"""The events whose workflow, once it ran, starts another with ``workflow_run``."""
+_BY_REF: Final = ("push", "workflow_dispatch")
+"""The events of one branch or tag, which their payload names: merged is what is on the default branch."""
+_OF_DEFAULT_BRANCH: Final = ("schedule", "repository_dispatch")
+"""The events that GitHub starts for the default branch only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +26,8 @@ class Context:
         commit: The commit that a check run belongs to: of a pull request its head, and not the merge that is tested.
         pull_request: Its number; None for any other event.
         foreign: Whether the pull request comes from another repository, whose jobs have no secrets.
-        unmerged: Whether the event is of code that nobody has merged yet: of a pull request, or of a merge queue.
+        merged: Whether the event is known to be of code on the default branch. An event that is not on the list is
+            not: whoever comments on a fork's pull request starts a job with the secrets of the default branch.
         api: Where GitHub's API is.
         run_url: Where a reader finds the job's log and the report.
         workspace: The folder of the user's checkout.
@@ -36,12 +39,17 @@ class Context:
     commit: str
     pull_request: int | None
     foreign: bool
-    unmerged: bool
+    merged: bool
     api: str
     run_url: str
     workspace: Path
     step: str
     leg: str
+
+    @property
+    def unmerged(self) -> bool:
+        """Whether the event may be of code that nobody has merged yet: all that is not known to be merged."""
+        return not self.merged
 
 
 def read_context() -> Context:
@@ -62,7 +70,6 @@ def read_context() -> Context:
     payload = event.get_payload()
     pull: dict[str, Any] = payload.get("pull_request") or {}
     ran: dict[str, Any] = payload.get("workflow_run") or {}
-    behind = bool(pull) or ran.get("event") in _OF_PULL_REQUESTS
     repository = os.environ["GITHUB_REPOSITORY"]
     head: dict[str, Any] = pull.get("head") or {}
     origin = head.get("repo") if pull else ran.get("head_repository")
@@ -72,11 +79,20 @@ def read_context() -> Context:
         commit=head.get("sha") or os.environ["GITHUB_SHA"],
         pull_request=pull.get("number"),
         # The repository of a head is null where the fork was deleted.
-        foreign=behind and (origin or {}).get("full_name") != repository,
-        unmerged=behind or name == "merge_group",
+        foreign=bool(pull or ran) and (origin or {}).get("full_name") != repository,
+        merged=_is_merged(name, payload),
         api=os.environ.get("GITHUB_API_URL", "https://api.github.com"),
         run_url=f"{server}/{repository}/actions/runs/{os.environ['GITHUB_RUN_ID']}",
         workspace=Path(os.environ["GITHUB_WORKSPACE"]),
         step=os.environ.get("HONE_ID", ""),
         leg=os.environ.get("HONE_LEG", ""),
     )
+
+
+def _is_merged(name: str, payload: dict[str, Any]) -> bool:
+    """Return whether an event is of the default branch, as its payload and the runner agree."""
+    if name in _OF_DEFAULT_BRANCH:
+        return True
+    branch = (payload.get("repository") or {}).get("default_branch")
+    ref = f"refs/heads/{branch}"
+    return name in _BY_REF and bool(branch) and payload.get("ref") == ref == os.environ.get("GITHUB_REF", ref)

@@ -33,7 +33,7 @@ class Inputs(BaseModel):
         recipe: A YAML file with the section ``hone``, relative to the workspace; empty for the project's own.
         params: Lines such as ``hone.budget=60``.
         data_remote: The DVC remote that the catalog asks for the data; empty for the repository's own.
-        publish: Whether a winner is published; from what is merged only.
+        publish: Whether a winner is published; from the default branch only.
         comment: Whether a pull request gets a comment.
         comment_author: Whose comment is updated where the token may not ask whose it is.
         fail_on: The mildest verdict that fails the job. An error always does.
@@ -69,9 +69,10 @@ def read_inputs() -> Inputs:
 
 
 def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
-    """Return the inputs with ``publish: never`` where nobody has merged the code yet.
+    """Return the inputs with ``publish: never`` unless the event is known to be of the default branch.
 
     The alias would move at each push to a pull request, to a winner of a model, data and gates that nobody approved.
+    What starts a job is on a list (``Context.merged``), and not on one of what is held: GitHub adds events.
 
     Raises:
         HoneError: ``action-input-invalid`` for a fork's code: this step runs where winners can be published, and what

@@ -134,7 +134,7 @@ def _warn_of_refusals(what: str, permission: str) -> Iterator[list[Exception]]:
 def _explain_hold(inputs: Inputs, context: Context) -> str:
     """Return why nothing is published though it was asked for; empty where it is, or was not asked for."""
     held = hold_publishing(inputs, context) != inputs
-    return "`publish: on-pass` publishes what is merged, and this is not yet." if held else ""
+    return "`publish: on-pass` publishes from the default branch only, and this is not of it." if held else ""
 
 
 def _read_base(context: Context) -> Figures | None:

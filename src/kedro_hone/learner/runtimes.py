@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kedro_hone.core.contract.catalogue import find_installed, read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import UNTRACKED, Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format
@@ -75,7 +75,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         )
     toolchain = _find_toolchain(artifact)
     check_artifact(artifact)
-    for name, value in toolchain.environment.items():
+    for name, value in {**UNTRACKED, **toolchain.environment}.items():
         os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
     job = Job(
         function="load",

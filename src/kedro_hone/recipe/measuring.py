@@ -38,6 +38,13 @@ class ConfirmSection(Section):
     looks: Annotated[tuple[Annotated[int, Field(le=1000)], ...], AfterValidator(check_looks)] = Field(
         LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
     )
+    seconds: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description="After so long the confirmation ends, and who is undecided stays so: INCONCLUSIVE. When empty, as "
+        "long as the budget, though ten minutes at least, and an hour where the budget is thorough.",
+    )
     rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
     burst_ms: float = Field(
         50.0, gt=0, le=60_000, description="How long each is measured in one round; two calls at least."

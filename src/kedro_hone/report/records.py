@@ -100,3 +100,4 @@ class Counts(Value):
     builds: int = Field(0, description="Steps that were really run.")
     validations: int = Field(0, description="Candidates that were really validated.")
     launches: int = Field(0, description="Worker processes in which something was timed.")
+    reused_failures: int = Field(0, description="Candidates that failed in an earlier run, and were not tried again.")

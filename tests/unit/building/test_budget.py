@@ -12,6 +12,7 @@ from kedro_hone.building.budget import (
     SMALL,
     Budget,
     Phase,
+    bound_confirmation,
     bound_validation,
     choose_phase,
     start_budget,
@@ -158,3 +159,20 @@ def test_a_validation_ends_with_its_part_of_the_budget_where_another_one_holds(m
     assert bound_validation(SimpleNamespace(format="composite"), setting)() == ""
     setting.run.is_stopped = lambda: True
     assert find_end() == INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("budget", "size", "own", "limit"),
+    [
+        ("default", SMALL, None, 600.0),
+        ("default", 10 * SMALL, None, 1800.0),
+        ("thorough", SMALL, None, 3600.0),
+        (5000.0, SMALL, None, 5000.0),
+        (1e9, SMALL, 30.0, 30.0),
+    ],
+)
+def test_the_confirmation_has_an_end(make_setting, budget, size, own, limit):
+    setting = make_setting(budget, size)
+    setting.recipe.confirm, setting.source = SimpleNamespace(seconds=own), SimpleNamespace(digest="sha256:a")
+    assert bound_confirmation(setting) == limit
+    assert not setting.run.clock.begun

@@ -52,3 +52,49 @@ def test_the_last_step_of_what_was_built_may_begin_until_validating_is_over(sett
     parent = setting.source.model_copy(update={"steps": (facts,)})
     outcome = transform(toy.COMPILE, toy.COMPILE.options(), parent, setting, reference=None)
     assert (outcome.kind == "artifact") is built, outcome
+
+
+def run_in(setting, run):
+    """Return the setting of another run."""
+    return replace(setting, run=setting.run.model_copy(update={"run_id": run}))
+
+
+@pytest.mark.parametrize(
+    ("failure", "tried"),
+    [(FailureClass.CRASH, ["1", "2"]), (FailureClass.COMPILE, ["1"]), (FailureClass.DISK_FULL, ["1", "1", "2", "3"])],
+)
+def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, failure, tried):
+    """It may have been an accident of the machine; one that passes is never kept, and any other one at once."""
+    ran = []
+
+    def crash(step, *rest):
+        ran.append(step.setting.run.run_id)
+        return Failed(by="toy.compile", failure=failure, reason="gone")
+
+    monkeypatch.setattr("kedro_hone.building.steps._Step._run", crash)
+    for run in ("1", "1", "2", "3"):
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
+        assert outcome.failure is failure
+    assert ran == tried
+
+
+def test_a_crash_that_was_none_is_forgotten(setting, monkeypatch):
+    with monkeypatch.context() as patched:
+        crash = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="gone")
+        patched.setattr("kedro_hone.building.steps._Step._run", lambda *_: crash)
+        transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
+    for run in ("2", "3"):
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
+        assert outcome.kind == "artifact"
+    assert outcome.steps[-1].run == "2"
+
+
+def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(setting, monkeypatch):
+    crash = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="gone")
+    monkeypatch.setattr("kedro_hone.building.steps._Step._run", lambda *_: crash)
+    transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
+    late = run_in(replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0})), "2")
+    late.run.clock.begin()
+    monkeypatch.setattr(Clock, "read", lambda _: 99.0)
+    outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, late, reference=None)
+    assert outcome.failure is FailureClass.CRASH

@@ -112,3 +112,17 @@ def test_what_may_not_be_published_is_no_rival(setting, monkeypatch, restricted,
     setting, found = check(setting, monkeypatch, checked=lambda _: {"status": Status.MEASURED}, restricted=toolchain)
     assert found.publishable is not restricted
     assert len(list_valid(setting.run)) == noted
+
+
+@pytest.mark.parametrize(("slug", "tried"), [("crash", ["1", "2"]), ("load", ["1"]), ("disk-full", ["1", "2", "3"])])
+def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, slug, tried):
+    ran = []
+
+    def fail(stopped):
+        ran.append(run)
+        return {"status": Status.FAILED, "slug": slug, "reason": "gone"}
+
+    for run in ("1", "2", "3"):
+        _, found = check(setting, monkeypatch, run=run, checked=fail)
+        assert (found.status, found.slug) == (Status.FAILED, slug)
+    assert ran == tried

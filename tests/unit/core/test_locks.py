@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,6 +102,39 @@ def test_who_waits_is_told_who_holds_it(tmp_path, other, caplog):
     assert len(entered) == 1
     assert entered[0] > 0
     assert f"held by process {other.pid} (run 42 on cuda:0) since" in caplog.text
+
+
+def test_who_waits_long_is_told_again_for_whom(tmp_path, other, caplog, monkeypatch):
+    monkeypatch.setattr("kedro_hone.core.locks._TOLD_SECONDS", 1.0)
+    with caplog.at_level(logging.WARNING):
+        thread = wait_in_thread(tmp_path, [])
+        end = time.monotonic() + HANG
+        while caplog.text.count("Waiting") < 3 and time.monotonic() < end:
+            thread.join(0.02)
+        other.stdin.close()
+        thread.join(HANG)
+    assert re.search(rf"after \d+ s: held by process {other.pid} \(run 42 on cuda:0\) since 20", caplog.text)
+
+
+def test_a_person_ends_the_wait(tmp_path, other):
+    stopped: list[bool] = []
+
+    def look() -> bool:
+        stopped.append(len(stopped) > 2)
+        return stopped[-1]
+
+    with pytest.raises(KeyboardInterrupt), hold_devices(tmp_path, ["cuda:0"], stopped=look):
+        pass
+    assert stopped[-1]
+
+
+def test_a_wait_that_began_after_a_person_ended_the_search_goes_on(tmp_path, other):
+    """What was measured so far is confirmed: Ctrl-C again ends the run, since it is the default one's then."""
+    closing = threading.Timer(1.5, other.stdin.close)
+    closing.start()
+    with hold_devices(tmp_path, ["cuda:0"], stopped=lambda: True) as waited:
+        assert waited > 0
+    closing.join()
 
 
 def test_a_killed_holder_releases_it(tmp_path, other):

@@ -81,5 +81,6 @@ def job(tmp_path, monkeypatch):
         job.set(GITHUB_REPOSITORY="o/r", GITHUB_SHA="b" * 40, GITHUB_RUN_ID="42", GITHUB_WORKSPACE=tmp_path)
         job.set(GITHUB_API_URL=github.url, GITHUB_TOKEN=TOKEN, GITHUB_STEP_SUMMARY=tmp_path / "summary.md")
         job.set(GITHUB_OUTPUT=tmp_path / "output", HONE_ID=STEP, HONE_LEG="")
+        job.monkeypatch.delenv("GITHUB_REF", raising=False)
         job.write_event()
         yield job

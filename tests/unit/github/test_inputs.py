@@ -88,13 +88,26 @@ def test_pull_request_target_is_refused(job):
         read_context()
 
 
+MAIN = {"ref": "refs/heads/main", "repository": {"default_branch": "main"}}
+COMMENT = {"issue": {"number": 7, "pull_request": {"url": "x"}}, "comment": {"author_association": "NONE"}}
+RAN = {"head_repository": {"full_name": "o/r"}}
+
+
 @pytest.mark.parametrize(
     ("event", "payload"),
     [
         ("pull_request", {}),
-        ("pull_request_review", {}),
+        ("pull_request_review", MAIN),
         ("merge_group", {"merge_group": {"head_sha": "c" * 40}}),
-        ("workflow_run", {"workflow_run": {"event": "pull_request", "head_repository": {"full_name": "o/r"}}}),
+        ("workflow_run", {"workflow_run": RAN | {"event": "pull_request"}}),
+        ("workflow_run", {"workflow_run": RAN | {"event": "issue_comment"}}),
+        ("push", MAIN | {"ref": "refs/heads/feature"}),
+        ("push", MAIN | {"ref": "refs/tags/main"}),
+        ("push", {"ref": "refs/heads/main"}),
+        ("workflow_dispatch", MAIN | {"ref": "refs/heads/feature"}),
+        ("release", MAIN),
+        ("discussion_comment", MAIN),
+        ("an event of next year", MAIN),
     ],
 )
 def test_nothing_that_is_not_merged_is_published(job, event, payload):
@@ -103,12 +116,30 @@ def test_nothing_that_is_not_merged_is_published(job, event, payload):
     assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
 
 
+@pytest.mark.attack(
+    what="a comment on a fork's pull request, which starts a job that publishes",
+    who="pull request",
+    stopped_by="only events of the default branch publish; all others assess",
+)
+def test_a_comment_on_a_pull_request_publishes_nothing(job):
+    job.write_event(name="issue_comment", payload=MAIN | COMMENT)
+
+    assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
+
+
 @pytest.mark.parametrize("event", ["push", "repository_dispatch", "schedule", "workflow_dispatch"])
 def test_what_is_merged_is_published_where_it_was_asked_for(job, event):
-    job.write_event(name=event)
+    job.write_event(name=event, payload=MAIN if event in {"push", "workflow_dispatch"} else {})
 
     assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "on-pass"
     assert hold_publishing(Inputs(), read_context()).publish == "never"
+
+
+def test_a_ref_that_the_runner_contradicts_is_not_merged(job):
+    job.set(GITHUB_REF="refs/heads/feature")
+    job.write_event(name="push", payload=MAIN)
+
+    assert not read_context().merged
 
 
 @pytest.mark.attack(
@@ -117,11 +148,18 @@ def test_what_is_merged_is_published_where_it_was_asked_for(job, event):
     stopped_by="a step that publishes runs nothing of a fork",
 )
 @pytest.mark.parametrize("head", ["eve/r", None])
-@pytest.mark.parametrize("event", ["pull_request", "workflow_run"])
-def test_a_fork_runs_nothing_where_winners_are_published(job, head, event):
+@pytest.mark.parametrize(
+    ("event", "ran"),
+    [
+        ("pull_request", ""),
+        ("pull_request_review", ""),
+        *(("workflow_run", f"pull_request{of}") for of in ("", "_review")),
+    ],
+)
+def test_a_fork_runs_nothing_where_winners_are_published(job, head, event, ran):
     repository = None if head is None else {"full_name": head}
-    payload = {"workflow_run": {"event": "pull_request", "head_repository": repository}}
-    job.write_event(name=event, head=head, payload={} if event == "pull_request" else payload)
+    payload = {"workflow_run": {"event": ran, "head_repository": repository}}
+    job.write_event(name=event, head=head, payload=payload if ran else {})
 
     with pytest.raises(HoneError, match="pull request of a fork") as raised:
         hold_publishing(Inputs(publish="on-pass"), read_context())

@@ -226,7 +226,8 @@ def test_a_pull_request_says_that_nothing_is_published(job, capsys):
         assert text.index("PASS:") < text.index("**Not published**") < text.index("<details>")
     assert "::warning title=kedro-hone::Not published" in capsys.readouterr().out
 
-    job.write_event(name="push")
+    main = {"ref": "refs/heads/main", "repository": {"default_branch": "main"}}
+    job.write_event(name="push", payload=main)
     report()
     assert "Not published" not in job.summary + capsys.readouterr().out
 

@@ -82,7 +82,8 @@ def test_a_pull_request_is_assessed_where_a_push_is_published(job, program):
     run()
     assert "assess" in (job.workspace / "options.yml").read_text()
 
-    job.write_event(name="push")
+    main = {"ref": "refs/heads/main", "repository": {"default_branch": "main"}}
+    job.write_event(name="push", payload=main)
     run()
     assert "assess" not in (job.workspace / "options.yml").read_text()
 

@@ -248,6 +248,17 @@ def test_threads_are_as_recorded_unless_given(tmp_path, installed):
     assert free._session.job["threads"] == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.parametrize("chosen", [None, "0"])
+def test_no_runtime_sends_anything_home_unless_the_user_chose_so(tmp_path, installed, monkeypatch, chosen):
+    """Also where the toolchain, a stranger's perhaps, sets no variable; ONNX Runtime reads it when it is imported."""
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", chosen or "")  # so that it is removed at the end
+    if chosen is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    toy.make_artifact(tmp_path / "model")
+    kedro_hone.load(tmp_path / "model")
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == (chosen or "1")
+
+
 def test_load_from_a_folder(tmp_path, installed):
     toy.make_artifact(tmp_path / "model" / "artifact")
     x, y = toy.predict(2)

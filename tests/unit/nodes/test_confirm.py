@@ -14,7 +14,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.measurement import Latency, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
-from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan
+from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan, say_time
 from kedro_hone.recipe.schema import read_recipe
 
 LOOKS = (7, 10, 13, 16, 20)
@@ -172,6 +172,82 @@ def test_who_fails_after_a_look_is_described_as_failed(tmp_path, monkeypatch):
     found = confirm(**line_up(tmp_path, "a"))
     assert found.launches == 8
     assert [(one.reason, one.verdict) for one in found.finalists] == [("gone", "")]
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [
+        ("limit", "the confirmation reached its limit of 600 s (confirm.seconds) after 4 of 7 launches"),
+        ("person", "the confirmation was interrupted after 4 of 7 launches"),
+    ],
+)
+def test_who_is_cut_short_stays_undecided_with_what_was_measured(tmp_path, monkeypatch, caplog, end, said):
+    given = line_up(tmp_path, "a", "b")
+
+    def launch(launches, names, order):
+        launches.count += 1
+        for name, factor in {CONTROL: 1.0, "a": 2.0, "b": 3.0}.items():
+            launches._ratios[name] = {"batch1": [factor * (1 + n / 100) for n in range(launches.count)]}
+        if launches.count == 4 and end == "limit":
+            launches._ends = 0.0
+        elif launches.count == 4:
+            given["setting"].run.clock.stop()
+
+    monkeypatch.setattr(Launches, "_launch", launch)
+    with caplog.at_level("INFO"):
+        found = confirm(**given)
+    assert (found.launches, found.cut) == (4, said)
+    assert [(one.id, one.verdict, one.launches) for one in found.finalists] == [
+        ("b", "undecided", 4),
+        ("a", "undecided", 4),
+    ]
+    assert all(one.deciding.ratio.estimate > 1.5 for one in found.finalists)
+    told = [message for message in caplog.messages if "it ends after 600 s at the latest (confirm.seconds)" in message]
+    assert len(told) == 1
+
+
+def test_a_launch_that_the_limit_cuts_short_counts_for_nothing(tmp_path, monkeypatch):
+    """Its workers were ended: that is no failure of the source."""
+    given = line_up(tmp_path, "a")
+
+    def enter(artifacts, setting, *, timings, stopped, **rest):
+        assert not stopped()
+        setting.run.clock.stop()
+        assert stopped()
+        timings.failures |= {
+            name: Failed(by=name, failure=FailureClass.KILLED, reason="interrupted") for name in artifacts
+        }
+        return {}
+
+    monkeypatch.setattr("kedro_hone.nodes.confirm.enter", enter)
+    found = confirm(**given)
+    said = "the confirmation was interrupted after 0 of 7 launches"
+    assert (found.launches, found.cut, [one.reason for one in found.finalists]) == (0, said, [said])
+
+
+def test_a_search_that_was_interrupted_is_confirmed(tmp_path, monkeypatch):
+    def launch(launches, names, order):
+        launches.count += 1
+        launches._ratios = {name: {"batch1": [2.0 + n / 100 for n in range(launches.count)]} for name in names}
+        launches._ratios[CONTROL] = {"batch1": [1.0 + n / 100 for n in range(launches.count)]}
+
+    monkeypatch.setattr(Launches, "_launch", launch)
+    given = line_up(tmp_path, "a")
+    given["setting"].run.clock.stop()
+    found = confirm(**given)
+    assert (found.launches, found.cut, found.finalists[0].verdict) == (7, "", "yes")
+
+
+@pytest.mark.parametrize(
+    ("launch", "said"),
+    [
+        (None, "it ends"),
+        (10.0, "this takes about 70 to 200 s; it ends"),
+        (60.0, "this takes about 420 to 600 s; it ends"),
+    ],
+)
+def test_how_long_it_takes_is_said_before(launch, said):
+    assert say_time(launch, LOOKS, limit=600.0).startswith(said)
 
 
 def test_a_gate_of_the_machine_that_needs_the_confirmation_is_not_asked_before_it(tmp_path, monkeypatch, caplog):

@@ -215,6 +215,20 @@ def test_where_nothing_was_compared_nothing_is_proved(finalists, found, gates):
     assert "no candidate could be compared" in reasons
 
 
+@pytest.mark.parametrize("others", [[], [finalist("b", "no")]], ids=["alone", "with a slower one"])
+@pytest.mark.parametrize("speed", ["", "undecided"])
+def test_a_confirmation_that_was_cut_short_keeps_nothing(speed, others):
+    """Also where a candidate was dropped, and another one decided: the source was not found to be best."""
+    finalists, itself = [finalist("a", speed), *others], Measurements(id="source")
+    results = GateResults(gates=recipe().gates, source=itself, score={}.__getitem__)
+    ask_gates(results, [measure(one) for one in finalists], {})
+    cut = confirmation(*finalists).model_copy(update={"cut": "the confirmation was interrupted after 4 of 7 launches"})
+    verdict, reasons = decide_verdict(results, cut, [validation(Status.DROPPED, "quality")])
+    assert verdict is Verdict.INCONCLUSIVE
+    assert reasons[-1] == "the confirmation was interrupted after 4 of 7 launches: nothing is decided"
+    assert not any("no candidate could be compared" in reason for reason in reasons)
+
+
 def test_where_the_recipe_selects_nothing_that_is_the_reason():
     verdict, reasons = decide([], {})
     assert verdict is Verdict.INCONCLUSIVE

@@ -7,7 +7,7 @@ import pytest
 from kedro_hone.core.values.artifact import Artifact, StepFacts
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status, Validation
-from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.nodes.report import find_new_steps, find_new_validations, sum_effort
 
@@ -83,3 +83,15 @@ def test_how_an_artifact_was_made_is_no_part_of_what_it_is():
     outcome = make_validation(make_step("k", "1")).candidate.outcome
 
     assert outcome.manifest() == outcome.model_copy(update={"steps": ()}).manifest()
+
+
+@pytest.mark.parametrize(
+    ("step", "run", "reused"),
+    [("1", "", True), ("2", "", False), (None, "1", True), (None, "2", False), (None, "", False)],
+)
+def test_failures_of_earlier_runs_are_counted(step, run, reused):
+    facts = () if step is None else (make_step("k", step).model_copy(update={"outcome": "failed"}),)
+    outcome = Failed(by="toy.a", failure=FailureClass.CRASH, reason="gone", steps=facts)
+    candidate = Candidate(id="a", route=("toy.a",), outcome=outcome)
+    found = Validation(candidate=candidate, status=Status.FAILED, run=run, since="2")
+    assert found.reused_failure is reused

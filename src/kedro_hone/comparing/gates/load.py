@@ -7,11 +7,32 @@ differently: one whose threads wait for each other loses most. ``docs/concepts/m
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from typing import Final
 
 from pydantic import Field
 
 from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.judgement import Judged, Judgement
+
+QUIET: Final = 0.25
+"""Above this share a ratio holds for that load alone: the alias does not move, whatever limit a recipe has. A winner
+that was 1.45 to 2.5 times as fast under load was 0.85 times as fast on the idle machine."""
+
+
+def find_noise(rows: Iterable[Judgement]) -> float | None:
+    """Return the largest share of this gate's judgements where that is above ``QUIET``; None where it is not."""
+    shares = [row.measured for row in rows if row.name == GATE.name and row.measured is not None]
+    return max((share for share in shares if share > QUIET), default=None)
+
+
+def say_waits(share: float) -> str:
+    """Return that a winner waits for a quiet machine, and the command that measures it there."""
+    shown = math.ceil(share * 1000) / 1000
+    return (
+        f"other processes took {shown:g} of the cores' time, and above {QUIET:g} no alias is moved: the winner waits "
+        "until `kedro run --from-nodes confirm` confirms it on a quiet machine"
+    )
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
@@ -31,11 +52,12 @@ GATE = Gate(
     name="other_load",
     takes=float,
     field=Field(
-        default=0.25,
+        default=QUIET,
         ge=0,
         le=1,
         description="At most this share of the cores' time may other processes take while the finalists are confirmed, "
-        "0 to 1. Above it nothing is decided; with 1 they may take all.",
+        "0 to 1. Above it nothing is decided; with 1 they may take all. Above 0.25 a winner waits for a quiet machine, "
+        "whatever stands here.",
     ),
     judge=judge,
     relative=True,

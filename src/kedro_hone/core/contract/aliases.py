@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Protocol, cast
 
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
-from kedro_hone.core.contract.tags import AWAITS
+from kedro_hone.core.contract.tags import AWAITS, HELD
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_json
 
@@ -81,6 +81,13 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
             f"{info.uri} waits for another alias than the one that was approved.",
             why=f"{approved!r} was approved, and its tag {AWAITS} says {alias!r} now: somebody changed it.",
             hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
+        )
+    if HELD in info.tags:
+        raise HoneError(
+            "approval-unneeded",
+            f"{info.uri} waits for a quiet machine, and for no approval.",
+            why=f"It has the tag {HELD}: other processes took too much of the cores while it was measured.",
+            hint="Run `kedro run --from-nodes confirm` on a quiet machine: what holds there is published.",
         )
     if not alias or not info.is_optimized or not callable(move):
         raise HoneError(

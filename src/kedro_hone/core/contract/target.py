@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol, cast
 
+from kedro_hone.core.contract.aliases import has_aliases
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, Registry, find_registry
 from kedro_hone.core.errors import HoneError
@@ -39,6 +40,14 @@ def find_source(registry: Registry, uri: str) -> str:
     """Return the URI of the source that a recipe's URI means: itself, unless the registry knows better."""
     look = getattr(registry, "find_source", None)
     return str(look(uri)) if callable(look) else uri
+
+
+def keeps_versions_apart(registry: Registry) -> bool:
+    """Return whether a version without an alias is one that nobody loads who does not name it.
+
+    On a branch, the newest commit is what everybody loads.
+    """
+    return has_aliases(registry) and not callable(getattr(registry, "find_source", None))
 
 
 class Target(NamedTuple):

@@ -7,10 +7,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kedro_hone.core.values.base import Format, Json
+
+UNTRACKED: Final[Mapping[str, str]] = MappingProxyType(
+    {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NM_DISABLE_ANALYTICS": "1"}
+)
+"""Variables that switch off what toolchains send home; one that a person has set stays as it is.
+
+They are set before a toolchain is imported. ONNX Runtime on Linux writes a ``deviceid`` below the home folder as soon
+as it is imported (seen with 1.31.1, which reads the first variable then and not later), and adaptors of other
+toolchains import it as well.
+"""
 
 
 class RunOptions(BaseModel):

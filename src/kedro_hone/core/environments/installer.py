@@ -18,6 +18,7 @@ from typing import Final
 
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
+from kedro_hone.core.machine.disks import find_low
 from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, Program
@@ -206,7 +207,7 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
     failure, reason = FailureClass.INSTALL, _find_reason(text)
     if "No space left on device" in text:
         failure = FailureClass.DISK_FULL
-    elif end.reason is None and _is_full(log.parent):  # then the log could not be written either
+    elif end.reason is None and find_low([log.parent], least=_FULL_BYTES):  # then the log could not be written either
         failure, reason = FailureClass.DISK_FULL, f"{log.stem}: No space left on device: {log.parent}"
     elif end.reason == "time-out":
         failure, reason = FailureClass.TIME_OUT, f"{log.stem}: not done after {_INSTALL_SECONDS:.0f} seconds"
@@ -215,12 +216,6 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
     elif end.reason is not None or end.signal is not None:
         failure, reason = FailureClass.KILLED, f"{log.stem}: killed ({end.reason or f'signal {end.signal}'})"
     return Failed(by=toolchain.name, failure=failure, reason=reason, log=str(log))
-
-
-def _is_full(folder: Path) -> bool:
-    """Tell whether the disk of a folder has next to nothing left, in bytes or in files."""
-    found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize < _FULL_BYTES or (found.f_files > 0 and found.f_favail == 0)
 
 
 def _make_variables(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -12,10 +12,13 @@ from kedro_hone.core.contract.host import Host
 from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Outcome
+from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome
 
 STORE_VERSION: Final = 2
 """Part of every step's key: raised when old results must no longer be found."""
+
+CRASHES: Final = 2
+"""In so many runs something must crash before that is kept for good."""
 
 
 class StepRecord(Value):
@@ -25,6 +28,12 @@ class StepRecord(Value):
     outcome: Outcome
     created: str = Field(description="In ISO 8601.")
     inputs: dict[str, Json] = Field(description="What went into the key, to explain a miss.")
+    tries: int = Field(1, ge=1, description="In how many runs it was tried; the outcome is the last one's.")
+
+    def is_tried_again(self, run: str) -> bool:
+        """Return whether a run tries it once more: what crashed once may have done so by an accident of its machine."""
+        crashed = isinstance(self.outcome, Failed) and self.outcome.failure is FailureClass.CRASH
+        return crashed and self.tries < CRASHES and self.facts.run != run
 
 
 def step_key(

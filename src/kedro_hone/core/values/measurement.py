@@ -137,6 +137,13 @@ class Validation(Checks, Made):
     run: str = Field("", description="The run that validated it, this one or an earlier one; empty where none did.")
     seconds: float = Field(0.0, description="How long that took.")
     since: str = Field("", description="The run that took the baseline that it is compared with.")
+    tries: int = Field(1, ge=1, description="In how many runs it was validated; this is the last one's result.")
+
+    @property
+    def reused_failure(self) -> bool:
+        """Whether it failed in an earlier run, and was not tried again."""
+        failed_step = any(step.outcome == "failed" for step in self.candidate.outcome.steps[-1:])
+        return self.status is Status.FAILED and (failed_step or bool(self.run)) and not self.renewed
 
     @property
     def build_seconds(self) -> float:
@@ -271,6 +278,7 @@ class Confirmation(Value):
     timings: str = Field(description="The raw timings, by their key in the store.")
     workers: int = Field(0, description="How many worker processes were launched.")
     other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    cut: str = Field("", description="Why it ended before enough launches, or an empty string.")
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
     def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:

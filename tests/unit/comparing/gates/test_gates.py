@@ -321,3 +321,18 @@ def test_what_could_not_be_confirmed_is_not_faster():
 
     assert (judgement.judgement, judgement.measured) == (Judged.FAILS, None)
     assert judgement.reason == "a could not be confirmed"
+
+
+@pytest.mark.parametrize(
+    ("shares", "noise"), [([], None), ([None], None), ([0.25], None), ([0.1, 0.2501], 0.2501), ([0.9, 0.4], 0.9)]
+)
+def test_above_the_documented_share_a_winner_waits_whatever_the_recipe_allows(shares, noise):
+    rows = [ask(load.GATE, 1.0, other_load=share) for share in shares]
+    assert {row.judgement for row in rows} <= {Judged.HOLDS}
+    assert load.find_noise(rows) == noise
+
+
+def test_a_winner_that_waits_says_for_what():
+    said = load.say_waits(0.62)
+    assert "0.62 of the cores' time" in said
+    assert "`kedro run --from-nodes confirm`" in said

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -230,3 +231,43 @@ def test_only_the_end_of_a_large_file_is_read(tmp_path, monkeypatch):
         write_cost(tmp_path, row(2.0))
     monkeypatch.setattr("kedro_hone.core.store.costs._MOST_BYTES", 3 * size + 5)
     assert [one.seconds for one in read_costs(tmp_path)] == [2.0] * 3
+
+
+@pytest.mark.attack(
+    what="a pipe, a device or a link as the memory of a store, for who reads and writes it",
+    who="store",
+    stopped_by="only regular files are opened",
+)
+@pytest.mark.parametrize("kind", ["fifo", "link", "device", "folder"])
+def test_what_is_no_regular_file_is_neither_read_nor_written(tmp_path, kind):
+    file = tmp_path / "costs.jsonl"
+    (tmp_path / "other.jsonl").write_text(json.dumps(row(2.0).model_dump()))
+    make = {
+        "fifo": lambda: os.mkfifo(file),
+        "link": lambda: file.symlink_to(tmp_path / "other.jsonl"),
+        "device": lambda: file.symlink_to("/dev/zero"),
+        "folder": file.mkdir,
+    }
+    make[kind]()
+    assert read_costs(tmp_path) == ()
+    with pytest.raises(OSError, match="regular"):
+        write_cost(tmp_path, row(3.0))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give a file away")
+def test_rows_of_another_user_are_not_read(tmp_path):
+    write_cost(tmp_path, row(2.0))
+    assert len(read_costs(tmp_path)) == 1
+    os.chown(tmp_path / "costs.jsonl", 12345, -1)
+    assert read_costs(tmp_path) == ()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"seconds": 1e6}, {"share": 1e-9}, {"shares": {8: 1e-5}}],
+)
+def test_what_nobody_can_have_measured_is_left_out(tmp_path, changes):
+    """Such rows would hide a candidate: it would never be tried, since it takes too long or is too slow."""
+    write_cost(tmp_path, row(2.0).model_copy(update=changes))
+    write_cost(tmp_path, row(3.0))
+    assert [one.seconds for one in read_costs(tmp_path)] == [3.0]

@@ -15,7 +15,7 @@ from kernel import find_layers
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import UNTRACKED, Limits, Toolchain
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.job import Call, Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, make_environment, open_session
@@ -313,6 +313,15 @@ def test_the_toolchains_variables_win():
     assert variables["MKL_NUM_THREADS"] == "2"
     assert {"PATH", "LC_ALL"} <= set(variables)
     assert not {"GITHUB_TOKEN", "OTHER"} & set(variables)
+
+
+def test_no_worker_sends_anything_home_unless_the_user_chose_so():
+    """Also of a toolchain that does not say so: adaptors of several import ONNX Runtime."""
+    job, toolchain = Job(function="f", worker="w", adaptor="a"), Toolchain(name="t", folder=Path())
+    assert make_environment(job, toolchain=toolchain, inherited={}).items() >= UNTRACKED.items()
+    own = Toolchain(name="t", folder=Path(), environment={"ORT_DISABLE_TELEMETRY": "1"})
+    chosen = make_environment(job, toolchain=own, inherited={"ORT_DISABLE_TELEMETRY": "0"})
+    assert chosen["ORT_DISABLE_TELEMETRY"] == "0"
 
 
 @pytest.mark.attack(

@@ -66,6 +66,7 @@ class Guard:
         self.paused_seconds = 0.0
         self.next_look = 0.0
         self.confirmed = 0
+        self.disk, self.free = "", sys.maxsize
 
     def run(self) -> None:
         """Start the worker, watch it until its end, and report that last."""
@@ -183,6 +184,7 @@ class Guard:
         seconds = self.config["seconds"]
         if seconds is not None and now - self.began - self.paused_seconds > seconds:
             self.reason = "time-out"
+        self._look_at_disks()
         self.descendants.refresh()
         if len(self.descendants.pids) > (self.config["processes"] or sys.maxsize):
             self.reason = "too-many-processes"
@@ -194,6 +196,15 @@ class Guard:
             if self.descendants.measure_shared_once() > limit:
                 self.reason = "out-of-memory"
             self.confirmed = memory
+
+    def _look_at_disks(self) -> None:
+        """Note how little was left: a worker that ends may have removed what filled the disk."""
+        for folder in self.config.get("disks", ()):
+            with contextlib.suppress(OSError):
+                found = os.statvfs(folder)
+                free = 0 if found.f_files > 0 and found.f_favail == 0 else found.f_bavail * found.f_frsize
+                if free < self.free:
+                    self.disk, self.free = folder, free
 
     def _drain(self) -> bytes | None:
         """Read once what is in the pipe; return nothing when it is closed, None when there is nothing yet."""
@@ -219,6 +230,7 @@ class Guard:
 
     def _end(self) -> None:
         left_behind = 0
+        self._look_at_disks()
         if self.reason is None and not self._wait_for_all(GRACE_SECONDS):
             left_behind = len(find_descendants(os.getpid()))
         end = time.monotonic() + KILL_SECONDS
@@ -239,6 +251,8 @@ class Guard:
             "peak_memory_bytes": self.peak,
             "left_behind": left_behind,
             "log_left_out": self.log.left_out,
+            "disk": self.disk,
+            "disk_free": self.free if self.disk else None,
         }
         report({"ended": ended})
 

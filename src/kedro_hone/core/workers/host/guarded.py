@@ -74,6 +74,7 @@ class Program:
         processes: How many processes it may be at once, or None.
         isolation: What ``guard/isolation.py`` takes, or None for a program that may do what this process may.
         keep: Descriptors that it inherits.
+        disks: Folders whose disks are watched: how little is left of them.
     """
 
     command: Sequence[str]
@@ -89,6 +90,7 @@ class Program:
     processes: int | None = None
     isolation: Mapping[str, Json] | None = None
     keep: tuple[int, ...] = ()
+    disks: tuple[str, ...] = ()
 
 
 class Guarded:

@@ -121,6 +121,8 @@ class End(Value):
             kernel's count, whichever is more; 0 when not known.
         left_behind: How many processes still lived after it and had to be killed.
         log_left_out: How many bytes of its output were too many for the log.
+        disk: The folder, of those that it writes to, whose disk had least left meanwhile; empty when not known.
+        disk_free: How many bytes that were.
         isolation: What kept it inside its folders: ``namespaces``, ``capabilities``, ``seccomp``, each whether it was
             in force, and the version of ``landlock`` or 0. Empty when it did not start.
     """
@@ -133,6 +135,8 @@ class End(Value):
     peak_memory_bytes: int = 0
     left_behind: int = 0
     log_left_out: int = 0
+    disk: str = ""
+    disk_free: int | None = None
     isolation: dict[str, bool | int] = Field(default_factory=dict)
 
 

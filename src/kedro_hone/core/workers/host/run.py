@@ -15,13 +15,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import UNTRACKED, Limits, Toolchain
 from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host import reach
+from kedro_hone.core.workers.host.full_disk import distrust, doubt, list_disks
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.replies import parse_object
@@ -47,7 +48,6 @@ _FIXED: Final = MappingProxyType(
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the highest that every glibc takes
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
         "DO_NOT_TRACK": "1",
-        "HF_HUB_DISABLE_TELEMETRY": "1",
     }
 )
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
@@ -95,7 +95,10 @@ def call_worker(
         return call.explain_end(End(reason="not-started", detail=str(error)))
     if changed:
         return call.fail(f"changed its input: {', '.join(changed[:5])}", trespass=Trespass.INPUT)
-    return _read_outcome(call, end)
+    outcome = _read_outcome(call, end)
+    if isinstance(outcome, StepResult):
+        return distrust(call, outcome)
+    return doubt(outcome, job, call.folder, end) if isinstance(outcome, Failed) else outcome
 
 
 def open_session(
@@ -135,7 +138,7 @@ def make_environment(
     """Return all variables of a worker, never the host's own, which may hold secrets.
 
     They are an allow-list applied to those that are inherited, without names that look like secrets; the worker's own
-    folders and threads; and the toolchain's, last.
+    folders and threads; and the toolchain's. Last come those of ``UNTRACKED`` that the person has set.
     """
     passed = {
         name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET_NAME.search(name)
@@ -144,6 +147,7 @@ def make_environment(
     return {
         **passed,
         **_FIXED,
+        **UNTRACKED,
         **{f"{library}_NUM_THREADS": str(job.threads) for library in _THREADS},
         "HOME": scratch,
         "TMPDIR": scratch,
@@ -151,6 +155,7 @@ def make_environment(
         "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor",
         "TRITON_CACHE_DIR": f"{scratch}/triton",
         **(toolchain.environment if toolchain else {}),
+        **{name: inherited[name] for name in UNTRACKED if name in inherited},
     }
 
 
@@ -204,6 +209,7 @@ def _start(
             },
             interval=_SESSION_INTERVAL if keep else _JOB_INTERVAL,
             keep=keep,
+            disks=list_disks(call),
         ),
         stopped=stopped,
     )

@@ -7,13 +7,14 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.outcome import Failed, FailureClass
+from kedro_hone.core.workers.host.full_disk import doubt
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader
 from kedro_hone.core.workers.host.job import Call, End
 
@@ -125,9 +126,13 @@ class WorkerSession:
         except ValueError as error:
             return self._refuse(error)
         if reply is None:
-            self._failed = self._call.explain_end(self._guarded.end or End(reason="closed"))
+            end = self._guarded.end or End(reason="closed")
+            self._failed = self._doubt(self._call.explain_end(end), end)
             return self._failed
-        explain = partial(self._call.explain_error, failure=failure)
+
+        def explain(error: Mapping[str, Json]) -> Failed:
+            return self._doubt(self._call.explain_error(error, failure))
+
         return self._read(explain, reply["error"]) if "error" in reply else reply
 
     def _read(self, read: Callable[[Json], _Read], reply: Json) -> _Read | Failed:
@@ -140,8 +145,11 @@ class WorkerSession:
         """End a worker whose reply is none: whatever it sends next is not to be taken for the next reply."""
         self._guarded.stop("closed")
         reason = f"the worker's reply cannot be read: {''.join(str(error).splitlines()[:1])}"
-        self._failed = self._call.fail(reason)
+        self._failed = self._doubt(self._call.fail(reason))
         return self._failed
+
+    def _doubt(self, failed: Failed, end: End | None = None) -> Failed:
+        return doubt(failed, self._call.written, self._call.folder, end)
 
     def _wait_for_reply(self) -> dict[str, Json] | None:
         """Return the next reply, or None when the worker ended instead."""

@@ -1,0 +1,52 @@
+"""What an adaptor decides before it is run, by functions that may be a stranger's."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from kedro_hone.core.contract.adaptor import Adaptor, Options
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.plugins import check_kind, describe_exception
+from kedro_hone.core.store.steps import list_machine_options
+from kedro_hone.core.values.artifact import Artifact, Stage
+from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decided:
+    """What an adaptor decides before it is run: its options, those of its runtime, and those that the machine gave."""
+
+    options: Options
+    run_options: dict[str, Json]
+    machine_options: dict[str, Json]
+
+
+def decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Decided | Refused | Failed:
+    """Ask an adaptor's own functions, in the process of the run: what they raise, or return wrongly, is its failure.
+
+    They are code of other packages or of the user's project. A program that ends here, by ``sys.exit(0)`` above all,
+    would end the run without a verdict; only the interruption of a person does.
+    """
+    asked, run_options = "Options.resolve", {}
+    try:
+        resolved = check_kind(options.resolve(host), type(options))
+        resolved.model_dump(mode="json")  # they go into the key and to the worker
+        asked = "can_take"
+        if (refusal := adaptor.can_take(parent, resolved, host)) is not None:
+            return check_kind(refusal, Refused).model_copy(update={"by": adaptor.name})
+        asked = "run_options"
+        if adaptor.stage is Stage.COMPILE:
+            run_options = json.loads(json.dumps(check_kind(adaptor.run_options(resolved), dict), allow_nan=False))
+        asked = "Options.resolve"
+        machine_options = list_machine_options(adaptor, resolved, host)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - it is told in the report, not lost
+        fault: str | None = f"{asked} failed: {describe_exception(error)}"
+    else:
+        fault = adaptor.toolchain.find_bad_option(run_options)
+    if fault:
+        return Failed(by=adaptor.name, failure=FailureClass(adaptor.stage.value), reason=fault)
+    return Decided(options=resolved, run_options=run_options, machine_options=machine_options)

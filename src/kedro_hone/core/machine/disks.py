@@ -1,0 +1,41 @@
+"""Disks: which of some folders has next to nothing left, in bytes or in files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+FULL_BYTES: Final = 1 << 16
+"""What is left of a disk that was written until it was full: less than a block or two of a large file system."""
+LOW_BYTES: Final = 4 << 20
+"""With less than this, what went wrong may be for the lack of it: a library may ask for a file's whole size first."""
+
+
+def measure_free(folder: Path | str) -> int | None:
+    """Return the bytes that are left to us on a folder's disk: 0 where it can have no more files; None if not known."""
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
+    return 0 if found.f_files > 0 and found.f_favail == 0 else found.f_bavail * found.f_frsize
+
+
+def find_low(folders: Iterable[Path | str], *, least: int = LOW_BYTES) -> tuple[str, int] | None:
+    """Return the first folder on whose disk fewer bytes than ``least`` are left, with these; None if there is none."""
+    for folder in folders:
+        free = measure_free(folder)
+        if free is not None and free < least:
+            return str(folder), free
+    return None
+
+
+def measure_tree(folder: Path | str) -> int:
+    """Return the bytes of a folder's files; what cannot be read counts as nothing."""
+    size = 0
+    for path in Path(folder).rglob("*"):
+        with suppress(OSError):
+            size += path.lstat().st_size
+    return size

@@ -87,7 +87,7 @@ def load(
         artifact, files = find_artifact(folder, asked, due=due, read=read)
         vouched = verify is not None or bool(trust)
         if not vouched:
-            refuse_code(artifact)
+            refuse_code(artifact, files)
         opened = partial(open_learner, interface=interface, threads=threads, skip_padding=skip_padding)
         loading = Loading(
             folder=folder,

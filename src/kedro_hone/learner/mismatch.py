@@ -132,7 +132,7 @@ class Loading:
         if source.digest != digest:
             raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
         if not self.vouched:
-            refuse_code(source)
+            refuse_code(source, files)
         return self.open(source, files)
 
 

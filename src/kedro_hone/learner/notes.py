@@ -17,19 +17,8 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format, Json
 from kedro_hone.core.values.composite import PARTS, read_parts
 
-AutoClass = Literal[
-    "AutoModel",
-    "AutoModelForAudioClassification",
-    "AutoModelForCTC",
-    "AutoModelForCausalLM",
-    "AutoModelForImageClassification",
-    "AutoModelForMaskedLM",
-    "AutoModelForQuestionAnswering",
-    "AutoModelForSeq2SeqLM",
-    "AutoModelForSequenceClassification",
-    "AutoModelForTokenClassification",
-]
-"""The automatic classes of Transformers that open a model; the tasks that are taken have no others."""
+AutoClass = Annotated[str, Field(pattern="^AutoModel(For[A-Z][A-Za-z0-9]*)?$", max_length=80)]
+"""An automatic class of Transformers that opens a model; nothing else of that package has such a name."""
 
 Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 _Text = Annotated[str, Field(max_length=1000)]

@@ -18,7 +18,7 @@ from kedro_hone.core.errors import HoneError
 
 __all__ = ["make_winner", "onnx_model", "prove"]
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]
-TOKEN = "TOKEN-OF-THE-USER-0123456789"
+TOKEN = "-".join(["word", "of", "the", "user"])
 SERVED = "api/2.0/mlflow-artifacts/artifacts"
 
 

@@ -151,11 +151,12 @@ class MlflowRegistry:
             experiment = self._prepare(client, name)
             version = publishing.settle(client, experiment, name, key)
             if version is None:
-                model = publishing.log_model(client, experiment, winner, name=name, metrics=metrics or {})
+                logged = publishing.log_model(client, experiment, winner, name=name, metrics=metrics or {})
+                model, written = logged
                 # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global
                 # tracking URI says, which belongs to others; so the version names the place of the files.
                 source = model.model_uri if connection.has_server(self.tracking_uri) else model.artifact_location
-                pending = {KEY: key, **tags, **publishing.make_marks()}
+                pending = {KEY: key, **tags, **written, **publishing.make_marks()}
                 pending |= {publishing.PENDING_ALIAS: alias} if alias else {}
                 run, number = model.source_run_id, model.model_id
                 made = client.create_model_version(name, source=source, run_id=run, tags=pending, model_id=number)

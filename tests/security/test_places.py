@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,52 @@ def test_another_host_than_the_server_is_not_asked(client, tmp_path, source):
         for one in (f"mlflow-artifacts:/1/{own}", f"http://{own}/{SERVED}/1/model", f"mlflow-artifacts://{own}/1"):
             assert find_place(client, one, tracking_uri=f"http://{own}/", project=tmp_path) == one
     assert [*seen, *asked] == []
+
+
+class Server(BaseHTTPRequestHandler):
+    """A server of MLflow's with one version, whose files are at another host."""
+
+    elsewhere = ""
+
+    def do_GET(self):
+        if "mlflow-artifacts" in self.path:
+            self.send_response(302)
+            self.send_header("Location", self.elsewhere)
+            self.end_headers()
+            return
+        known = {"name": "net", "version": "1", "creation_timestamp": 1, "last_updated_timestamp": 1, "status": "READY"}
+        said = {"artifact_uri": f"mlflow-artifacts:/1/{known['name']}"} if "download-uri" in self.path else {}
+        said = said or ({"model_version": known} if "model-versions/get" in self.path else {"registered_models": []})
+        body = json.dumps(said).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.mark.attack(
+    what="a file of a registry's server whose download leads to another host, for the token",
+    who="registry",
+    stopped_by="requests sends the token to the host that it was given for only",
+)
+def test_a_redirect_of_the_server_does_not_get_the_token(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", TOKEN)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    with serve() as (host, seen):
+        handler = type("Redirecting", (Server,), {"elsewhere": f"http://{host}/file"})
+        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        with pytest.raises(HoneError):
+            MlflowRegistry(f"http://127.0.0.1:{server.server_port}").pull("models:/net/1", tmp_path / "pulled")
+        server.shutdown()
+        server.server_close()
+    assert seen
+    assert set(seen) == {None}
 
 
 @pytest.mark.attack(

@@ -88,7 +88,10 @@ class MlflowRegistry:
             copy_tree_bounded(place, stage)
             return stage
         with connection.hide_progress():
-            return Path(download_artifacts(place, dst_path=str(stage), tracking_uri=self.tracking_uri))
+            found = Path(download_artifacts(place, dst_path=str(stage), tracking_uri=self.tracking_uri))
+        if not found.is_dir():
+            raise FileNotFoundError(f"{place} is one file, and no folder of a version")
+        return found
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
         """Return why MLflow, as it is installed here, refuses a model's name or an alias; empty where it takes both.

@@ -32,10 +32,12 @@ _PRETRAINED: Final = re.compile(
 """The files of a model of Transformers as a run seals them: texts, and weights in safetensors."""
 _CODE_KEYS: Final = re.compile(
     r"auto_map|custom_\w+|quantization_config|compression_config|trust_remote_code|use_kernels|kernel_config"
-    r"|\w*_implementation\w*|adapter_\w+|peft_\w+"
+    r"|\w*_implementation\w*|adapter_\w+|peft_\w+|use_pretrained_backbone"
 )
 """Keys of a configuration by which Transformers imports, downloads or chooses code: a run seals none of them but the
 first, where it is trusted, and those of quantized weights."""
+_ELSEWHERE: Final = re.compile(r"(hf[-_]hub|local[-_]dir|https?|file|s3|gs):.*", re.DOTALL)
+"""A text by which timm, which Transformers calls, would take a model from elsewhere."""
 _ESTIMATORS: Final = frozenset({"skops", "xgboost", "lightgbm"})
 """How an estimator may be written to be data; other ways are pickles."""
 _XGBOOST: Final = re.compile(r"xgboost\.(core\.Booster|sklearn\.XGB\w+)")
@@ -118,9 +120,16 @@ def _is_pickle(path: Path) -> bool:
 def _find_key(value: Any) -> str:
     """Return the first key, at any depth, by which code may be run; empty where there is none."""
     if isinstance(value, dict):
-        own = (key for key, item in value.items() if _CODE_KEYS.fullmatch(key) and item not in (None, {}, [], False))
+        own = (key for key, item in value.items() if _is_code(key, item))
         return next(own, "") or next(filter(None, map(_find_key, value.values())), "")
     return next(filter(None, map(_find_key, value)), "") if isinstance(value, list) else ""
+
+
+def _is_code(key: str, value: Any) -> bool:
+    named = key in {"architecture", "backbone"} and isinstance(value, str)
+    if named and (_ELSEWHERE.fullmatch(value) or "/" in value):
+        return True
+    return _CODE_KEYS.fullmatch(key) is not None and value not in (None, {}, [], False)
 
 
 def _explain(slug: str, why: str) -> HoneError:

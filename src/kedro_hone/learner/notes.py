@@ -69,12 +69,11 @@ NOTES: Final[Mapping[str, TypeAdapter[Any]]] = {
     "keras": TypeAdapter(KerasNote),
     "sklearn": TypeAdapter(dict[Name, Json]),
     "cache": TypeAdapter(dict[Name, Json]),
-    "compiled_shapes": TypeAdapter(list[dict[str, int]]),
     "crashes": TypeAdapter(Annotated[str, Field(pattern="^[A-Za-z0-9_;]*$", max_length=1000)]),
     "graphs": TypeAdapter(bool),
 }
-"""The notes that are acted upon, by their name; ``interface``, ``threads`` and the parts of a composite are checked
-where they are read."""
+"""The notes that are acted upon, by their name. Those that are checked where they are read are not among them:
+``interface``, ``threads``, ``compiled_shapes`` and the parts of a composite."""
 
 
 def find_faults(metadata: Mapping[str, Json]) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -9,12 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.regular import open_regular
 
 MOST_FILES: Final = 100_000
 """Files of one version."""
-SPARE_BYTES: Final = 64 << 20
-"""What a copy leaves free on a disk."""
 
 
 class StrangeTreeError(ValueError):
@@ -62,13 +62,24 @@ def measure_tree(place: Path) -> int:
 
 
 def require_room(place: Path, size: int) -> None:
-    """Check that so many bytes fit on the disk of a folder, with some room left.
+    """Check that so many bytes fit on the disk of a folder.
 
     Raises:
-        StrangeTreeError: They do not.
+        StrangeTreeError: They would not fit if it were empty.
+        HoneError: ``store-full``: they would.
     """
-    if size > (free := shutil.disk_usage(place).free - SPARE_BYTES):
-        raise StrangeTreeError(f"it has {size >> 20} MiB, and there are {max(free, 0) >> 20} MiB of room for it")
+    disk = shutil.disk_usage(place)
+    if size > disk.total:
+        raise StrangeTreeError(
+            f"it has {size >> 20} MiB, and the whole disk that it is to go to {disk.total >> 20} MiB"
+        )
+    if size > disk.free:
+        raise HoneError(
+            "store-full",
+            f"There is no room for a model on the disk that holds {place}.",
+            why=f"It has {size >> 20} MiB, and {disk.free >> 20} MiB are free.",
+            hint="Free space there; or let TMPDIR or HONE_HOME name a folder on another disk. Then run again.",
+        )
 
 
 def copy_tree_bounded(source: Path, target: Path) -> None:
@@ -76,10 +87,17 @@ def copy_tree_bounded(source: Path, target: Path) -> None:
 
     Raises:
         StrangeTreeError: As ``measure_tree`` and ``require_room``.
+        HoneError: As ``require_room``.
+        OSError: The disk is full.
         shutil.Error: A file cannot be read or written, or was changed meanwhile.
     """
     require_room(target, measure_tree(source))
-    shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True, copy_function=copy_bounded)
+    try:
+        shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True, copy_function=copy_bounded)
+    except shutil.Error as error:  # it holds texts only
+        if f"[Errno {errno.ENOSPC}]" in str(error):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
+        raise
 
 
 def copy_bounded(source: str | Path, target: str | Path) -> None:

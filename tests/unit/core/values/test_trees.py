@@ -5,6 +5,7 @@ import shutil
 
 import pytest
 
+from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values import trees
 from kedro_hone.core.values.trees import StrangeTreeError, copy_bounded, copy_tree_bounded, measure_tree
 
@@ -38,7 +39,7 @@ def test_what_is_no_version_is_refused_before_it_is_read(tmp_path, monkeypatch, 
             (source / name).touch()
     else:
         with (source / "a").open("wb") as stream:
-            stream.truncate(shutil.disk_usage(tmp_path).total)
+            stream.truncate(shutil.disk_usage(tmp_path).total + 1)
     with pytest.raises(StrangeTreeError):
         copy_tree_bounded(source, target)
     assert not [*target.iterdir()]
@@ -49,6 +50,12 @@ def test_what_is_no_file_and_no_folder_of_files_has_no_size(tmp_path, place):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(StrangeTreeError):
         measure_tree(tmp_path / place)
+
+
+def test_what_does_not_fit_now_may_fit_later(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        trees.require_room(tmp_path, shutil.disk_usage(tmp_path).total)
+    assert caught.value.slug == "store-full"
 
 
 def test_a_file_that_is_none_is_not_copied(tmp_path):

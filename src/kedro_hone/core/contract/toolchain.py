@@ -110,9 +110,8 @@ class Toolchain:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
         self.run_options()
-        if odd := (self.native | self.generated | self.data) - self.runs:
-            said = f"its native, generated or data formats {sorted(odd)}"
-            raise ValueError(f"toolchain {self.name}: it does not run {said}")
+        if odd := (self.native | self.generated) - self.runs:
+            raise ValueError(f"toolchain {self.name}: it does not run its native or generated formats {sorted(odd)}")
         if odd := (self.native | self.generated) & self.data:
             raise ValueError(f"toolchain {self.name}: {sorted(odd)} cannot be both code and data")
 

@@ -38,7 +38,6 @@ def test_a_format_is_code_until_its_toolchain_names_it_data(tmp_path):
     tool = Toolchain(name="tool", folder=tmp_path, runs=frozenset({"a", "b", "c"}), data=frozenset({"a"}))
     assert tool.code == {"b", "c"}
     for odd in (
-        {"data": {"d"}},
         {"native": {"d"}},
         {"native": {"a"}, "data": {"a"}},
         {"generated": {"a"}, "data": {"a"}},

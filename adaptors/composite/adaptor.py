@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.values.composite import COMPOSITE, RUNS
+from kedro_hone.core.values.composite import COMPOSITE, PARTS, RUNS
 
 TOOLCHAIN = Toolchain(
     name=COMPOSITE,
     folder=Path(__file__).resolve().parent,
     runs=frozenset({COMPOSITE}),
+    data=frozenset({COMPOSITE}),
+    reads=frozenset({PARTS}),
     formats={COMPOSITE: ("parts/*/model.*",)},
     extra="composite",
     runtime_requirements=("onnxruntime>=1.31,<2", "openvino>=2026.4,<2027"),

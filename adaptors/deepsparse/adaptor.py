@@ -12,6 +12,7 @@ TOOLCHAIN = Toolchain(
     name="deepsparse",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"deepsparse-onnx"}),
+    data=frozenset({"deepsparse-onnx"}),
     formats={"deepsparse-onnx": ("model.onnx",)},
     environment={
         "NM_DISABLE_ANALYTICS": "1",  # otherwise each engine sends telemetry to its vendor and looks up the country

@@ -15,6 +15,7 @@ TOOLCHAIN = Toolchain(
     name="executorch",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"executorch"}),
+    data=frozenset({"executorch"}),
     formats={"executorch": ("index.json", "model-*.pte")},
     limits=Limits(seconds=900.0),
     extra="executorch",

@@ -15,6 +15,7 @@ TOOLCHAIN = Toolchain(
     name="litert",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"tflite"}),
+    data=frozenset({"tflite"}),
     formats={"tflite": ("index.json", "model-*.tflite")},
     extra="litert",
     runtime_requirements=("ai-edge-litert>=2.3,<2.4",),

@@ -26,6 +26,8 @@ TOOLCHAIN = Toolchain(
     name="onnxruntime_gpu",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"onnx"}),
+    data=frozenset({"onnx"}),
+    reads=frozenset({"cache", "compiled_shapes", "crashes", "graphs"}),
     environment={"ORT_DISABLE_TELEMETRY": "1"},
     limits=Limits(seconds=1200.0, memory_mb=16384),
     run_options=GpuRunOptions,

@@ -27,8 +27,10 @@ TOOLCHAIN = Toolchain(
     name="pytorch",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"pytorch", "pytorch-module", "transformers", "torchscript", "aot-inductor"}),
-    native=frozenset({"torchscript", "aot-inductor"}),  # a class is refused by the worker, unless it is trusted
+    native=frozenset({"torchscript", "aot-inductor"}),
     generated=frozenset({"pytorch"}),  # torch.export.load writes Python from the graph, and executes it
+    data=frozenset({"transformers"}),  # the host refuses one that brings code or a pickle
+    reads=frozenset({"transformers"}),
     environment={
         "AOTI_RUNTIME_CHECK_INPUTS": "1",  # otherwise static packages return wrong outputs for other batch sizes
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",

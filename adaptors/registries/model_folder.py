@@ -16,9 +16,12 @@ from numpy.typing import NDArray
 from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, ProvenWinner
-from kedro_hone.core.store.manifest import copy_tree
+from kedro_hone.core.contract.tags import FILES
+from kedro_hone.core.store.manifest import Manifest, copy_tree
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
+from kedro_hone.learner.versions import write_version_files
+from kedro_hone.signing.policy import VERSION_FILES
 from kedro_hone.signing.sign import find_signer, sign_version
 from kedro_hone.sources.source_format import MLMODEL, OURS
 
@@ -80,9 +83,15 @@ def write_winner(
     model.model_size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     identify(model)
     model.save(folder / MLMODEL)
+    write_version_files(folder, model=name)
     if signer is not None:
         sign_version(folder, signer, name=name)
     return model
+
+
+def tag_files(folder: Path) -> dict[str, str]:
+    """Return the tag with the digest over all files that ``write_winner`` has written into a folder."""
+    return {FILES: Manifest.read(folder / VERSION_FILES).digest}
 
 
 def list_companions(source: Path) -> list[str]:

@@ -13,7 +13,8 @@ from kedro_hone.core.values.artifact import Stage
 TOOLCHAIN = Toolchain(
     name="sklearn",
     folder=Path(__file__).resolve().parent,
-    runs=frozenset({"sklearn"}),  # a pickle is refused by the worker, unless it is trusted
+    runs=frozenset({"sklearn"}),
+    data=frozenset({"sklearn"}),  # the host refuses a pickle
     formats={"sklearn": ("estimator.json",)},
     runtime_requirements=("scikit-learn>=1.9,<1.10", "pandas>=3,<4"),
     takes_text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -135,28 +136,54 @@ def test_a_hub_that_fails_in_the_middle_is_no_repository_that_does(hub, tmp_path
     stopped_by="huggingface_hub sends its token to the Hub only",
 )
 def test_a_redirect_does_not_get_the_token(hub, registry, tmp_path):
+    with serve_elsewhere(b"the") as (url, seen):
+        away = {"Location": url, "X-Linked-Etag": '"e"', "X-Linked-Size": "3"}
+        sha = hub.repositories["org/model"].head
+        hub.faults.append(Fault("resolve/.*vocab.txt", status=302, body=b"", headers={"X-Repo-Commit": sha, **away}))
+        registry.pull("hf://org/model@main", tmp_path / "pulled")
+    assert seen == [None]
+
+
+@contextmanager
+def serve_elsewhere(body: bytes):
+    """Yield the address of another host, and the authorizations that it was sent."""
     seen = []
 
     class Other(BaseHTTPRequestHandler):
         def do_GET(self):
             seen.append(self.headers.get("Authorization"))
             self.send_response(200)
-            self.send_header("Content-Length", "3")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(b"the")
+            self.wfile.write(body)
 
         def log_message(self, *_):
             pass
 
     server = HTTPServer(("127.0.0.1", 0), Other)
     threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    away = {"Location": f"http://localhost:{server.server_port}/", "X-Linked-Etag": '"e"', "X-Linked-Size": "3"}
-    sha = hub.repositories["org/model"].head
-    hub.faults.append(Fault("resolve/.*vocab.txt", status=302, body=b"", headers={"X-Repo-Commit": sha, **away}))
-    registry.pull("hf://org/model@main", tmp_path / "pulled")
-    server.shutdown()
-    server.server_close()
-    assert seen == [None]
+    try:
+        yield f"http://localhost:{server.server_port}/", seen
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.attack(
+    what="a list of the Hub whose next page, or a call whose response, is at another host, for the token",
+    who="registry",
+    stopped_by="a request to another host than HF_ENDPOINT gets no token",
+)
+@pytest.mark.parametrize("way", ["next page", "redirect"])
+def test_another_page_does_not_get_the_token(hub, registry, way):
+    hub.faults.append(Fault("GET /api/whoami", status=200, body=b'{"name": "org"}', times=1))
+    with serve_elsewhere(b"[]") as (url, seen):
+        status, headers = (200, {"Link": f'<{url}>; rel="next"'}) if way == "next page" else (307, {"Location": url})
+        hub.faults.append(Fault(r"GET /api/models\?", status=status, body=b"[]", headers=headers))
+        with suppress(HoneError):
+            registry.versions_since(None)
+    assert seen
+    assert set(seen) == {None}
 
 
 @pytest.mark.attack(

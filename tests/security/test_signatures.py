@@ -31,11 +31,13 @@ from kedro_hone.core.contract.proof import GOLDEN
 from kedro_hone.core.contract.tags import SIGNER, make_tags
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.learner.golden import make_golden
+from kedro_hone.learner.versions import write_version_files
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer
+from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer, sign_version
 from kedro_hone.signing.verify import describe_signature, verify_version
 from kedro_hone.sources.opening import write_source
 
@@ -237,6 +239,51 @@ def test_a_signed_version_of_another_model_is_refused(publish, registry, policy)
     client.set_registered_model_alias("net", "honed", moved.version)
     assert "signed as a version of 'other', and 'net' was asked for" in refuse("models:/net@honed", policy)
     assert kedro_hone.load("models:/net/1", verify=policy).artifact.format == "onnx"
+
+
+@pytest.mark.attack(
+    what="a signed version in the folder of another model, or downloaded as one of another, for who loads it by path",
+    who="registry",
+    stopped_by="the signature names the model, and where a folder says which it is, that is compared",
+)
+@pytest.mark.parametrize("way", ["copied", "linked", "noted", "verified"])
+def test_a_signed_version_in_the_folder_of_another_model_is_refused(signed, policy, keys, tmp_path, way):
+    place = tmp_path / "models" / "other-hone" / "1"
+    if way == "noted":
+        place = tmp_path / "download"
+    shutil.copytree(signed, place)
+    if way == "linked":
+        (place.parent / "honed").symlink_to("1")
+        place = place.parent / "honed"
+    if way == "noted":  # as MLflow does
+        (place / "registered_model_meta").write_text("model_name: other\nmodel_version: '1'\n")
+    if way == "verified":
+        done = call(place, "--key", keys[1])
+        assert (done.exit_code, "signed as a version of 'net'" in done.output) == (ExitCode.INPUT, True)
+        return
+    assert "signed as a version of 'net', and 'other' was asked for" in refuse(place, policy)
+    named = policy.model_copy(update={"name": "net"})
+    assert kedro_hone.load(place, verify=named).artifact.format == "onnx"
+
+
+@pytest.mark.attack(
+    what="a signed version of a model of the same last name, such as org/net for other/net",
+    who="registry",
+    stopped_by="the whole name of the model is among what is signed",
+)
+def test_a_signed_version_of_another_owner_is_refused(signed, policy, keys):
+    said = json.loads((signed / "hone-files.json").read_text())
+    write_version_files(signed, model="org/net")
+    assert Manifest.read(signed / "hone-files.json").digest != said["digest"]
+    retag(signed, **{"hone.files": Manifest.read(signed / "hone-files.json").digest})
+    (signed / "model.sig").unlink()
+    sign_version(signed, find_signer(), name="org/net")
+    for name, fits in {"org/net": True, "net": True, "other/net": False, "other": False}.items():
+        named = policy.model_copy(update={"name": name})
+        if fits:
+            assert kedro_hone.load(signed, verify=named).artifact.format == "onnx"
+        else:
+            assert "signed as a version of 'org/net'" in refuse(signed, named)
 
 
 @pytest.mark.attack(

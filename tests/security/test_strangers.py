@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 
@@ -132,6 +133,50 @@ def test_a_source_that_is_no_model_is_not_copied(differing, tmp_path, monkeypatc
     with pytest.raises(HoneError, match="holds no model that can be optimized") as caught:
         kedro_hone.load(place)
     assert caught.value.slug == "winner-differs"
+
+
+@pytest.mark.toolchain
+@pytest.mark.attack(
+    what="a winner whose source is said to be a device, a pipe, a whole disk, or what a registry keeps elsewhere",
+    who="registry",
+    stopped_by="a source is of regular files, counted before they are read, and in a place of its registry's",
+)
+@pytest.mark.parametrize("uri", ["/dev/zero", "/dev/stdin", "/", "/proc", "pipe", "models:/evil/1", "file:///etc"])
+def test_a_source_without_end_is_not_copied(differing, tmp_path, registry, uri):
+    if uri.startswith("models:"):
+        import mlflow
+
+        client = mlflow.MlflowClient()
+        client.create_registered_model("evil")
+        client.create_model_version("evil", source="file:///etc")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(differing(uri))
+    assert caught.value.slug == "winner-differs"
+    assert "Its source cannot take its place" in caught.value.why
+
+
+@pytest.mark.toolchain
+@pytest.mark.attack(
+    what="a winner whose source is a folder of the attacker's with a pickle or remote code",
+    who="registry",
+    stopped_by="a source that takes a winner's place is refused for what a winner is",
+)
+@pytest.mark.parametrize("what", ["auto_map", "pickle"])
+def test_a_source_that_brings_code_does_not_take_a_winners_place(differing, tmp_path, what):
+    source, trap = tmp_path / "source", tmp_path / "trap"
+    source.mkdir()
+    (source / "modeling_evil.py").write_text(f"open({str(trap)!r}, 'w').close()\n")
+    config = {"model_type": "bert", "architectures": ["BertModel"], "auto_map": {"AutoModel": "modeling_evil.Evil"}}
+    if what != "auto_map":
+        (source / "model.pth").write_bytes(b"\x80\x04cposix\nsystem\n.")
+    else:
+        (source / "config.json").write_text(json.dumps(config))
+        (source / "model.safetensors").write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    with pytest.raises(HoneError) as caught:
+        kedro_hone.load(differing(str(source)))
+    assert caught.value.slug == "winner-differs"
+    assert not trap.exists()
 
 
 @pytest.mark.toolchain

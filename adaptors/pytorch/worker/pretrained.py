@@ -49,14 +49,13 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
     if pickled and "pickle" not in job["trust"]:
         raise PermissionError("its weights are a pickle; 'trust: [pickle]' would allow it")
     auto = getattr(import_transformers(), said["auto_class"])
-    kwargs = dict(said.get("kwargs", {}))
-    model, found = _load(auto, folder, job, kwargs, pickled=pickled)
+    model, found = _load(auto, folder, job, {}, pickled=pickled)
     adapters.refuse(found["unexpected_keys"])
     missing, pooler = sorted(found["missing_keys"]), []
     takes_none = "add_pooling_layer" in inspect.signature(type(model)).parameters
     if takes_none and missing and all(name.startswith("pooler.") for name in missing):
         pooler = missing  # many sentence encoders come without one, and the class fills it with random numbers
-        model, found = _load(auto, folder, job, {**kwargs, "add_pooling_layer": False}, pickled=pickled)
+        model, found = _load(auto, folder, job, {"add_pooling_layer": False}, pickled=pickled)
         missing = sorted(found["missing_keys"])
     if missing or found["mismatched_keys"]:
         names = missing or sorted(str(key[0]) for key in found["mismatched_keys"])
@@ -93,12 +92,13 @@ def _load(
     auto: Any, folder: Path, job: Job, kwargs: Mapping[str, Any], *, pickled: bool
 ) -> tuple[nn.Module, dict[str, Any]]:
     options = {
-        "local_files_only": True,
+        **kwargs,
+        "local_files_only": True,  # what protects comes last: nothing that a model says replaces it
         "trust_remote_code": "remote-code" in job["trust"],
         "dtype": torch.float32,
         "use_safetensors": not pickled,
+        "weights_only": True,
         "output_loading_info": True,
-        **kwargs,
     }
     try:
         with warnings.catch_warnings():

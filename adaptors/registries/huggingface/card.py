@@ -204,7 +204,7 @@ def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
         f"{_quote(spec.dtype)})"
         for spec in artifact.inputs
     )
-    trust = ', trust=["native"]' if read_catalogue().is_code(artifact.format) else ""
+    trust = ', trust=["native"]' if read_catalogue().is_code(artifact.format, artifact.runtime) else ""
     return [
         "import kedro_hone",
         "import numpy as np",

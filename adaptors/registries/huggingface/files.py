@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
-from kedro_hone.signing.policy import SIGNATURE
+from kedro_hone.signing.policy import SIGNATURE, VERSION_FILES
 from kedro_hone.sources.formats import diffusers
 from kedro_hone.sources.source_format import MLMODEL
 
@@ -20,6 +20,7 @@ _OURS: Final = frozenset(
     {
         MLMODEL,
         SIGNATURE,
+        VERSION_FILES,
         TAGS,
         "conda.yaml",
         "python_env.yaml",

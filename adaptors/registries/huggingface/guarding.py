@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlsplit
 
-from huggingface_hub import constants
+from huggingface_hub import constants, get_token
 from huggingface_hub.utils import _http, get_session, tqdm
 
 LARGEST_REPLY: Final = 64 << 20
@@ -82,7 +83,28 @@ def _make_client(make: Callable[[], Any]) -> Any:
 
 def _add_hook(client: Any) -> None:
     hooks = client.event_hooks
-    client.event_hooks = {**hooks, "response": [*hooks["response"], check]}
+    client.event_hooks = {
+        **hooks,
+        "request": [*hooks["request"], keep_token],
+        "response": [*hooks["response"], check],
+    }
+
+
+def keep_token(request: Any) -> None:
+    """Take the user's token out of a request to another place than the Hub: a redirect, or the next page of a list.
+
+    Only of our own calls: others in this process may use another Hub with the same token.
+    """
+    if not isinstance(threading.current_thread(), Call):
+        return
+    said, token = request.headers.get("Authorization", ""), get_token()
+    if token and said.endswith(token) and _read_origin(str(request.url)) != _read_origin(constants.ENDPOINT):
+        del request.headers["Authorization"]
+
+
+def _read_origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def check(response: Any) -> None:

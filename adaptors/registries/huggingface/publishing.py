@@ -27,7 +27,7 @@ from kedro_hone.adaptors.registries.huggingface.explaining import Place, explain
 from kedro_hone.adaptors.registries.huggingface.files import CARD, TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.references import Reference
 from kedro_hone.adaptors.registries.huggingface.versions import Published, Snapshot
-from kedro_hone.adaptors.registries.model_folder import copy_companions, list_companions, write_winner
+from kedro_hone.adaptors.registries.model_folder import copy_companions, list_companions, tag_files, write_winner
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, TIMINGS, ProvenWinner
 from kedro_hone.core.contract.registry import explain_refused
@@ -227,7 +227,7 @@ def _prepare(
     before = versions.read_published(hub, head, stale=True)
     numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in order.metrics.items()}
     said = Published(
-        tags={**order.tags, **numbers},
+        tags={**order.tags, **numbers, **tag_files(folder)},
         files=files,
         added=added,
         authors=head.digest_authors(without=added),

@@ -57,6 +57,7 @@ class HuggingFaceRegistry:
             raise FileExistsError(f"{folder} is not empty")
         chosen = choose_files(list_sources(snapshot.files)) if published is None else published.files
         versions.check_present(snapshot, chosen)
+        versions.check_room(self._hub, snapshot, chosen)
         place_files(fetch(self._hub, snapshot, chosen), folder)
         versions.keep_ref(self._hub, reference, snapshot.sha)
         return versions.describe(self._hub, snapshot, published)

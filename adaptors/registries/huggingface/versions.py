@@ -6,6 +6,7 @@ others by now, the author has gone on, and the commit is a source again.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.regular import LARGEST_FILE, read_regular
+from kedro_hone.core.values.trees import StrangeTreeError, require_room
 from kedro_hone.sources.files import make_corrupt
 
 _UNREACHABLE: Final = "registry-unreachable"
@@ -242,6 +244,25 @@ def list_arrivals(hub: Connection, cursor: str | None) -> tuple[tuple[VersionInf
 
 def _list_models(hub: Connection, owner: str) -> Callable[[], list[Any]]:
     return lambda: list(hub.api.list_models(author=owner, sort="last_modified", full=True))
+
+
+def check_room(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> None:
+    """Check that files of a commit which the cache lacks fit on its disk, before one of them is asked for.
+
+    Raises:
+        HoneError: ``store-full``.
+    """
+    folder = hub.find_folder(snapshot.name)
+    lacking = {snapshot.files[path] for path in paths if not (folder / "blobs" / snapshot.files[path].etag).exists()}
+    above = next((place for place in folder.parents if place.is_dir()), None)
+    if hub.offline or above is None:
+        return
+    try:
+        require_room(above, sum(file.size for file in lacking))
+    except StrangeTreeError as error:
+        raise hub.explain(
+            OSError(errno.ENOSPC, f"{snapshot.uri}: {error}"), Place(snapshot.name, snapshot.sha)
+        ) from error
 
 
 def check_present(snapshot: Snapshot, paths: tuple[str, ...]) -> None:

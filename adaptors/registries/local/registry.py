@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
+from glob import escape
 from pathlib import Path
 
 from kedro_hone.adaptors.registries.local import publishing, versions
@@ -16,6 +16,7 @@ from kedro_hone.core.contract.skipping import report_skipped
 from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.digest import digest_file, digest_tree
+from kedro_hone.core.values.trees import copy_bounded, copy_tree_bounded, measure_tree, require_room
 
 
 class LocalRegistry:
@@ -32,7 +33,7 @@ class LocalRegistry:
         """Return what is known of a path; its version is the digest of its content, its URI follows all links.
 
         Raises:
-            HoneError: ``model-unknown``, with the nearest name.
+            HoneError: ``model-unknown``, with the nearest name; ``model-corrupt``: it is neither a file nor a folder.
         """
         try:
             path = (self.root / uri).resolve()
@@ -45,6 +46,7 @@ class LocalRegistry:
             return self._describe(path)
 
     def _describe(self, path: Path) -> VersionInfo:
+        measure_tree(path)  # before all of it is read: it may be a device, or all of a disk
         # Tags are not signed: in a download they are whatever its author wrote.
         tags = versions.read_tags(path) if path.parent.name.endswith(versions.SUFFIX) else {}
         model, links = path, dict[str, str]()
@@ -66,7 +68,7 @@ class LocalRegistry:
         With a file come those next to it that continue its name (``model.onnx.data``).
 
         Raises:
-            HoneError: ``model-unknown``.
+            HoneError: As ``resolve``; ``model-corrupt``: there is no room for its files.
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
@@ -77,10 +79,11 @@ class LocalRegistry:
         with versions.explain_changes(path):
             if path.is_dir():
                 # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
-                shutil.copytree(path, folder, dirs_exist_ok=True, symlinks=True)
+                copy_tree_bounded(path, folder)
             else:
-                for file in [path, *filter(Path.is_file, path.parent.glob(f"{path.name}[._]*"))]:
-                    shutil.copyfile(file, folder / file.name)
+                for file in [path, *filter(Path.is_file, path.parent.glob(f"{escape(path.name)}[._]*"))]:
+                    require_room(folder, measure_tree(file))
+                    copy_bounded(file.resolve(), folder / file.name)
             if self._describe(path).version != info.version:
                 raise FileNotFoundError("Its digest is another one than before it was copied.")
         return info

@@ -17,6 +17,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.regular import read_regular
+from kedro_hone.core.values.trees import StrangeTreeError
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL
 
@@ -119,6 +120,8 @@ def explain_changes(path: Path) -> Iterator[None]:
     """Explain that a model is changed by others while it is read: what was pulled would not be the version named."""
     try:
         yield
+    except StrangeTreeError as error:
+        raise make_corrupt(path, f"it is no version of a model: {error}") from error
     except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise HoneError(
             "model-unknown",

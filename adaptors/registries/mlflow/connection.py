@@ -126,6 +126,11 @@ def has_server(tracking_uri: str) -> bool:
     return _find_kind(tracking_uri) not in _LOCAL | _DATABASES
 
 
+def has_experiments(tracking_uri: str) -> bool:
+    """Return whether the places of a store's files are those of its experiments, and no service's own."""
+    return _find_kind(tracking_uri) in _LOCAL | _DATABASES | {"http", "https"}
+
+
 def name_place(tracking_uri: str) -> str:
     """Return what names the registry of models in any process of this machine: its file, or its URI without a user."""
     uri = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri

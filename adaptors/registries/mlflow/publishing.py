@@ -19,7 +19,7 @@ from mlflow.entities import LoggedModel, Metric
 from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.mlflow import connection, versions
-from kedro_hone.adaptors.registries.model_folder import write_winner
+from kedro_hone.adaptors.registries.model_folder import tag_files, write_winner
 from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import explain_refused
@@ -43,8 +43,11 @@ REFUSED: Final = "INVALID_PARAMETER_VALUE"
 
 def log_model(
     client: MlflowClient, experiment: str, winner: ProvenWinner, *, name: str, metrics: Mapping[str, float]
-) -> LoggedModel:
-    """Upload a winner's model folder with its numbers, complete, as the logged model of a run of its own."""
+) -> tuple[LoggedModel, dict[str, str]]:
+    """Upload a winner's model folder with its numbers, complete, as the logged model of a run of its own.
+
+    The tag of its files is returned with it.
+    """
     marks = {_MODEL: name, **make_marks()}
     made: list[LoggedModel] = []
 
@@ -58,6 +61,7 @@ def log_model(
     with tempfile.TemporaryDirectory() as folder:
         write_winner(Path(folder), winner, name=name, identify=identify)
         model, number, run = made[0], made[0].model_id, made[0].source_run_id
+        written = tag_files(Path(folder))
         with connection.hide_progress():
             client.log_model_artifacts(number, folder)
     client.finalize_logged_model(number, "READY")
@@ -66,7 +70,7 @@ def log_model(
     if rows:
         client.log_batch(run, metrics=rows)
     client.set_terminated(run)
-    return model
+    return model, written
 
 
 def make_marks() -> dict[str, str]:

@@ -15,12 +15,13 @@ from mlflow.artifacts import download_artifacts
 from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.locks import lock_publication
-from kedro_hone.adaptors.registries.mlflow import connection, publishing, versions
+from kedro_hone.adaptors.registries.mlflow import connection, places, publishing, versions
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names, explain_refused
 from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import hide_secrets
+from kedro_hone.core.values.trees import StrangeTreeError, copy_tree_bounded
 
 EXPERIMENT: Final = "kedro-hone"
 
@@ -33,7 +34,8 @@ class MlflowRegistry:
     """
 
     def __init__(self, tracking_uri: str | None = None, *, project: Path | None = None) -> None:
-        self._embedded = (project or Path()).resolve() / connection.EMBEDDED
+        self._project = (project or Path()).resolve()
+        self._embedded = self._project / connection.EMBEDDED
         configured = str(mlflow.get_tracking_uri()) if mlflow.is_tracking_uri_set() else f"sqlite:///{self._embedded}"
         self.tracking_uri = tracking_uri or configured
         self._client: MlflowClient | None = None
@@ -53,7 +55,8 @@ class MlflowRegistry:
         """Download the version's files, as the registry holds them, into an empty directory, which may not exist yet.
 
         Raises:
-            HoneError: As for ``resolve``; ``model-corrupt``: the files are not where the registry says.
+            HoneError: As for ``resolve``; ``files-elsewhere``: the files are in no place of the registry's;
+                ``model-corrupt``: they are not where the registry says, or are no files.
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
@@ -63,14 +66,14 @@ class MlflowRegistry:
         with self._open() as client, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage:
             location = client.get_model_version_download_uri(info.name, info.version)
             try:
-                with connection.hide_progress():
-                    downloaded = Path(download_artifacts(location, dst_path=stage, tracking_uri=self.tracking_uri))
-            except MlflowException as error:
-                if error.error_code not in versions.MISSING:
+                place = places.find_place(client, location, tracking_uri=self.tracking_uri, project=self._project)
+                downloaded = self._download(place, Path(stage))
+            except (MlflowException, FileNotFoundError, shutil.Error, StrangeTreeError) as error:
+                if isinstance(error, MlflowException) and error.error_code not in versions.MISSING:
                     raise
                 raise HoneError(
                     "model-corrupt",
-                    f"The files of {info.uri} are not where the registry says.",
+                    f"The files of {info.uri} are not where the registry says, or are no version's.",
                     why=hide_secrets(str(error)),
                     hint="Make the place reachable from this machine, or log the model again.",
                 ) from error
@@ -78,6 +81,17 @@ class MlflowRegistry:
             for path in sorted(downloaded.iterdir()):
                 shutil.move(path, folder / path.name)
         return info
+
+    def _download(self, place: Path | str, stage: Path) -> Path:
+        """Bring the files of a place into a folder, and return the folder that they are in."""
+        if isinstance(place, Path):
+            copy_tree_bounded(place, stage)
+            return stage
+        with connection.hide_progress():
+            found = Path(download_artifacts(place, dst_path=str(stage), tracking_uri=self.tracking_uri))
+        if not found.is_dir():
+            raise FileNotFoundError(f"{place} is one file, and no folder of a version")
+        return found
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
         """Return why MLflow, as it is installed here, refuses a model's name or an alias; empty where it takes both.
@@ -140,11 +154,12 @@ class MlflowRegistry:
             experiment = self._prepare(client, name)
             version = publishing.settle(client, experiment, name, key)
             if version is None:
-                model = publishing.log_model(client, experiment, winner, name=name, metrics=metrics or {})
+                logged = publishing.log_model(client, experiment, winner, name=name, metrics=metrics or {})
+                model, written = logged
                 # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global
                 # tracking URI says, which belongs to others; so the version names the place of the files.
                 source = model.model_uri if connection.has_server(self.tracking_uri) else model.artifact_location
-                pending = {KEY: key, **tags, **publishing.make_marks()}
+                pending = {KEY: key, **tags, **written, **publishing.make_marks()}
                 pending |= {publishing.PENDING_ALIAS: alias} if alias else {}
                 run, number = model.source_run_id, model.model_id
                 made = client.create_model_version(name, source=source, run_id=run, tags=pending, model_id=number)

@@ -26,6 +26,8 @@ _PAGE: Final = 1000
 RECORD: Final = "hone"
 """Begins the tags of a registered model that say where its aliases were moved to."""
 _LATEST: Final = "latest"
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+"""A version's number, as a database has it: a longer one would be its error."""
 _URI: Final = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
 MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
 
@@ -108,7 +110,7 @@ def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
             return _make_info(client.get_model_version_by_alias(name, alias))
         if version == _LATEST:
             version = next((str(newest.version) for newest in iterate_versions(client, name)), None)
-        if version is not None and version.isdecimal():
+        if version is not None and _NUMBER.fullmatch(version):
             return _make_info(client.get_model_version(name, version))
     except MlflowException as error:
         # MLflow calls an alias that does not exist an invalid parameter.
@@ -134,7 +136,7 @@ def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None)
     try:
         return (
             given
-            if given and given.isdecimal() and client.get_model_version(name, given).tags.get(PULL) == pull
+            if given and _NUMBER.fullmatch(given) and client.get_model_version(name, given).tags.get(PULL) == pull
             else None
         )
     except MlflowException as error:

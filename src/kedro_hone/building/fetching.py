@@ -9,7 +9,7 @@ from pathlib import Path
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
-from kedro_hone.core.contract.tags import DIGEST
+from kedro_hone.core.contract.tags import DIGEST, FILES
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
@@ -21,6 +21,7 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.learner.versions import check_version_files
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import find_environment, require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
@@ -76,6 +77,7 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
             )
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
+        check_version_files(pulled, due=version.tags.get(FILES))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
         return version, _seal(files, flavor, recipe, store, run)
 

@@ -9,6 +9,7 @@ from kedro_hone.core.contract.catalogue import find_installed
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
+from kedro_hone.learner.notes import find_faults
 
 MOST_THREADS: Final = 4096
 """As in a recipe: a runtime starts as many as it is told."""
@@ -48,8 +49,10 @@ def _find_faults(artifact: Artifact) -> Iterator[str]:
     threads = artifact.metadata.get("threads")
     if threads is not None and not (type(threads) is int and 1 <= threads <= MOST_THREADS):
         yield f"it was measured with {threads!r:.80} threads"
+    yield from find_faults(artifact.metadata)
     try:
-        read_parts(artifact)
+        for part in read_parts(artifact):
+            yield from find_faults(part.metadata)
     except ValueError as error:
         yield f"its parts are none: {error!s:.200}"
     for side, specs in (("inputs", artifact.inputs), ("outputs", artifact.outputs)):

@@ -8,14 +8,16 @@ from typing import Any
 
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, EvidenceFolder, ProvenWinner
 from kedro_hone.core.contract.registry import Registry, VersionInfo
-from kedro_hone.core.contract.tags import DIGEST, KEY, SOURCE, derive_key
+from kedro_hone.core.contract.tags import DIGEST, FILES, KEY, SOURCE, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import measure_files
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.learner.loading import find_artifact, is_uri
+from kedro_hone.learner.manifest import list_digests
+from kedro_hone.learner.versions import check_version_files
 from kedro_hone.signing.policy import Policy
-from kedro_hone.signing.verify import verify_version
+from kedro_hone.signing.verify import name_model, verify_version
 
 
 def check_published(
@@ -38,9 +40,11 @@ def check_published(
     """
     version = registry.pull(uri, folder)
     tagged = bool(version.tags) or is_uri(uri)  # a folder that was downloaded is no version of a registry
-    read = verify_version(folder, policy, name=version.name if tagged else None) if policy else {}
+    read = verify_version(folder, policy, name=version.name if tagged else name_model(Path(uri))) if policy else {}
     artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
-    return version, check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
+    proven = check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
+    check_version_files(folder, due=version.tags.get(FILES), read={**list_digests(files), **read})
+    return version, proven
 
 
 def check_evidence(folder: Path, artifact: Artifact, files: Path, version: VersionInfo) -> str:

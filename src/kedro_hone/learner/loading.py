@@ -12,16 +12,17 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kedro_hone.core.contract.registry import find_registry
-from kedro_hone.core.contract.tags import DIGEST
+from kedro_hone.core.contract.tags import DIGEST, FILES
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.manifest import read_artifact
+from kedro_hone.learner.manifest import list_digests, read_artifact
 from kedro_hone.learner.mismatch import CHOICES, Loading, OnMismatch
 from kedro_hone.learner.model import Interface, Learner, open_learner
 from kedro_hone.learner.runtimes import refuse_code
+from kedro_hone.learner.versions import check_version_files
 from kedro_hone.signing.policy import Policy
-from kedro_hone.signing.verify import verify_version
+from kedro_hone.signing.verify import name_model, verify_version
 
 
 def load(
@@ -82,12 +83,15 @@ def load(
         if is_uri(asked) or not folder.is_dir():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
             version = find_registry(asked).pull(asked, folder)
-        read = verify_version(folder, verify, name=version.name if version else None) if verify else {}
+        name = version.name if version else name_model(folder)
+        read = verify_version(folder, verify, name=name) if verify else {}
         due = version.tags.get(DIGEST) if version else None
         artifact, files = find_artifact(folder, asked, due=due, read=read)
         vouched = verify is not None or bool(trust)
         if not vouched:
-            refuse_code(artifact)
+            refuse_code(artifact, files)
+        whole = version.tags.get(FILES) if version else None
+        check_version_files(folder, due=whole, read={**list_digests(files), **read})
         opened = partial(open_learner, interface=interface, threads=threads, skip_padding=skip_padding)
         loading = Loading(
             folder=folder,

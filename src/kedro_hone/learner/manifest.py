@@ -52,6 +52,11 @@ def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, s
     return artifact
 
 
+def list_digests(folder: Path) -> dict[Path, str]:
+    """Return the digests of the files of an artifact whose manifest ``read_artifact`` has compared with them."""
+    return {folder / name: file.digest for name, file in Manifest.read(folder / MANIFEST).files.items()}
+
+
 def _corrupt(folder: Path, why: str) -> HoneError:
     return HoneError(
         "model-corrupt",

@@ -22,6 +22,7 @@ from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
+from kedro_hone.core.values.trees import measure_tree
 from kedro_hone.learner.golden import Golden
 from kedro_hone.learner.model import Learner
 from kedro_hone.learner.runtimes import refuse_code
@@ -125,14 +126,16 @@ class Loading:
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
         opener = import_module(OPENER)
-        if not self.vouched and Path(uri).is_dir():
-            opener.read_source(Path(uri), golden.source)  # before a folder that is no model is copied
+        if not self.vouched and Path(uri).exists():  # a stranger may have named it
+            measure_tree(Path(uri))  # before a device, or all of a disk, is read
+            if Path(uri).is_dir():
+                opener.read_source(Path(uri), golden.source)  # before a folder that is no model is copied
         find_registry(uri).pull(uri, pulled)
         source = opener.write_source(pulled, files, golden.source)
         if source.digest != digest:
             raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
         if not self.vouched:
-            refuse_code(source)
+            refuse_code(source, files)
         return self.open(source, files)
 
 

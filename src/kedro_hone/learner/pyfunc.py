@@ -17,6 +17,7 @@ from kedro_hone.learner.interfaces import check_text
 from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.learner.mismatch import Loading
 from kedro_hone.learner.model import Interface, Learner, open_learner
+from kedro_hone.learner.versions import check_version_files
 
 
 class PyfuncModel:
@@ -66,6 +67,7 @@ class PyfuncEstimator:
 def _load_pyfunc(path: str) -> PyfuncModel | PyfuncEstimator:
     """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
     files = Path(path)
+    check_version_files(files.parent)
     artifact = read_artifact(files)
     called: Interface = "sklearn" if artifact.metadata.get("interface") == "sklearn" else "onnx"
     opened = partial(open_learner, interface=called)

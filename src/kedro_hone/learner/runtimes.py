@@ -14,19 +14,25 @@ from kedro_hone.core.values.base import Format
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_worker
 from kedro_hone.learner.checks import check_artifact
+from kedro_hone.learner.notes import choose_notes
+from kedro_hone.learner.strangers import refuse_strange_files
 
 _RUNS: Final = "Opening such a file runs what it holds, with your rights."
 
 
-def refuse_code(artifact: Artifact) -> None:
-    """Refuse an artifact that nobody vouches for, if opening it here would run what its author wrote.
+def refuse_code(artifact: Artifact, files: Path) -> None:
+    """Refuse an artifact that nobody vouches for, if opening it here could run what its author wrote.
+
+    No worker is imported for that, and no file is opened but configurations, which are data.
 
     Raises:
-        HoneError: ``native-not-trusted``; or as ``open_session``: its toolchain is not installed.
+        HoneError: ``native-not-trusted``; as ``refuse_strange_files`` or ``check_artifact``; or as ``open_session``:
+            its toolchain is not installed.
     """
     if artifact.runtime is None:
         return
     toolchain = _find_toolchain(artifact)
+    check_artifact(artifact)
     if artifact.format in toolchain.code:
         why = f"{toolchain.name} writes code from it and runs that, with your rights."
         raise explain_native(
@@ -34,6 +40,7 @@ def refuse_code(artifact: Artifact) -> None:
             why=why if artifact.format in toolchain.generated else _RUNS,
             hint='or trust whoever can write to the registry: load(…, trust=["native"])',
         )
+    refuse_strange_files(artifact.format, files)
 
 
 def explain_native(form: Format, *, hint: str, why: str = _RUNS) -> HoneError:
@@ -81,7 +88,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         function="load",
         worker=str(toolchain.worker),
         adaptor=toolchain.name,
-        input=JobInput.of(artifact, files),
+        input=JobInput.of(artifact, files).model_copy(update={"metadata": choose_notes(artifact, toolchain)}),
         shapes=artifact.static_shapes,
         threads=choose_threads(artifact, threads),
         produces=artifact.format,

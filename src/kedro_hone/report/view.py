@@ -153,7 +153,7 @@ def write_usage(evidence: Evidence, publication: Publication | None = None) -> s
     place = (publication and publication.uri) or evidence.winner.path or evidence.winner.digest
     named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
     call = _CALLS.get(evidence.winner.interface, "outputs = model(*inputs)  # the inputs of the source, in its order")
-    trust = ', trust=["native"]' if read_catalogue().is_code(evidence.winner.format) else ""
+    trust = ', trust=["native"]' if read_catalogue().is_code(evidence.winner.format, evidence.winner.runtime) else ""
     if publication and publication.signer:
         by_key = publication.signer.startswith("sha256:")
         policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'

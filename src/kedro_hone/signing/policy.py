@@ -18,6 +18,8 @@ SIGNATURE: Final = "model.sig"
 """The signature's file, next to what it signs."""
 UNSIGNED: Final = frozenset({SIGNATURE, "hone.json", "registered_model_meta"})
 """Files of a version that are not signed: those that a registry adds when the others are complete."""
+VERSION_FILES: Final = "hone-files.json"
+"""The manifest of all other files of a version, which is signed as they are."""
 CURVES: Final[Mapping[str, str]] = {"secp256r1": "SHA256", "secp384r1": "SHA384", "secp521r1": "SHA512"}
 INSTALL: Final = "Install it: pip install 'kedro-hone[signing]'."
 

@@ -8,22 +8,35 @@ bundle. A key's signature is checked with ``cryptography`` alone, since importin
 from __future__ import annotations
 
 import json
+import re
 from base64 import b64decode
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import UnsealableError, measure_files
+from kedro_hone.core.store.manifest import Manifest, UnsealableError, measure_files
 from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.values.regular import read_regular
-from kedro_hone.signing.policy import CURVES, INSTALL, SIGNATURE, UNSIGNED, Policy, check_curve, explain_unusable
+from kedro_hone.signing.policy import (
+    CURVES,
+    INSTALL,
+    SIGNATURE,
+    UNSIGNED,
+    VERSION_FILES,
+    Policy,
+    check_curve,
+    explain_unusable,
+)
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
 
 _LARGEST: Final = 16 * 1024 * 1024
+_NOTED: Final = "registered_model_meta"
+_HOME: Final = "-hone"
+"""How the name ends of a folder with the winners of a model."""
 _STATEMENT: Final = {
     "_type": "https://in-toto.io/Statement/v1",
     "predicateType": "https://model_signing/signature/v1.0",
@@ -60,12 +73,45 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
     digests = {folder / each: digest_file(folder / each) for each in files}
     if changed := [each for each in files if digests[folder / each] != files[each]]:
         raise _invalid(f"{changed[0]} is not the file that was signed.")
-    wanted = policy.name or name
-    if wanted and PurePosixPath(wanted).name != signed:
-        raise _invalid(f"It was signed as a version of {signed!r}, and {wanted!r} was asked for.")
+    _check_name(policy.name or name, signed, whole=_read_model(folder) if VERSION_FILES in files else None)
     if policy.source and (source := _read_source(folder)) != policy.source:
         raise _invalid(f"It was made from {source}, and the policy asks for {policy.source}: perhaps an older version.")
     return digests
+
+
+def name_model(folder: Path) -> str | None:
+    """Return the model that a folder is a version of; None where nothing says so.
+
+    It lies where a registry of plain paths has its versions; or MLflow noted which model it downloaded.
+    """
+    place = folder.resolve()
+    name = place.parent.name.removesuffix(_HOME)
+    if place.name.isdecimal() and name != place.parent.name:
+        return name
+    try:
+        said = read_regular(place / _NOTED, limit=_LARGEST).decode()
+    except (OSError, ValueError):
+        return None
+    found = re.search(r"^model_name: *(.+?) *$", said, re.MULTILINE)
+    return found[1].strip("'\"") if found else None
+
+
+def _check_name(wanted: str | None, signed: str, *, whole: str | None) -> None:
+    """Refuse a version of another model than the one that is loaded; ``whole`` is its name where that was signed."""
+    if wanted is None:  # the user names a folder, and nothing says of which model
+        return
+    other = "/" in wanted and whole is not None and "/" in whole and whole != wanted
+    if PurePosixPath(wanted).name != signed or other:
+        raise _invalid(f"It was signed as a version of {whole or signed!r}, and {wanted!r} was asked for.")
+
+
+def _read_model(folder: Path) -> str | None:
+    """Return the name of the model in the manifest of a version."""
+    try:
+        said = Manifest.read(folder / VERSION_FILES).attributes
+    except (OSError, ValueError) as error:
+        raise _invalid(f"{VERSION_FILES} cannot be read: {error!s:.200}.") from error
+    return said.get("model") if isinstance(said, dict) and isinstance(said.get("model"), str) else None
 
 
 def describe_signature(folder: Path) -> str:

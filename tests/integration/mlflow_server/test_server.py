@@ -109,3 +109,31 @@ def test_a_registry_that_freezes_in_the_middle_of_an_upload(uri, make_winner, pr
     done = MlflowRegistry(uri).publish(winner, **arguments)
     assert (done.uri, done.alias) == ("models:/frozen/1", "honed")
     assert client.search_runs([experiment], "tags.`hone.state` = 'publishing'") == []
+
+
+@pytest.mark.parametrize("way", ["published", "run", "logged model", "served"])
+def test_what_the_server_keeps_is_pulled(uri, tmp_path, monkeypatch, make_winner, prove, way):  # noqa: PLR0917
+    """Whatever a version names as its source that is the server's own."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    registry, client, name = MlflowRegistry(), mlflow.MlflowClient(), f"kept-{way.replace(' ', '-')}"
+    if way == "published":
+        registry.publish(prove(make_winner()), name=name, tags=TAGS, alias="honed")
+        assert registry.pull(f"models:/{name}@honed", tmp_path / "pulled").aliases == ("honed",)
+        return
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "MLmodel").write_text("flavors: {}\n")
+    run = client.create_run("0").info
+    client.create_registered_model(name)
+    if way == "logged model":
+        model = client.create_logged_model("0", name="net", source_run_id=run.run_id)
+        client.log_model_artifacts(model.model_id, str(tmp_path / "model"))
+        client.finalize_logged_model(model.model_id, "READY")
+        made = client.create_model_version(name, source=model.model_uri, model_id=model.model_id)
+    else:
+        client.log_artifacts(run.run_id, str(tmp_path / "model"), "model")
+        served = f"{run.artifact_uri}/model"
+        source = f"runs:/{run.run_id}/model" if way == "run" else served
+        made = client.create_model_version(name, source=source, run_id=run.run_id)
+    registry.pull(f"models:/{name}/{made.version}", tmp_path / "pulled")
+    assert (tmp_path / "pulled" / "MLmodel").is_file()

@@ -17,6 +17,7 @@ TOOLCHAIN = Toolchain(
     name="toy",
     folder=Path(__file__).parent,
     runs=frozenset({"toy-source", "toy"}),
+    data=frozenset({"toy-source", "toy"}),
     formats=MappingProxyType({"toy-source": ("weights.npz", "model.json"), "toy": ("weights.npz", "model.json")}),
     limits=Limits(seconds=600, memory_mb=1024, log_kb=64),
     default=False,

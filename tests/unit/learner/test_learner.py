@@ -394,7 +394,7 @@ def test_loading_a_folder_imports_no_mlflow(tmp_path):
         "import sys, json, kedro_hone; from pathlib import Path\n"
         "from kedro_hone.core.contract.catalogue import register\n"
         "from kedro_hone.core.contract.toolchain import Toolchain\n"
-        f"register(Toolchain(name='toy', runs=frozenset({{'toy'}}), folder=Path({str(tmp_path / 't')!r})))\n"
+        f"register(Toolchain(name='toy', runs={{'toy'}}, data={{'toy'}}, folder=Path({str(tmp_path / 't')!r})))\n"
         f"output = kedro_hone.load({str(tmp_path / 'a')!r})([[1, 0, 0, 0]])\n"
         "print(json.dumps([output.tolist(), sorted({'kedro', 'dvc', 'mlflow', 'torch'} & set(sys.modules))]))"
     )

@@ -42,7 +42,14 @@ def make_toolchain(folder: Path, source: str = WORKER, name: str = "toy", extra:
 
     (folder / "worker").mkdir(parents=True, exist_ok=True)
     (folder / "worker" / "__init__.py").write_text(source)
-    return Toolchain(name=name, folder=folder, runs=frozenset({"toy"}), extra=extra, environment={"HONE_TOY": "1"})
+    return Toolchain(
+        name=name,
+        folder=folder,
+        runs=frozenset({"toy"}),
+        data=frozenset({"toy"}),
+        extra=extra,
+        environment={"HONE_TOY": "1"},
+    )
 
 
 def make_artifact(folder: Path, *, inputs=("x",), outputs=("y",), batches=(), interface=None, seal=True, **metadata):

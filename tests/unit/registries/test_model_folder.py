@@ -68,6 +68,7 @@ def test_nothing_of_the_current_folder_is_published(tmp_path, monkeypatch):
         "artifact",
         "conda.yaml",
         "evidence",
+        "hone-files.json",
         "input_example.json",
         "python_env.yaml",
         "requirements.txt",

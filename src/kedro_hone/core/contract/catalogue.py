@@ -83,9 +83,13 @@ class Catalogue:
         """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
         return any(form in toolchain.native for toolchain in self.toolchains.values())
 
-    def is_code(self, form: Format) -> bool:
-        """Return whether a winner of a format is code to the process that loads it, in any toolchain."""
-        return any(form in toolchain.code for toolchain in self.toolchains.values())
+    def is_code(self, form: Format, runtime: str | None) -> bool:
+        """Return whether a winner of a format is code to the process that loads it in its runtime.
+
+        It is code where the runtime is not installed: nothing says that it is data.
+        """
+        toolchain = self.toolchains.get(str(runtime))
+        return toolchain is None or form not in toolchain.data
 
     def find_restricted(self, candidate: Candidate) -> Toolchain | None:
         """Return the first toolchain of a candidate's route, or its runtime, whose licence is for evaluation only.

@@ -11,6 +11,8 @@ from kedro_hone.core.values.digest import digest_json
 
 SOURCE: Final = "hone.source"
 """The tag with the URI of the version that was optimized; only winners carry it."""
+FILES: Final = "hone.files"
+"""The tag with the digest over all files of a version, which the registry adds when they are written."""
 DIGEST, SIGNER = "hone.digest", "hone.signer"
 """The tags with the winner's digest, and what signed it, if anything did: a word of the publisher's, for people."""
 AWAITS: Final = "hone.awaits"

@@ -78,6 +78,10 @@ class Toolchain:
         generated: Those of them from which the runtime generates code that it then runs. Every entry is checked before,
             so that an isolated worker opens a source of them; a process of the user's opens a winner of them only as it
             opens a native one.
+        data: Those of them that are data: opening one runs nothing that its author wrote. All others are code to the
+            process of the user, so that a format is code until its toolchain says here that it is not.
+        reads: The notes (keys of ``Artifact.metadata``) that its worker's ``load`` reads of a model that is data. The
+            worker is given no others.
         formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
         environment: Variables set for its worker.
         run_options: What its runtime takes, by name and value; all else is refused. Its adaptors ask for no more.
@@ -98,6 +102,8 @@ class Toolchain:
     runs: frozenset[Format] = frozenset()
     native: frozenset[Format] = frozenset()
     generated: frozenset[Format] = frozenset()
+    data: frozenset[Format] = frozenset()
+    reads: frozenset[str] = frozenset()
     formats: Mapping[Format, tuple[str, ...]] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     licence: Licence = Licence.OPEN
@@ -116,13 +122,15 @@ class Toolchain:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
         self.run_options()
-        if odd := self.code - self.runs:
+        if odd := (self.native | self.generated) - self.runs:
             raise ValueError(f"toolchain {self.name}: it does not run its native or generated formats {sorted(odd)}")
+        if odd := (self.native | self.generated) & self.data:
+            raise ValueError(f"toolchain {self.name}: {sorted(odd)} cannot be both code and data")
 
     @property
     def code(self) -> frozenset[Format]:
-        """The formats that are code to the process that opens them."""
-        return self.native | self.generated
+        """The formats that are code to the process that opens them: all that it runs and does not name data."""
+        return self.runs - self.data
 
     def find_bad_option(self, options: Mapping[str, Json]) -> str | None:
         """Return the first run option that its runtime does not take, as a reason; None where it takes all."""

@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
@@ -110,9 +110,9 @@ class Manifest(Value):
     attributes: Json = None
 
     @classmethod
-    def measure(cls, folder: Path, attributes: Json) -> Manifest:
-        """Read every file of a folder; raises as ``measure_files``."""
-        sizes = measure_files(folder)
+    def measure(cls, folder: Path, attributes: Json, *, without: Collection[str] = ()) -> Manifest:
+        """Read every file of a folder, without those of some names; raises as ``measure_files``."""
+        sizes = {name: size for name, size in measure_files(folder).items() if name not in without}
         files = {name: FileRecord(size=size, digest=digest_file(folder / name)) for name, size in sizes.items()}
         return cls(digest=_digest(files, attributes), files=files, attributes=attributes)
 
@@ -132,20 +132,28 @@ class Manifest(Value):
         named = self.attributes == {"tree": key} if tree else bool(self.files) and self.digest == f"sha256:{key}"
         return named and self.digest == _digest(self.files, self.attributes)
 
+    def list_odd(self, folder: Path, *, without: Collection[str] = ()) -> list[str]:
+        """Return the names that only the manifest has, or only the folder; raises as ``measure_files``."""
+        return sorted((self.files.keys() ^ measure_files(folder).keys()) - {*without})
+
     def find_difference(
-        self, folder: Path, *, inside: bool = False, read: Mapping[Path, str] = MappingProxyType({})
+        self,
+        folder: Path,
+        *,
+        inside: bool = False,
+        without: Collection[str] = (),
+        read: Mapping[Path, str] = MappingProxyType({}),
     ) -> str | None:
         """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
 
-        With ``inside`` the manifest is among the files, as in a published winner. What was ``read`` already, with its
-        digest, is not read again.
+        With ``inside`` the manifest is among the files, as in a published winner. Files of the names in ``without`` may
+        be there, and are not compared. What was ``read`` already, with its digest, is not read again.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
             UnsealableError: As ``measure_files``.
         """
-        found = measure_files(folder).keys() - ({MANIFEST} if inside else set())
-        if odd := sorted(self.files.keys() ^ found):
+        if odd := self.list_odd(folder, without={*without, *([MANIFEST] if inside else [])}):
             return f"{odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
         for name, file in self.files.items():
             if (read.get(folder / name) or digest_file(folder / name)) != file.digest:

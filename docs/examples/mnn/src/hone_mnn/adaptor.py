@@ -14,6 +14,7 @@ TOOLCHAIN = Toolchain(
     name="mnn",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"mnn"}),
+    data=frozenset({"mnn"}),
     formats={"mnn": ("model.mnn", "names.json")},
     runtime_requirements=("mnn>=3.6,<4", "numpy>=2,<3"),
     default=False,

@@ -1,0 +1,89 @@
+"""The files of a whole published version, one digest over all of them: what is beside the winner's own, too.
+
+``hone-files.json`` is a manifest of every other file of a version, with the name of its model. A registry keeps its
+digest as the tag ``hone.files``. It is among the files that a signature covers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from kedro_hone.core.contract.tags import FILES
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.manifest import Manifest
+from kedro_hone.core.values.regular import read_regular
+from kedro_hone.signing.policy import UNSIGNED, VERSION_FILES
+
+_TAGS: Final = "hone.json"
+_APART: Final = UNSIGNED | {VERSION_FILES}
+_KEPT_BY_OTHERS: Final = re.compile(r"README\.md|LICEN[CS]E[\w.]*|\.(git|cache|dvc)(/.*)?|\.gitattributes|\.gitignore")
+"""What the tools that copy folders leave in them; nothing of it is read."""
+
+
+def write_version_files(folder: Path, *, model: str) -> str:
+    """Write the manifest of a version's folder, which has all its other files but the signature; return its digest."""
+    manifest = Manifest.measure(folder, {"model": model}, without=_APART)
+    manifest.write(folder / VERSION_FILES)
+    return manifest.digest
+
+
+def check_version_files(
+    folder: Path, *, due: str | None = None, read: Mapping[Path, str] = MappingProxyType({})
+) -> dict[Path, str]:
+    """Compare every file of a version with its manifest, and that with the registry's tag.
+
+    A version without a manifest was published before there was one: nothing is compared, unless the registry has a
+    digest of it.
+
+    Args:
+        folder: The version as it was downloaded.
+        due: The digest that the registry has; that in ``hone.json`` where it is not known.
+        read: Digests of files that were read already.
+
+    Returns:
+        The digests of what was read, with those that were given.
+
+    Raises:
+        HoneError: ``model-corrupt``: a file was changed, added or removed, or the manifest was.
+    """
+    place, due = folder / VERSION_FILES, due or _read_tag(folder)
+    if due is None and not (place.exists() or place.is_symlink()):
+        return dict(read)
+    try:
+        manifest = Manifest.read(place)
+        extra = frozenset(name for name in manifest.list_odd(folder) if _KEPT_BY_OTHERS.fullmatch(name))
+        difference = manifest.find_difference(folder, without=_APART | extra, read=read)
+    except FileNotFoundError as error:
+        raise _explain(folder, f"{VERSION_FILES} is missing, and the registry has a digest of it.") from error
+    except (OSError, ValueError) as error:
+        raise _explain(folder, f"{VERSION_FILES} cannot be compared with the files: {error!s:.300}.") from error
+    if difference:
+        raise _explain(folder, f"{difference[0].upper()}{difference[1:]}.")
+    if due not in {None, manifest.digest}:
+        raise _explain(folder, f"The digest over all its files is {manifest.digest}, and the registry has {due}.")
+    return {**read, **{folder / name: file.digest for name, file in manifest.files.items()}}
+
+
+def _read_tag(folder: Path) -> str | None:
+    """Return the digest that the tags in a folder have, as a registry of plain paths and that of the Hub keep them."""
+    try:
+        said = json.loads(read_regular(folder / _TAGS))
+    except (OSError, ValueError, RecursionError):
+        return None
+    tags = said.get("tags", said) if isinstance(said, dict) else None
+    found = tags.get(FILES) if isinstance(tags, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _explain(folder: Path, why: str) -> HoneError:
+    return HoneError(
+        "model-corrupt",
+        f"The version in {folder.name} is not what was published.",
+        why=why,
+        hint="Pull or download it again; when that does not help, publish it again.",
+    )

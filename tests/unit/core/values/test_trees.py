@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values import trees
+from kedro_hone.core.values.trees import StrangeTreeError, copy_bounded, copy_tree_bounded, measure_tree
+
+
+def test_files_and_links_are_copied(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "deep" / "er").mkdir(parents=True)
+    (source / "deep" / "er" / "a").write_bytes(b"a" * 3_000_000)
+    (source / "empty").touch()
+    (source / "link").symlink_to("deep")
+    (source / "out").symlink_to("/dev/zero")
+    target.mkdir()
+    copy_tree_bounded(source, target)
+    assert (target / "deep" / "er" / "a").read_bytes() == b"a" * 3_000_000
+    assert (target / "empty").read_bytes() == b""
+    assert (target / "link").readlink().name == "deep"
+    assert (target / "out").is_symlink()
+    assert measure_tree(source / "deep" / "er" / "a") == 3_000_000
+
+
+@pytest.mark.parametrize("what", ["pipe", "many", "large"])
+def test_what_is_no_version_is_refused_before_it_is_read(tmp_path, monkeypatch, what):
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    target.mkdir()
+    if what == "pipe":
+        os.mkfifo(source / "pipe")
+    elif what == "many":
+        monkeypatch.setattr(trees, "MOST_FILES", 2)
+        for name in "abc":
+            (source / name).touch()
+    else:
+        with (source / "a").open("wb") as stream:
+            stream.truncate(shutil.disk_usage(tmp_path).total + 1)
+    with pytest.raises(StrangeTreeError):
+        copy_tree_bounded(source, target)
+    assert not [*target.iterdir()]
+
+
+@pytest.mark.parametrize("place", ["/dev/zero", "/dev", "pipe"])
+def test_what_is_no_file_and_no_folder_of_files_has_no_size(tmp_path, place):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StrangeTreeError):
+        measure_tree(tmp_path / place)
+
+
+def test_what_does_not_fit_now_may_fit_later(tmp_path):
+    with pytest.raises(HoneError) as caught:
+        trees.require_room(tmp_path, shutil.disk_usage(tmp_path).total)
+    assert caught.value.slug == "store-full"
+
+
+def test_a_file_that_is_none_is_not_copied(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileNotFoundError, match="is not a regular file"):
+        copy_bounded(tmp_path / "pipe", tmp_path / "copy")

@@ -80,8 +80,7 @@ class Session:
             "constant": lambda: WEIGHTS,
         }
         value = np.asarray(made[self.kind]())
-        outputs = {"y": value if value.dtype.kind != "f" or self.kind == "half" else value.astype(np.float32)}
-        return outputs
+        return {"y": value if value.dtype.kind != "f" or self.kind == "half" else value.astype(np.float32)}
 
     def _keep(self, y: Array) -> Callable[[], Array]:
         def keep() -> Array:

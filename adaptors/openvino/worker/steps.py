@@ -101,7 +101,12 @@ def _quantize(job: Json, output: Path) -> Json:
         "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
     }
     if job["adaptor"] == "openvino.int8-ptq":
-        quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
+        try:
+            quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
+        except nncf.ValidationError as error:
+            if (unseen := _explain_unseen(model, error)) is None:
+                raise
+            return {"refused": unseen}
         return _finish(quantized, output, _count_quantizers(quantized))
     kept = _read_rows(job["program"]["feeds"], inputs)
     metric, measure = _open_metric(job, model, kept, size=size if size == first else 64)
@@ -117,6 +122,14 @@ def _quantize(job: Json, output: Path) -> Json:
         **arguments,
     )
     return _finish(quantized, output, _count_quantizers(quantized), metric=metric)
+
+
+def _explain_unseen(model: Any, error: Exception) -> str | None:
+    """Return why NNCF finds no calibration rows where there are some: those of operators in a body, which it skips."""
+    kinds = sorted({node.get_type_name() for node in model.get_ops()} & {"If", "Loop", "TensorIterator"})
+    if "must not be empty" not in str(error) or not kinds:
+        return None
+    return f"the model has operators inside {' and '.join(kinds)}, and NNCF reads their ranges from no calibration row"
 
 
 def _has_attention(model: Any) -> bool:

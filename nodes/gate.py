@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kedro_hone.comparing.failures import list_shared
 from kedro_hone.comparing.golden import keep_golden
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
@@ -18,7 +19,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.decision import Decision
+from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import (
     BUDGET,
     Choice,
@@ -65,6 +66,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = keep_golden(scorer.outputs[winner], setting, largest_error=found[winner].largest_error or 0.0)
+    if verdict is not Verdict.PASS:
+        told = list_shared(result.validations)
+        reasons = [*reasons, *told] if finalists else [*told, *reasons]
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None

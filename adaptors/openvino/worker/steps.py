@@ -73,6 +73,18 @@ def _find_fault(opened: session.Session, source: Json) -> str | None:
 
 
 def _quantize(job: Json, output: Path) -> Json:
+    """Quantize, or refuse a model whose operators are where NNCF looks for no ranges."""
+    import nncf
+
+    try:
+        return _quantize_seen(job, output)
+    except nncf.ValidationError as error:
+        if (unseen := _explain_unseen(session.read(job["input"]["path"]), error)) is None:
+            raise
+        return {"refused": unseen}
+
+
+def _quantize_seen(job: Json, output: Path) -> Json:
     """Quantize weights and activations to int8; with accuracy control, revert layers until the metric allows it."""
     import nncf
 
@@ -101,12 +113,7 @@ def _quantize(job: Json, output: Path) -> Json:
         "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
     }
     if job["adaptor"] == "openvino.int8-ptq":
-        try:
-            quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
-        except nncf.ValidationError as error:
-            if (unseen := _explain_unseen(model, error)) is None:
-                raise
-            return {"refused": unseen}
+        quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
         return _finish(quantized, output, _count_quantizers(quantized))
     kept = _read_rows(job["program"]["feeds"], inputs)
     metric, measure = _open_metric(job, model, kept, size=size if size == first else 64)

@@ -213,7 +213,8 @@ def _are_close(found: dict[str, Any], alone: dict[str, Any]) -> bool:
     def is_close(one: Any, other: Any) -> bool:
         if other.dtype.kind not in "fc" or not other.size:
             return np.array_equal(one, other)
-        return np.allclose(one, other, rtol=0, atol=1e-3 * float(np.abs(np.nan_to_num(other)).max()), equal_nan=True)
+        largest = np.abs(other[np.isfinite(other)]).max(initial=0.0)
+        return np.allclose(one, other, rtol=0, atol=1e-3 * float(largest), equal_nan=True)
 
     return all(is_close(np.asarray(found[name]), value) for name, value in alone.items())
 

@@ -66,7 +66,7 @@ def take(tmp_path, monkeypatch):
     forget_registrations()
 
 
-RARE = ["wide", "labels", "text", "instance", "group", "half", "int8 by row"]
+RARE = ["wide", "labels", "text", "instance", "group", "half", "bf16", "int8 by row"]
 
 
 def nightly(*values: Any) -> Any:

@@ -25,8 +25,8 @@ _COMPANY: Final = 1e-3
 """The same of another batch, where other kernels add in another order."""
 _COARSE: Final = 0.1
 """The same where activations are quantized by the range of the batch, or computed in half precision."""
-_HALF: Final = 0.02
-"""The same of outputs in fp16."""
+_HALF: Final = 0.05
+"""The same of outputs whose numbers are all of half precision, whatever their type."""
 _FLOOR: Final = 10
 """How many times the rounding of one row, alone and among its copies, counts as rounding of any."""
 _ROWS: Final = 0.1
@@ -101,8 +101,8 @@ def check_repeated(trials: SourceTrials, source: Artifact) -> None:
             "source-stateful",
             "The source model remembers its calls: the same rows give something else in the next call.",
             why=f"{changed.describe('at first', 'in the next call')} A new process repeats this, so it is not random.",
-            hint="Let its state be an input and an output of the model, or reset it at each call; then save the model "
-            "again.",
+            hint="Let its state be an input and an output of the model, or reset it at each call; switch off dropout "
+            "and noise, whose generator it may keep. Then save the model again.",
         )
 
 
@@ -228,9 +228,7 @@ def _find_first(
         found = other.get(name)
         if found is None or found.shape != array.shape:  # it did not run, or lengths follow the longest row
             continue
-        half = _HALF if array.dtype == np.float16 and least else 0.0
-        bound = max(bounds[name], half)
-        if difference := find_difference(name, array, found, places=places, bound=bound, least=least):
+        if difference := find_difference(name, array, found, places=places, bound=bounds[name], least=least):
             return difference
     return None
 
@@ -238,8 +236,8 @@ def _find_first(
 def _find_bound(trials: SourceTrials, source: Artifact) -> dict[str, float]:
     """Return what each output may differ by in another batch: more where the model itself computes coarsely.
 
-    How coarsely a row among copies of itself shows, which mixes nothing, and its operators: those that quantize by the
-    range of a whole batch mix its rows a little.
+    How coarsely its numbers show, a row among copies of itself, which mixes nothing, and its operators: those that
+    quantize by the range of a whole batch mix its rows a little.
     """
     base = _read(trials.again[0], source)
     if _is_quantized(source):
@@ -248,7 +246,19 @@ def _find_bound(trials: SourceTrials, source: Artifact) -> dict[str, float]:
     floors = {
         name: _measure_floor(named.get("alone", {}).get(name), named.get("copies", {}).get(name)) for name in base
     }
-    return {name: min(_COARSE, max(_COMPANY, _FLOOR * floor)) for name, floor in floors.items()}
+    least = {name: _HALF if _is_half(array) else _COMPANY for name, array in base.items()}
+    return {name: min(_COARSE, max(least[name], _FLOOR * floor)) for name, floor in floors.items()}
+
+
+def _is_half(array: NDArray[Any]) -> bool:
+    """Return whether all numbers of an output are those of fp16 or of bfloat16, which is the upper half of fp32."""
+    if array.dtype == np.float16:
+        return True
+    if array.dtype != np.float32:
+        return False
+    halved = (np.ascontiguousarray(array).view(np.uint32) & 0xFFFF) == 0
+    with np.errstate(over="ignore"):
+        return bool(halved.all() or (array.astype(np.float16) == array).all())
 
 
 def _measure_floor(alone: NDArray[Any] | None, copies: NDArray[Any] | None) -> float:

@@ -73,12 +73,19 @@ def nightly(*values: Any) -> Any:
     return pytest.param(*values, marks=pytest.mark.nightly)
 
 
-@pytest.mark.parametrize("kind", ["plain", "masked", "int8 by batch", *map(nightly, RARE)])
+@pytest.mark.parametrize("kind", ["plain", "masked", *map(nightly, RARE)])
 def test_what_is_a_function_of_each_row_is_taken(take, caplog, kind):
     reference = take(kind)
 
     assert reference.warnings == ()
     assert not caplog.records
+
+
+def test_a_source_that_quantizes_by_batch_is_taken_with_a_warning(take, caplog):
+    (said,) = take("int8 by batch").warnings
+
+    assert "the source quantizes, and what it returns for a row depends a little on the rows beside it: 'y' of" in said
+    assert said in caplog.text
 
 
 @pytest.mark.parametrize(

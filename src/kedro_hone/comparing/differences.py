@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -61,6 +61,27 @@ def find_difference(
     pair = [_format(values, digits) for digits in (4, 9)]
     shown = pair[0] if len(set(pair[0])) > 1 else pair[1]
     return Difference(output=name, row=places[row], one=shown[0], other=shown[1], rows=count, compared=len(off))
+
+
+def find_first(
+    one: Mapping[str, NDArray[Any]],
+    other: Mapping[str, NDArray[Any]],
+    *,
+    places: Sequence[int],
+    bounds: Mapping[str, float],
+    least: float = 0.0,
+) -> Difference | None:
+    """Return the difference of the first output that differs, as ``find_difference`` does, each by its own bound.
+
+    An output that the other result lacks, or that has another shape there, is passed over.
+    """
+    for name, array in one.items():
+        found = other.get(name)
+        if found is None or found.shape != array.shape:
+            continue
+        if difference := find_difference(name, array, found, places=places, bound=bounds[name], least=least):
+            return difference
+    return None
 
 
 def measure_errors(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.arrays import read_arrays
-from kedro_hone.comparing.differences import Difference, find_difference, measure_errors
+from kedro_hone.comparing.differences import Difference, find_first
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.source_company import COARSE, COMPANY, check_company, is_quantized
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -21,17 +22,6 @@ _AGAIN: Final = 1e-5
 """What the same call may return else, over an output's largest value: on one machine next to nothing, in fp32."""
 _ELSEWHERE: Final = 1e-4
 """The same of another process, whose memory is aligned otherwise."""
-_COMPANY: Final = 1e-3
-"""The same of another batch, where other kernels add in another order."""
-_COARSE: Final = 0.1
-"""The same where activations are quantized by the range of the batch, or computed in half precision."""
-_HALF: Final = 0.05
-"""The same of outputs whose numbers are all of half precision, whatever their type."""
-_FLOOR: Final = 10
-"""How many times the rounding of one row, alone and among its copies, counts as rounding of any."""
-_ROWS: Final = 0.1
-"""The share of rows that have to differ: what is routed or quantized near a border may go the other way in a few."""
-_INTEGER: Final = frozenset({"MatMulInteger", "ConvInteger", "QLinearMatMul", "QAttention"})
 
 
 def check_trials_rows(trials: Iterable[Trial], setting: Setting) -> None:
@@ -58,8 +48,7 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[str,
     check_trials_rows((*trials.again, *trials.others), setting)
     whole = mask_padding(whole, rows, source)
     check_repeated(trials, source)
-    check_company(trials, whole, source)
-    return tuple(check_finite(whole))
+    return (*check_company(trials, whole, source), *check_finite(whole))
 
 
 def check_rows(outputs: Mapping[str, NDArray[Any]] | None, source: Artifact, *, count: int, batch: int) -> None:
@@ -81,11 +70,11 @@ def check_repeated(trials: SourceTrials, source: Artifact) -> None:
         HoneError: ``source-stateful`` where a process repeats what the other one did, call by call; else
             ``source-random``.
     """
-    bound = _AGAIN if source.device == CPU else _COMPANY
+    bound = _AGAIN if source.device == CPU else COMPANY
     calls = [(one, other) for one, other in (trials.first, trials.again)]
     changed = next(filter(None, (_compare(*pair, source, bound=bound) for pair in calls)), None)
     pairs = list(zip(trials.first, trials.again, strict=True))
-    elsewhere = max(bound, _ELSEWHERE)
+    elsewhere = COARSE if is_quantized(source) else max(bound, _ELSEWHERE)
     differs = next(filter(None, (_compare(*pair, source, bound=elsewhere) for pair in pairs)), None)
     if differs is not None:
         found, words = (changed, ("at first", "in the next call")) if changed else (differs, _PROCESSES)
@@ -107,38 +96,6 @@ def check_repeated(trials: SourceTrials, source: Artifact) -> None:
 
 
 _PROCESSES: Final = ("in one process", "in another with another seed")
-
-
-def check_company(trials: SourceTrials, whole: Outputs, source: Artifact) -> None:
-    """Check that what the source returns for a row does not depend on the rows beside it.
-
-    All trials have run; ``whole`` are its outputs on the whole search split.
-
-    Raises:
-        HoneError: ``source-mixes-rows``.
-    """
-    first = trials.again[0]
-    base = _read(first, source)
-    bound = _find_bound(trials, source)
-    rows = list(first.places)
-    found = {"among all rows": {name: array[rows] for name, array in whole.items() if len(array) > max(rows)}}
-    for trial in trials.others:
-        if trial.name in _WAYS:
-            found[_WAYS[trial.name]] = _read(trial, source)
-    for way, outputs in found.items():
-        trial = next((one for one in trials.others if _WAYS.get(one.name) == way), first)
-        if difference := _compare_rows(base, first, outputs, trial, bound=bound):
-            company = "alone" if first.batch == 1 else f"in a batch of {first.batch}"
-            raise HoneError(
-                "source-mixes-rows",
-                "The source model mixes the rows of a batch: what it returns for one depends on the others.",
-                why=difference.describe(company, way),
-                hint="Normalize by stored statistics, take means and softmax within each row, and put the rows on the "
-                "first axis (batch_first=True); then save the model again.",
-            )
-
-
-_WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
 
 
 def check_finite(whole: Outputs) -> Iterator[str]:
@@ -195,81 +152,7 @@ def _explain_rows(
     )
 
 
-def _read(trial: Trial, source: Artifact) -> Outputs:
-    outputs = trial.read()
-    return {} if outputs is None else mask_padding(outputs, read_arrays(trial.run[0]), source)
-
-
 def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float) -> Difference | None:
     """Compare two trials of the same rows, in the same order."""
-    before, after = _read(one, source), _read(other, source)
-    return _find_first(before, after, places=one.places, bounds=dict.fromkeys(before, bound))
-
-
-def _compare_rows(
-    base: Outputs, first: Trial, outputs: Outputs, trial: Trial, *, bound: Mapping[str, float]
-) -> Difference | None:
-    """Compare the rows that two trials share."""
-    if trial is first:
-        return _find_first(base, outputs, places=first.places, bounds=bound, least=_ROWS)
-    where = {place: number for number, place in reversed(list(enumerate(first.places)))}
-    shared = [(where[place], number) for number, place in enumerate(trial.places) if place in where]
-    here, there = ([pair[side] for pair in shared] for side in (0, 1))
-    places = [first.places[number] for number in here]
-    taken = {name: array[here] for name, array in base.items()}
-    others = {name: array[there] for name, array in outputs.items()}
-    return _find_first(taken, others, places=places, bounds=bound, least=_ROWS)
-
-
-def _find_first(
-    one: Outputs, other: Outputs, *, places: Sequence[int], bounds: Mapping[str, float], least: float = 0.0
-) -> Difference | None:
-    for name, array in one.items():
-        found = other.get(name)
-        if found is None or found.shape != array.shape:  # it did not run, or lengths follow the longest row
-            continue
-        if difference := find_difference(name, array, found, places=places, bound=bounds[name], least=least):
-            return difference
-    return None
-
-
-def _find_bound(trials: SourceTrials, source: Artifact) -> dict[str, float]:
-    """Return what each output may differ by in another batch: more where the model itself computes coarsely.
-
-    How coarsely its numbers show, a row among copies of itself, which mixes nothing, and its operators: those that
-    quantize by the range of a whole batch mix its rows a little.
-    """
-    base = _read(trials.again[0], source)
-    if _is_quantized(source):
-        return dict.fromkeys(base, _COARSE)
-    named = {trial.name: _read(trial, source) for trial in trials.others}
-    floors = {
-        name: _measure_floor(named.get("alone", {}).get(name), named.get("copies", {}).get(name)) for name in base
-    }
-    least = {name: _HALF if _is_half(array) else _COMPANY for name, array in base.items()}
-    return {name: min(_COARSE, max(least[name], _FLOOR * floor)) for name, floor in floors.items()}
-
-
-def _is_half(array: NDArray[Any]) -> bool:
-    """Return whether all numbers of an output are those of fp16 or of bfloat16, which is the upper half of fp32."""
-    if array.dtype == np.float16:
-        return True
-    if array.dtype != np.float32:
-        return False
-    halved = (np.ascontiguousarray(array).view(np.uint32) & 0xFFFF) == 0
-    with np.errstate(over="ignore"):
-        return bool(halved.all() or (array.astype(np.float16) == array).all())
-
-
-def _measure_floor(alone: NDArray[Any] | None, copies: NDArray[Any] | None) -> float:
-    if alone is None or copies is None or not alone.size or alone.dtype.kind not in "fc":
-        return 0.0
-    row = np.broadcast_to(alone[:1], copies.shape) if alone.shape[1:] == copies.shape[1:] else copies
-    return float(measure_errors(row, copies).max(initial=0.0))
-
-
-def _is_quantized(source: Artifact) -> bool:
-    operators = source.metadata.get("operators") or ()
-    names = [str(operator) for operator in operators]
-    dynamic = any("quant" in name.lower() and ("dynamic" in name.lower() or "params" in name.lower()) for name in names)
-    return dynamic or any(name in _INTEGER for name in names)
+    before, after = one.read_real(source), other.read_real(source)
+    return find_first(before, after, places=one.places, bounds=dict.fromkeys(before, bound))

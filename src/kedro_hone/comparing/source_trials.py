@@ -54,6 +54,11 @@ class Trial:
         except UNREADABLE:
             return None
 
+    def read_real(self, source: Artifact) -> Outputs:
+        """Return the outputs with 0 for tokens of padding; none where there are none."""
+        outputs = self.read()
+        return {} if outputs is None else mask_padding(outputs, read_arrays(self.run[0]), source)
+
 
 @dataclass(frozen=True, kw_only=True)
 class SourceTrials:

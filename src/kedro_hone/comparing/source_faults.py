@@ -74,7 +74,7 @@ def check_repeated(trials: SourceTrials, source: Artifact) -> None:
     calls = [(one, other) for one, other in (trials.first, trials.again)]
     changed = next(filter(None, (_compare(*pair, source, bound=bound) for pair in calls)), None)
     pairs = list(zip(trials.first, trials.again, strict=True))
-    elsewhere = COARSE if is_quantized(source) else max(bound, _ELSEWHERE)
+    elsewhere = bound if changed else COARSE if is_quantized(source) else max(bound, _ELSEWHERE)
     differs = next(filter(None, (_compare(*pair, source, bound=elsewhere) for pair in pairs)), None)
     if differs is not None:
         found, words = (changed, ("at first", "in the next call")) if changed else (differs, _PROCESSES)

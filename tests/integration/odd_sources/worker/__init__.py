@@ -68,6 +68,7 @@ class Session:
             "NaN": lambda: y * np.nan,
             "dropout": lambda: (h * (np.random.random(h.shape) > 0.2)) @ OTHERS,  # noqa: NPY002
             "little noise": lambda: y + 1e-3 * np.random.random(y.shape),  # noqa: NPY002
+            "least noise": lambda: y + 4e-5 * np.abs(y).max() * np.random.random(y.shape),  # noqa: NPY002
             "few rows": lambda: y + (np.random.random((len(y), 1)) > 0.7),  # noqa: NPY002
             "drawn once": lambda: y + self.drawn,
             "counter": lambda: y + 0.01 * self.calls,

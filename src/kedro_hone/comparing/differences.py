@@ -119,4 +119,9 @@ def measure_scale(values: NDArray[Any]) -> float:
 
 
 def _format(values: Sequence[Any], digits: int) -> tuple[str, ...]:
-    return tuple(f"{value:.{digits}g}" if value.dtype.kind == "f" else str(value)[:80] for value in values)
+    def write(value: Any) -> str:
+        if value.dtype.kind == "f":
+            return f"{value:.{digits}g}"
+        return repr(str(value)[:80]) if value.dtype.kind == "U" else str(value)
+
+    return tuple(map(write, values))

@@ -28,17 +28,17 @@ _ROUNDS: Final = ("quant", "round", "matmulinteger", "convinteger", "qlinear", "
 _WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
 
 
-def check_company(trials: SourceTrials, whole: Outputs, source: Artifact) -> Iterator[str]:
+def check_company(trials: SourceTrials, sample: Outputs, source: Artifact) -> Iterator[str]:
     """Check that what the source returns for a row does not depend on the rows beside it.
 
-    All trials have run; ``whole`` are its outputs on the whole search split. Yielded is a warning where it quantizes by
-    the range of a batch, and so mixes its rows a little.
+    All trials have run; ``sample`` are its outputs on the whole search split, for the rows of the first of them.
+    Yielded is a warning where it quantizes by the range of a batch, and so mixes its rows a little.
 
     Raises:
         HoneError: ``source-mixes-rows``.
     """
     bounds = _find_bounds(trials, source)
-    if found := _find_difference(trials, whole, source, bounds):
+    if found := _find_difference(trials, sample, source, bounds):
         raise HoneError(
             "source-mixes-rows",
             "The source model mixes the rows of a batch: what it returns for one depends on the others.",
@@ -46,7 +46,7 @@ def check_company(trials: SourceTrials, whole: Outputs, source: Artifact) -> Ite
             hint="Normalize by stored statistics, take means and softmax within each row, and put the rows on the "
             "first axis (batch_first=True); then save the model again.",
         )
-    if is_quantized(source) and (found := _find_difference(trials, whole, source, dict.fromkeys(bounds, COMPANY))):
+    if is_quantized(source) and (found := _find_difference(trials, sample, source, dict.fromkeys(bounds, COMPANY))):
         yield f"the source quantizes, and what it returns for a row depends a little on the rows beside it: {found}"
 
 
@@ -56,12 +56,13 @@ def is_quantized(source: Artifact) -> bool:
     return any(part in name for name in names for part in _ROUNDS)
 
 
-def _find_difference(trials: SourceTrials, whole: Outputs, source: Artifact, bounds: Mapping[str, float]) -> str | None:
+def _find_difference(
+    trials: SourceTrials, sample: Outputs, source: Artifact, bounds: Mapping[str, float]
+) -> str | None:
     """Return in one sentence where rows differ in another company, or None."""
     first = trials.again[0]
-    base, rows = first.read_real(source), list(first.places)
-    among = {name: array[rows] for name, array in whole.items() if len(array) > max(rows)}
-    found = [("among all rows", find_first(base, among, places=first.places, bounds=bounds, least=_ROWS))]
+    base = first.read_real(source)
+    found = [("among all rows", find_first(base, sample, places=first.places, bounds=bounds, least=_ROWS))]
     found += [
         (_WAYS[trial.name], _compare(first, trial, source, bounds)) for trial in trials.others if trial.name in _WAYS
     ]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import read_arrays
+from kedro_hone.comparing.arrays import open_arrays, read_arrays
 from kedro_hone.comparing.differences import Difference, find_first
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
@@ -20,6 +21,8 @@ from kedro_hone.core.values.base import CPU
 
 _AGAIN: Final = 1e-5
 """What the same call may return else, over an output's largest value: on one machine next to nothing, in fp32."""
+_PART: Final = 256
+"""Rows of an output that are looked at together."""
 _ELSEWHERE: Final = 1e-4
 """The same of another process, whose memory is aligned otherwise."""
 
@@ -41,14 +44,36 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[str,
         HoneError: ``source-not-rowwise``, ``source-random``, ``source-stateful``, ``source-mixes-rows`` or
             ``source-not-finite``.
     """
-    source, (feeds, outputs, batch) = setting.source, run
-    whole, rows = read_arrays(outputs), read_arrays(feeds)
-    check_rows(whole, source, count=len(next(iter(rows.values()))), batch=batch)
+    source = setting.source
+    sample, counts = _read_whole(run, source, places=trials.first[0].places)
     run_trials((*trials.again, *trials.others), setting)
     check_trials_rows((*trials.again, *trials.others), setting)
-    whole = mask_padding(whole, rows, source)
     check_repeated(trials, source)
-    return (*check_company(trials, whole, source), *check_finite(whole))
+    return (*check_company(trials, sample, source), *check_finite(counts))
+
+
+def _read_whole(run: Run, source: Artifact, *, places: Sequence[int]) -> tuple[Outputs, list[NotFinite]]:
+    """Return some rows of the outputs of a run, and what is not finite in all of them; raises as ``check_rows``.
+
+    Outputs may be as large as the memory, so that they are read one at a time, and gone through in parts.
+    """
+    feeds, outputs, batch = run
+    rows, sample, counts = read_arrays(feeds), Outputs(), list[NotFinite]()
+    count = len(next(iter(rows.values())))
+    with open_arrays(outputs) as archive:
+        for name in archive.files:
+            array = archive[name]
+            check_rows({name: array}, source, count=count, batch=batch)
+            sample |= _take(name, array, list(places), rows=rows, source=source)
+            parts = (slice(first, first + _PART) for first in range(0, count, _PART))
+            masked = (_take(name, array, part, rows=rows, source=source)[name] for part in parts)
+            counts.append(count_not_finite(name, masked))
+    return sample, counts
+
+
+def _take(name: str, array: NDArray[Any], part: slice | list[int], *, rows: Outputs, source: Artifact) -> Outputs:
+    """Return some rows of an output, with 0 for tokens of padding."""
+    return mask_padding({name: array[part]}, {key: value[part] for key, value in rows.items()}, source)
 
 
 def check_rows(outputs: Mapping[str, NDArray[Any]] | None, source: Artifact, *, count: int, batch: int) -> None:
@@ -98,33 +123,57 @@ def check_repeated(trials: SourceTrials, source: Artifact) -> None:
 _PROCESSES: Final = ("in one process", "in another with another seed")
 
 
-def check_finite(whole: Outputs) -> Iterator[str]:
-    """Yield a warning for each output of the whole search split with numbers that are not finite.
+@dataclass(frozen=True, kw_only=True)
+class NotFinite:
+    """How many rows of an output hold numbers that are not finite; 0 of what holds no floating-point numbers."""
+
+    output: str
+    rows: int
+    odd: int
+    kinds: Mapping[str, int]  # rows with NaN, -inf and inf
+    lost: int  # rows with no finite number
+
+
+def count_not_finite(output: str, parts: Iterable[NDArray[Any]]) -> NotFinite:
+    """Count them in an output that comes in parts, rows first."""
+    rows = odd = lost = 0
+    kinds = dict.fromkeys(("NaN", "-inf", "inf"), 0)
+    for part in parts:
+        table = part.reshape(len(part), -1)
+        rows += len(table)
+        if table.dtype.kind not in "fc" or not table.size:
+            continue
+        strange = ~np.isfinite(table)
+        odd, lost = odd + int(strange.any(axis=1).sum()), lost + int(strange.all(axis=1).sum())
+        if strange.any():
+            masks = (np.isnan(table), table == -np.inf, table == np.inf)
+            for kind, mask in zip(kinds, masks, strict=True):
+                kinds[kind] += int(mask.any(axis=1).sum())
+    return NotFinite(output=output, rows=rows, odd=odd, kinds=kinds, lost=lost)
+
+
+def check_finite(counts: Sequence[NotFinite]) -> Iterator[str]:
+    """Yield a warning for each output with numbers that are not finite, by what was counted.
 
     Raises:
         HoneError: ``source-not-finite``: there is no other number in any output.
     """
-    floats = {name: array.reshape(len(array), -1) for name, array in whole.items() if array.dtype.kind in "fc"}
-    if floats and len(floats) == len(whole) and not any(np.isfinite(array).any() for array in floats.values()):
-        named = ", ".join(map(repr, floats))
+    if counts and all(one.lost == one.rows for one in counts):
+        named = ", ".join(repr(one.output) for one in counts)
         raise HoneError(
             "source-not-finite",
             "The source model returns no finite number.",
             why=f"All numbers of {named} are NaN or infinite, in all rows of the search split.",
             hint="Compare the data with what the model was trained on, such as their scale; of fp16 take fp32 or bf16.",
         )
-    for name, array in floats.items():
-        odd = ~np.isfinite(array)
-        if not odd.any():
-            continue
-        kinds = {"NaN": np.isnan(array), "-inf": array == -np.inf, "inf": array == np.inf}
-        told = ", ".join(f"{kind} in {mask.any(axis=1).sum()}" for kind, mask in kinds.items() if mask.any())
-        lost = int(odd.all(axis=1).sum())
-        lost_said = f"; {lost} have no finite number" if lost else ""
-        yield (
-            f"the source's output {name!r} is not finite in {odd.any(axis=1).sum()} of {len(array)} rows ({told})"
-            f"{lost_said}: a candidate is right there where it returns the same"
-        )
+    for one in counts:
+        if one.odd:
+            told = ", ".join(f"{kind} in {rows}" for kind, rows in one.kinds.items() if rows)
+            lost = f"; {one.lost} have no finite number" if one.lost else ""
+            yield (
+                f"the source's output {one.output!r} is not finite in {one.odd} of {one.rows} rows ({told}){lost}: "
+                "a candidate is right there where it returns the same"
+            )
 
 
 def _explain_rows(

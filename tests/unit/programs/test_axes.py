@@ -56,3 +56,11 @@ def test_other_numbers_of_rows_are_still_the_datas_fault(worker, make_job, save)
 
     assert error["slug"] == "data-unreadable"
     assert "different numbers of rows" in error["why"]
+
+
+def test_a_length_that_all_inputs_share_is_not_taken_for_the_rows(worker, make_job, save):
+    inputs = tuple({"name": name, "dtype": "float32", "shape": ["batch", "length"]} for name in ("ids", "mask"))
+
+    error = read(worker, make_job, save, inputs, ids=np.zeros((40, 12), "f4"), mask=np.zeros((39, 12), "f4"))["error"]
+
+    assert error["slug"] == "data-unreadable"

@@ -32,9 +32,9 @@ def check_specs(specs: Sequence[Mapping[str, Any]]) -> None:
 def explain_counts(shapes: Mapping[str, tuple[int, ...]], specs: Sequence[Mapping[str, Any]]) -> ReportedError | None:
     """Return the error for arrays with different numbers of rows that would have the same on other axes, or None.
 
-    Such an axis is one that may have any size by the model's input.
+    Such an axis is one that may have any size by the model's input, whose first one has a fixed size.
     """
-    free = {spec["name"]: [axis for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)] for spec in specs}
+    free = {spec["name"]: _list_free(spec["shape"]) for spec in specs}
     sizes = [{shapes[name][axis] for axis in axes} for name, axes in free.items()]
     shared = set.intersection(*sizes) if sizes else set()
     if len(shared) != 1:
@@ -46,6 +46,11 @@ def explain_counts(shapes: Mapping[str, tuple[int, ...]], specs: Sequence[Mappin
             said = f"the data have {shapes[name]}: there are {count} rows on axis {axis}"
             return _explain(name, said, _WRAP, axis)
     return None
+
+
+def _list_free(shape: Sequence[int | str]) -> list[int]:
+    free = [axis for axis, dim in enumerate(shape) if isinstance(dim, str)]
+    return free[:1] if free[:1] == [0] else free
 
 
 def _explain(name: str, why: str, way: str, axis: int = 0) -> ReportedError:

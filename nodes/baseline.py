@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from kedro_hone.building.runtimes import identify_runtime
-from kedro_hone.comparing.arrays import read_arrays
 from kedro_hone.comparing.cropping import crop_search, find_batch
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import predict, score_source
@@ -67,7 +66,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
         runs += [(rows[at], scratch / name, find_batch(setting, at)) for at, name in cropped.items()]
         (scratch / trials_folder).mkdir()
-        trials = plan_trials(setting, read_arrays(runs[0][0]), scratch / trials_folder)
+        trials = plan_trials(setting, runs[0][0], scratch / trials_folder)
         first = [trial.run for trial in trials.first]
         predicted = predict(setting.source, name="source", runs=runs, setting=setting, trials=first)
         check_trials_rows(trials.first, setting)

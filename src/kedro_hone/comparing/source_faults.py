@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import open_arrays, read_arrays
+from kedro_hone.comparing.arrays import open_arrays
+from kedro_hone.comparing.cropping import MASK
 from kedro_hone.comparing.differences import Difference, find_first
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
@@ -18,6 +19,7 @@ from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial, mas
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import CPU
+from kedro_hone.core.values.samples import SEARCH
 
 _AGAIN: Final = 1e-5
 """What the same call may return else, over an output's largest value: on one machine next to nothing, in fp32."""
@@ -45,21 +47,23 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[str,
             ``source-not-finite``.
     """
     source = setting.source
-    sample, counts = _read_whole(run, source, places=trials.first[0].places)
+    split = setting.samples.splits[SEARCH]
+    sample, counts = _read_whole(run, source, places=trials.first[0].places, count=split.n)
     run_trials((*trials.again, *trials.others), setting)
     check_trials_rows((*trials.again, *trials.others), setting)
     check_repeated(trials, source)
     return (*check_company(trials, sample, source), *check_finite(counts))
 
 
-def _read_whole(run: Run, source: Artifact, *, places: Sequence[int]) -> tuple[Outputs, list[NotFinite]]:
+def _read_whole(run: Run, source: Artifact, *, places: Sequence[int], count: int) -> tuple[Outputs, list[NotFinite]]:
     """Return some rows of the outputs of a run, and what is not finite in all of them; raises as ``check_rows``.
 
     Outputs may be as large as the memory, so that they are read one at a time, and gone through in parts.
     """
     feeds, outputs, batch = run
-    rows, sample, counts = read_arrays(feeds), Outputs(), list[NotFinite]()
-    count = len(next(iter(rows.values())))
+    sample, counts = Outputs(), list[NotFinite]()
+    with open_arrays(feeds) as archive:
+        rows = {name: archive[name] for name in archive.files if name == MASK}
     with open_arrays(outputs) as archive:
         for name in archive.files:
             array = archive[name]

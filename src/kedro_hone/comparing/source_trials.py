@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import UNREADABLE, read_arrays
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import ODD_BATCH, find_rows_mask
 from kedro_hone.comparing.launches import launch
 from kedro_hone.comparing.scoring import Run
@@ -22,6 +22,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import SEARCH
 
 logger = open_logger(__name__)
 
@@ -69,12 +70,12 @@ class SourceTrials:
     others: tuple[Trial, ...]  # there too: in another order among other rows; alone; a row with copies of itself
 
 
-def plan_trials(setting: Setting, feeds: Mapping[str, NDArray[Any]], folder: Path) -> SourceTrials:
-    """Choose rows of the search split, and write them for each trial into a folder.
+def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
+    """Choose rows of the search split, whose inputs are in a file, and write them for each trial into a folder.
 
     A model of one batch size is run at that only, and one of other fixed sizes at the largest batch.
     """
-    fixed, count = _find_batch(setting), len(next(iter(feeds.values())))
+    fixed, count = _find_batch(setting), setting.samples.splits[SEARCH].n
     batch = fixed or min(ROWS, setting.largest_batch)
     size = batch * max(1, ROWS // batch)
     places = _spread(count, size)
@@ -90,9 +91,15 @@ def plan_trials(setting: Setting, feeds: Mapping[str, NDArray[Any]], folder: Pat
         for which in ("first", "again")
     ]
     trials = SourceTrials(first=pairs[0], again=pairs[1], others=tuple(others))  # type: ignore[arg-type]  # both are two
-    for trial in (*trials.first, *trials.again, *trials.others):
-        rows = {name: np.ascontiguousarray(array[list(trial.places)]) for name, array in feeds.items()}
-        np.savez(trial.run[0], allow_pickle=False, **rows)
+    every = (*trials.first, *trials.again, *trials.others)
+    taken: dict[str, Outputs] = {trial.name: {} for trial in every}
+    with open_arrays(feeds) as archive:
+        for name in archive.files:
+            array = archive[name]  # one at a time: all images of a split may be as large as the memory
+            for trial in every:
+                taken[trial.name][name] = np.ascontiguousarray(array[list(trial.places)])
+    for trial in every:
+        np.savez(trial.run[0], allow_pickle=False, **taken[trial.name])
     return trials
 
 

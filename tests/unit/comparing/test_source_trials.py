@@ -14,8 +14,10 @@ from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 def plan(folder, *, rows=90, largest=32, batch="batch", static=()):
     spec = TensorSpec(name="x", dtype="float32", shape=(batch, 2))
     source = Artifact(format="onnx", digest="d", inputs=(spec,), outputs=(), static_shapes=static)
-    feeds = {"x": np.arange(2.0 * rows).reshape(rows, 2)}
-    trials = plan_trials(SimpleNamespace(source=source, largest_batch=largest), feeds, folder)
+    feeds, split = folder / "feeds.npz", SimpleNamespace(n=rows)
+    np.savez(feeds, x=np.arange(2.0 * rows).reshape(rows, 2))
+    samples = SimpleNamespace(splits={"search": split})
+    trials = plan_trials(SimpleNamespace(source=source, largest_batch=largest, samples=samples), feeds, folder)
     return trials, {trial.name: trial for trial in (*trials.first, *trials.again, *trials.others)}
 
 

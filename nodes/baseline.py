@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from kedro_hone.comparing.probes import SourceProbing
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import predict, score_source
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.source_faults import check_source, check_trials_rows
+from kedro_hone.comparing.source_trials import plan_trials
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.digest import digest_json
@@ -21,7 +24,7 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 10
+VERSION = 11
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -29,12 +32,14 @@ def take_baseline(*, setting: Setting) -> Reference:
     """Run the source model on the search split, and score its outputs: what every candidate is compared with.
 
     It is run on the same rows once more for each shape that cuts them, and a model of Transformers at odd sizes; those
-    outputs are kept, and not scored.
+    outputs are kept, and not scored. Some rows are run again, in other company and alone: what it returns must be a
+    function of each row.
 
     Raises:
         HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
             nothing can be proved by a metric, or the gate split is too small for the recipe's limit, before anything is
-            built.
+            built; ``source-random``, ``source-stateful``, ``source-mixes-rows``, ``source-not-rowwise`` or
+            ``source-not-finite``.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
@@ -47,8 +52,8 @@ def take_baseline(*, setting: Setting) -> Reference:
         reference = _make_reference(key, setting)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": setting.run.run_id})
-    if reference.doubt:
-        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, reference.doubt)
+    for said in filter(None, (reference.doubt, *reference.warnings)):
+        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, said)
     for name, score in ((None, reference), *zip(recipe.gates.drops, reference.others, strict=True)):
         check_provable(samples.splits[GATE].n, recipe, score=score, other=name)
     return reference
@@ -56,12 +61,17 @@ def take_baseline(*, setting: Setting) -> Reference:
 
 def _make_reference(key: str, setting: Setting) -> Reference:
     split = setting.samples.splits[SEARCH]
+    trials_folder = "trials"
     with setting.store.workspace() as scratch, crop_search(setting) as rows:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
         runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
         runs += [(rows[at], scratch / name, find_batch(setting, at)) for at, name in cropped.items()]
+        (scratch / trials_folder).mkdir()
+        trials = plan_trials(setting, runs[0][0], scratch / trials_folder)
+        first = [trial.run for trial in trials.first]
         probing = SourceProbing(setting, scratch)
-        predicted = predict(setting.source, name="source", runs=runs, setting=setting, after=probing.run)
+        predicted = predict(setting.source, name="source", runs=runs, setting=setting, trials=first, after=probing.run)
+        check_trials_rows(trials.first, setting)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",
@@ -69,6 +79,8 @@ def _make_reference(key: str, setting: Setting) -> Reference:
                 why=predicted.reason,
                 hint=f"Read {predicted.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
+        warnings = check_source(trials, runs[0], setting)
+        shutil.rmtree(scratch / trials_folder)
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
     return Reference(
@@ -77,6 +89,7 @@ def _make_reference(key: str, setting: Setting) -> Reference:
         digest=key,
         run=setting.run.run_id,
         doubt=itself.doubt,
+        warnings=warnings,
         others=tuple(Score(**_read_score(other)) for other in itself.others),
         probes=tuple(probing.kept),
         **_read_score(itself),

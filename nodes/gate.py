@@ -10,6 +10,7 @@ from typing import Any
 from kedro_hone.building.probing import choose_shares
 from kedro_hone.building.routes import only_converts
 from kedro_hone.comparing.agreement import Fault, compare_outputs, find_disagreement
+from kedro_hone.comparing.failures import list_shared
 from kedro_hone.comparing.gates.load import find_noise, say_waits
 from kedro_hone.comparing.golden import GoldenRows, cut_golden, keep_golden
 from kedro_hone.comparing.scoring import predict, score_predictions, score_source
@@ -80,6 +81,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         reasons += [f"{winner} has a limit: {limit}" for limit in found[winner].limits]
     if verdict is Verdict.PASS and (noise := find_noise(results.judgements.get(winner or "", ()))) is not None:
         reasons.append(say_waits(noise))
+    if verdict is not Verdict.PASS:
+        told = list_shared(result.validations)
+        reasons = [*reasons, *told] if finalists else [*told, *reasons]
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None

@@ -30,7 +30,8 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     """Prepare the splits and the batch of each shape, and keep them with the program's code in one tree of the store.
 
     Raises:
-        HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch`` or ``program-unknown``.
+        HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch``, ``program-unknown`` or
+            ``source-not-rowwise``.
     """
     program = find_program(recipe.program.name, project=run.project)
     files = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}

@@ -73,6 +73,18 @@ def _find_fault(opened: session.Session, source: Json) -> str | None:
 
 
 def _quantize(job: Json, output: Path) -> Json:
+    """Quantize, or refuse a model whose operators are where NNCF looks for no ranges."""
+    import nncf
+
+    try:
+        return _quantize_seen(job, output)
+    except nncf.ValidationError as error:
+        if (unseen := _explain_unseen(session.read(job["input"]["path"]), error)) is None:
+            raise
+        return {"refused": unseen}
+
+
+def _quantize_seen(job: Json, output: Path) -> Json:
     """Quantize weights and activations to int8; with accuracy control, revert layers until the metric allows it."""
     import nncf
 
@@ -117,6 +129,14 @@ def _quantize(job: Json, output: Path) -> Json:
         **arguments,
     )
     return _finish(quantized, output, _count_quantizers(quantized), metric=metric)
+
+
+def _explain_unseen(model: Any, error: Exception) -> str | None:
+    """Return why NNCF finds no calibration rows where there are some: those of operators in a body, which it skips."""
+    kinds = sorted({node.get_type_name() for node in model.get_ops()} & {"If", "Loop", "TensorIterator"})
+    if "must not be empty" not in str(error) or not kinds:
+        return None
+    return f"the model has operators inside {' and '.join(kinds)}, and NNCF reads their ranges from no calibration row"
 
 
 def _has_attention(model: Any) -> bool:

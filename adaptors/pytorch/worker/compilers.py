@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -115,7 +116,8 @@ def trace(job: Job) -> Notes:
     sizes = jobs.choose_sizes(job, inputs)
     examples = jobs.make_examples(inputs, sizes)
     others = jobs.make_examples(inputs, {**sizes, "batch": 5})
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", torch.jit.TracerWarning)
         try:
             script = torch.jit.trace(flat, examples, check_trace=False)
             if job["adaptor"] == "pytorch.torchscript":
@@ -124,15 +126,26 @@ def trace(job: Job) -> Notes:
             return jobs.fail("compile", "the model cannot be traced", error)
         try:
             pairs = zip(script(*others), flat(*others), strict=True)
-            same = all(a.shape == b.shape and torch.allclose(a, b, rtol=1e-3, atol=1e-4) for a, b in pairs)
+            same = all(a.shape == b.shape and _are_close(a, b) for a, b in pairs)
         except RuntimeError as error:
             return jobs.fail("compile", "the traced model takes no other batch size", error)
     if not same:
-        reason = "the traced model returns other values at another batch size: it branches on its input"
-        return jobs.fail("numerics", reason)
+        reason = "the traced model returns other values at another batch size: "
+        return jobs.fail("numerics", reason + _explain_frozen([str(each.message) for each in told]))
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
     return {"outputs": outputs}
+
+
+def _are_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return bool(torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True))
+
+
+def _explain_frozen(told: Sequence[str]) -> str:
+    """Return what the tracer wrote down as it was for the example, by what it warned of."""
+    if any("to a Python boolean" in each for each in told):
+        return "it branches on its input, and the tracer keeps the branch of the example"
+    return "the tracer keeps what the model computed from the sizes of the example"
 
 
 def _make_traceable(module: fx.GraphModule) -> None:

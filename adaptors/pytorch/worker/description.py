@@ -84,9 +84,14 @@ def _find_optional(model: nn.Module, inputs: Sequence[Spec], sizes: Mapping[str,
         except (ValueError, TypeError, RuntimeError):  # the class needs it
             continue
         pairs = zip(whole, models.name_outputs(rest).values(), strict=True)
-        if all(torch.allclose(one, other, rtol=0, atol=_SAME * float(one.abs().max())) for one, other in pairs):
+        if all(_are_close(one, other) for one, other in pairs):
             found[name] = FILLS[name]
     return found
+
+
+def _are_close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    largest = float(one.abs()[one.isfinite()].max()) if one.isfinite().any() else 0.0
+    return bool(torch.allclose(one, other, rtol=0, atol=_SAME * largest, equal_nan=True))
 
 
 def _describe_output(

@@ -255,9 +255,9 @@ def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:
 
 
 def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
-    """Return the notes of an expected failure: its class, and the reason with the error's first line."""
-    detail = f": {str(error).strip().splitlines()[0][:300]}" if error and str(error).strip() else ""
-    return {"failed": {"class": failure, "reason": reason + detail}}
+    """Return the notes of an expected failure: its class, and the reason with the error, which the host cuts."""
+    said = str(error).strip()[:4000] if error else ""
+    return {"failed": {"class": failure, "reason": f"{reason}:\n{said}" if said else reason}}
 
 
 def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:

@@ -24,6 +24,9 @@ ODD = "odd sizes"
 ODD_BATCH = 7
 """A batch size that no recipe names: what was specialized by mistake shows at it."""
 
+MASK = "attention_mask"
+"""The input that says which tokens of a row are real."""
+
 _LONGER = {"length": " (for text: program.options.length)"}  # by the dimension: how rows are made longer
 
 
@@ -82,7 +85,7 @@ def find_odd_sizes(source: Artifact, rows: Mapping[str, NDArray[Any]]) -> dict[s
 
 def find_rows_mask(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
     """Return where the tokens of rows are real, by their ``attention_mask``; None where they have none."""
-    mask = rows.get("attention_mask")
+    mask = rows.get(MASK)
     return None if mask is None or mask.ndim != 2 else mask != 0
 
 

@@ -56,14 +56,16 @@ def launch(
     output: Path | None = None,
     feeds: Iterable[Path] = (),
     interface: bool = False,
+    seed: int | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> Iterator[WorkerSession | Failed]:
     """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why there is none.
 
     Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
-    all. The step's folder has the name, a candidate's id; next to its own directory, the worker may write to
-    ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is timed is the source's
-    interface around the model, as ``kedro_hone.load`` gives it. Where ``stopped`` comes to be true, its worker ends.
+    all, unless another seed is given. The step's folder has the name, a candidate's id; next to its own directory, the
+    worker may write to ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is
+    timed is the source's interface around the model, as ``kedro_hone.load`` gives it. Where ``stopped`` comes to be
+    true, its worker ends.
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
@@ -82,7 +84,7 @@ def launch(
             input=JobInput.of(artifact, store.locate(artifact)),
             output=str(output or scratch / "output"),
             temporary=str(scratch / "temporary"),
-            seed=recipe.seed,
+            seed=recipe.seed if seed is None else seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
             interface=artifact.metadata.get("interface") if interface else None,

@@ -48,22 +48,26 @@ def predict(
     name: str,
     runs: Sequence[Run],
     setting: Setting,
+    trials: Sequence[Run] = (),
     stopped: Callable[[], bool] | None = None,
     reads: Sequence[Path] = (),
     after: Callable[[WorkerSession], None] | None = None,
 ) -> Predicted | Failed:
     """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed.
 
-    Where ``stopped`` comes to be true, its worker is ended. ``after`` is called with the session when all rows were
-    run, and may run other files (``reads``): neither its failures nor its memory count here.
+    Trials are run first, and may fail; their outputs go into that folder or below it. Where ``stopped`` comes to be
+    true, its worker is ended. ``after`` is called with the session when all rows were run, and may run other files
+    (``reads``): neither its failures nor its memory count here.
     """
-    place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in runs), *reads]
+    place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in (*trials, *runs)), *reads]
     with launch(artifact, name=name, setting=setting, output=place, feeds=feeds, stopped=stopped) as session:
         if isinstance(session, Failed):
             return session
         loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
+        for rows, output, batch in trials:
+            session.run(rows, output, batch=batch)
         for rows, output, batch in runs:
             if failed := session.run(rows, output, batch=batch):
                 return failed

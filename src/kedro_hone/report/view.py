@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -74,6 +75,15 @@ def group_candidates(evidence: Evidence) -> dict[Status, list[CandidateRecord]]:
     fastest = sorted(evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
     order = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
     return {status: group for status in order if (group := [one for one in fastest if one.status is status])}
+
+
+def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateRecord]]:
+    """Return candidates that were not measured, those with one and the same reason together, in the order given."""
+    groups: dict[tuple[str, ...], list[CandidateRecord]] = {}
+    for one in candidates:
+        known = (one.failure_class or "", one.reason, one.note) if one.reason else (one.id,)
+        groups.setdefault(known, []).append(one)
+    return list(groups.values())
 
 
 def list_front(evidence: Evidence) -> list[CandidateRecord]:

@@ -637,3 +637,33 @@ def test_xml_that_is_no_ir_is_named(bench, tmp_path, text):
     (tmp_path / "model.bin").write_bytes(b"x")
     result, _ = bench.call("describe", tmp_path, "openvino-ir", expect_error=True)
     assert "no IR" in result["raised"]
+
+
+def test_operators_inside_a_branch_are_refused_in_our_own_words(bench, tmp_path):
+    """NNCF once said that the calibration dataset must not be empty, of rows that were there."""
+    draw = np.random.default_rng(0)
+
+    def make_branch(name):
+        weights = numpy_helper.from_array(draw.normal(size=(8, 4)).astype("f4"), f"w_{name}")
+        node = helper.make_node("MatMul", ["x", weights.name], [f"y_{name}"])
+        result = helper.make_tensor_value_info(f"y_{name}", TensorProto.FLOAT, None)
+        return helper.make_graph([node], name, [], [result], [weights])
+
+    nodes = [
+        helper.make_node("ReduceMax", ["x"], ["most"], keepdims=0),
+        helper.make_node("Greater", ["most", "zero"], ["flag"]),
+        helper.make_node("If", ["flag"], ["y"], then_branch=make_branch("then"), else_branch=make_branch("else")),
+    ]
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", n]) for name, n in (("x", 8), ("y", 4))]
+    zero = numpy_helper.from_array(np.zeros((), "f4"), "zero")
+    graph = helper.make_graph(nodes, "g", values[:1], values[1:], [zero])
+    (tmp_path / "source").mkdir()
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "source" / "model.onnx")
+    np.savez(tmp_path / "rows.npz", x=draw.normal(size=(40, 8)).astype("f4"))
+
+    notes, _ = bench.transform(
+        "openvino.int8-ptq", convert(bench, tmp_path / "source"), calibration=str(tmp_path / "rows.npz")
+    )
+
+    assert notes["refused"].startswith("the model has operators inside If"), notes

@@ -341,3 +341,39 @@ def test_int8_of_a_program_that_takes_inputs_by_position_and_by_name(bench, tmp_
     feeds = [{name: array[:size] for name, array in rows.items()} for size in (1, 7, 64)]
     for got, want in zip(*(bench.run(each, "pytorch", feeds) for each in (quantized, source)), strict=True):
         close([got[name] for name in want], list(want.values()), 0.02)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [("branch", "it branches on its input"), ("sizes", "what the model computed from the sizes of the example")],
+)
+def test_what_a_tracer_froze_is_named_by_what_was_seen(bench, tmp_path, kind, said):
+    (tmp_path / "frozen_net.py").write_text(
+        "from torch import nn\n"
+        "class Frozen(nn.Module):\n"
+        "    def __init__(self, kind):\n"
+        "        super().__init__()\n"
+        "        self.kind, self.out = kind, nn.Linear(4, 2)\n"
+        "    def forward(self, x):\n"
+        "        if self.kind == 'sizes':\n"
+        "            return self.out(x) * float(x.shape[0])\n"
+        "        return self.out(x) if x.sum() < 8 else -self.out(x)\n"
+    )
+    reference = {"class": "frozen_net:Frozen", "file": "frozen_net.py", "kwargs": {"kind": kind}, "state": "model.pt2"}
+    (tmp_path / "module.json").write_text(json.dumps(reference))
+    code = (
+        "import sys, torch\n"
+        "from frozen_net import Frozen\n"
+        "torch.export.save(torch.export.export(Frozen('sizes'), (torch.ones(2, 4),)), sys.argv[1])\n"
+    )
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code, str(tmp_path / "model.pt2")], cwd=tmp_path, check=True)
+    unread = {"inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 4]}], "outputs": []}
+    described, _ = bench.call("describe", tmp_path, "pytorch-module", trust=TRUST, described=unread)
+    shapes = [{"name": "one", "sizes": {"batch": 1}}]
+
+    notes, _ = bench.transform(
+        "pytorch.torchscript", tmp_path, form="pytorch-module", shapes=shapes, described=described, trust=TRUST
+    )
+
+    assert notes["failed"]["class"] == "numerics", notes
+    assert said in notes["failed"]["reason"]

@@ -103,6 +103,7 @@ class Reference(Score, Predicted, Made):
     others: tuple[Score, ...] = Field((), description="The other metrics that the recipe has a limit for, in order.")
     probes: tuple[ProbeRows, ...] = Field((), description="What the source takes beyond the splits.")
     doubt: str = Field("", description="Why the labels may not be the model's; empty where there is no doubt.")
+    warnings: tuple[str, ...] = Field((), description="What is odd about the source's outputs, one sentence each.")
     run: str = Field("", description="The run in which the outputs were computed, this one or an earlier one.")
     since: str = Field("", description="The run that took it last: what was done since is for the same comparison.")
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..shared import language
-from ..shared.arrays import Array, Arrays
+from ..shared.arrays import Array, Arrays, choose_best
 from ..shared.errors import TaskMismatchError
 from ..shared.pieces import read_text, write_table
 from ..shared.ratios import SumMetric
@@ -67,11 +67,11 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the most likely token at each place, as (rows, tokens); -1 where the numbers are not finite."""
+    """Return the most likely token at each place, as (rows, tokens); -1 where the largest number is not finite."""
     scores = find_output(outputs, options["output"], rank=3)
     best = np.empty(scores.shape[:2], dtype=np.int64)
     for row, each in enumerate(scores):
-        best[row] = np.where(np.isfinite(each).all(axis=-1), each.argmax(axis=-1), -1)
+        best[row] = choose_best(each)
     return best
 
 

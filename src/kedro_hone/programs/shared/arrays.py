@@ -112,3 +112,11 @@ def find_output(outputs: Arrays, name: str | None) -> Array:
     if name not in outputs:
         raise LabelsMismatchError(f"the option output names {name!r}; the model has {', '.join(outputs)}")
     return outputs[name].reshape(len(outputs[name]), -1)
+
+
+def choose_best(scores: Array) -> Array:
+    """Return the number of the largest score on the last axis, as int64; -1 where that is not finite, or one is NaN.
+
+    Scores of ``-inf`` are those of classes that a model excludes, and choose nothing.
+    """
+    return np.where(np.isfinite(scores.max(axis=-1)), scores.argmax(axis=-1), -1)

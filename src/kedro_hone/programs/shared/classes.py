@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Array, Arrays, find_array, find_output
+from .arrays import Array, Arrays, choose_best, find_array, find_output
 from .errors import LabelsMismatchError
 
 METRIC = "accuracy"
@@ -128,19 +128,18 @@ def check_range(labels: Array, classes: int) -> None:
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
     """Return the class of each row of the outputs.
 
-    As int64; -1, which is never right, where the scores are not finite. As text where the output is text and no
-    classes are named.
+    As int64; -1, which is never right, where the largest score is not finite, or one is NaN. As text where the output
+    is text and no classes are named.
     """
     scores = find_output(outputs, options["output"])
     if scores.shape[1] > 1:
-        classes = scores.argmax(axis=1)
-    elif scores.dtype.kind == "U":
+        return choose_best(scores)
+    if scores.dtype.kind == "U":
         return _number_names(scores[:, 0], options["classes"]) if options["classes"] else scores[:, 0]
-    elif scores.dtype.kind in "biu":  # the model names the class itself
-        classes = scores[:, 0].astype(np.int64)
-    else:
-        classes = (scores[:, 0] > (0.5 if options["scores"] == "probabilities" else 0.0)).astype(np.int64)
-    return np.where(np.isfinite(scores).all(axis=1), classes, -1)
+    if scores.dtype.kind in "biu":  # the model names the class itself
+        return scores[:, 0].astype(np.int64)
+    classes = (scores[:, 0] > (0.5 if options["scores"] == "probabilities" else 0.0)).astype(np.int64)
+    return np.where(np.isfinite(scores[:, 0]), classes, -1)
 
 
 def probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array, Arrays, find_array
+from ..shared.arrays import Array, Arrays, choose_best, find_array
 from ..shared.errors import BadOptionError
 from ..shared.pieces import read_text, write_table
 from ..shared.pretrained import load_feature_extractor, load_tokenizer, read_config
@@ -92,9 +92,9 @@ def _count_frames(samples: int, config: dict[str, Any]) -> int:
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the most likely letter of each frame, as (rows, frames); -1 where the numbers are not finite."""
+    """Return the most likely letter of each frame, as (rows, frames); -1 where the largest number is not finite."""
     scores = find_output(outputs, options["output"], rank=3)
-    return np.where(np.isfinite(scores).all(axis=-1), scores.argmax(axis=-1), -1)
+    return choose_best(scores)
 
 
 def read_transcripts(predictions: Array, targets: Arrays, options: dict[str, Any]) -> list[str]:

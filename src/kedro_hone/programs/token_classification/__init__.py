@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..shared.arrays import Array, Arrays, find_array
+from ..shared.arrays import Array, Arrays, choose_best, find_array
 from ..shared.errors import LabelsMismatchError, UnreadableError
 from ..shared.pretrained import list_labels
 from ..shared.ratios import SumMetric, measure_f1, measure_share
@@ -106,9 +106,9 @@ def count_rows(data: Arrays, options: dict[str, Any]) -> None:
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the tag of each token, as (rows, tokens); -1 where the numbers are not finite."""
+    """Return the tag of each token, as (rows, tokens); -1 where the largest number is not finite."""
     scores = find_output(outputs, options["output"], rank=3)
-    return np.where(np.isfinite(scores).all(axis=-1), scores.argmax(axis=-1), -1)
+    return choose_best(scores)
 
 
 def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from hone_loading import load_program
 
-from . import formats, metrics, reading, scoring
+from . import axes, formats, metrics, reading, scoring
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
@@ -51,6 +51,7 @@ def read(job: Job) -> dict[str, Any]:
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
+    axes.check_specs(job["input"]["inputs"])
     hashes, said = {}, []
     for name, entry in job["options"]["splits"].items():
         path = Path(entry["path"])

@@ -24,6 +24,7 @@ HINTS = {
     "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
     "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
     "recipe-invalid": "Mend `program.options` in the recipe.",
+    "source-not-rowwise": "Wrap the model, so that the first axis of each input is that of the rows.",
     "tokenizer-missing": "Save the tokenizer or processor in the model's folder, or name its folder: "
     "`program.options.tokenizer`.",
     "task-mismatch": "Name the program of the model's task, or the output that counts: `program.options.output`.",

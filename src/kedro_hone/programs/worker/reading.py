@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .axes import explain_counts
 from .errors import ReportedError
 
 Array = NDArray[Any]
@@ -22,7 +23,7 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     """Cast what a program prepared to the model's inputs (``specs``), in their order: contiguous, with rows first.
 
     Raises:
-        ReportedError: ``data-unreadable`` or ``data-empty``.
+        ReportedError: ``data-unreadable``, ``data-empty`` or ``source-not-rowwise``.
     """
 
     def misfit(why: str) -> ReportedError:
@@ -42,7 +43,8 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
         fitted[name] = np.ascontiguousarray(array.astype(dtype))
     counts = {name: len(array) for name, array in fitted.items()}
     if len(set(counts.values())) > 1:
-        raise misfit(f"the inputs have different numbers of rows: {counts}")
+        shapes = {name: array.shape for name, array in fitted.items()}
+        raise explain_counts(shapes, specs) or misfit(f"the inputs have different numbers of rows: {counts}")
     if not any(counts.values()):
         raise ReportedError("data-empty", f"The {split} split has no rows.", "the program prepared none from it")
     return fitted

@@ -317,3 +317,26 @@ def test_each_call_of_a_thread_that_gives_something_else_is_counted(open_, tmp_p
     failed = session.run_together(feed(tmp_path / "g.npz", first=-1.0), threads=1, calls=1)
     assert isinstance(failed, Failed)
     assert "no ones" in failed.reason
+
+
+def test_an_infinity_does_not_hide_what_threads_get_wrong(open_, tmp_path, monkeypatch):
+    code = "import itertools, numpy as np\ncount = itertools.count()\nclass Session:\n"
+    code += "    def run(self, feeds): return {'y': np.array([[-np.inf, next(count)]] * len(feeds['x']))}\n"
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", f"{code}def load(job): return Session()\n")
+    session = open_()
+    assert isinstance(session.load(), float)
+    assert session.run_together(feed(tmp_path / "f.npz"), threads=2, calls=3) == 6
+
+
+def test_what_a_worker_draws_begins_with_the_seed_of_its_job(open_, tmp_path, monkeypatch):
+    code = "import random, numpy as np\nclass Session:\n    def __init__(self): self.own = random.random()\n"
+    code += "    def run(self, feeds): return {'y': np.array([[self.own, np.random.random()]])}\n"
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", f"{code}def load(job): return Session()\n")
+    drawn = []
+    for number, seed in enumerate((5, 5, 6)):
+        session, output = open_(seed=seed, output=str(tmp_path / f"o{number}")), tmp_path / f"o{number}" / "y.npz"
+        assert isinstance(session.load(), float)
+        assert session.run(feed(tmp_path / "f.npz"), output) is None
+        drawn.append(read(output)["y"])
+    assert np.array_equal(drawn[0], drawn[1])
+    assert (drawn[0] != drawn[2]).all()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
 from kedro_hone.core.values.base import CPU, Device, Json, Value
 from kedro_hone.core.values.outcome import Failed, FailureClass, Trespass
 from kedro_hone.core.values.regular import open_regular
+from kedro_hone.core.workers.host.causes import find_cause
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
 """A path as text, made absolute when it is set: a worker starts in another directory."""
@@ -158,7 +158,6 @@ _KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 _NO_MEMORY = re.compile("bad_alloc|out of memory|(can't|cannot) allocate memory|failed to allocate", re.IGNORECASE)
 _DISK_FULL = re.compile("no space left on device|disk quota exceeded", re.IGNORECASE)
 _LOG_END_BYTES = 4096
-_SOURCE_PLACE = re.compile(r"\S\.\w+:\d+:$")
 
 
 @dataclass(frozen=True)
@@ -246,7 +245,7 @@ class Call:
         The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special,
         its class is ``failure``.
         """
-        kind, message = str(error.get("type", "Exception")), _shorten(str(error.get("message", "")))
+        kind, message = str(error.get("type", "Exception")), find_cause(str(error.get("message", "")))
         reason, trespass = f"{kind}: {message}" if message else kind, None
         denied = next((one for one in Trespass if one == error.get("trespass")), None)
         if error.get("errno") in {errno.ENOSPC, errno.EDQUOT} or _DISK_FULL.search(message):
@@ -263,17 +262,6 @@ class Call:
         elif error.get("where") == "describe":
             failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
         return self.fail(reason[:1000], failure, trespass)
-
-
-def _shorten(message: str) -> str:
-    """Return what an exception's message, often of many lines, says of the cause, in one line.
-
-    Its first line; all of it where that line only announces what follows, by a colon. Lines at the beginning that
-    name a place in the toolchain's own source, such as ``Check 'false' failed at report.cpp:151:``, are left out.
-    """
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
-    return " ".join(said) if said and (len(said) < len(lines) or said[0].endswith(":")) else "".join(said[:1])
 
 
 def _read_end(log: Path) -> str:

@@ -22,6 +22,7 @@ from kedro_hone.core.values.digest import digest_code, digest_json
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.workers.host import reach
+from kedro_hone.core.workers.host.causes import cut_reason, strip_styles
 from kedro_hone.core.workers.host.full_disk import distrust, doubt, list_disks
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
@@ -55,6 +56,8 @@ _SHORT = "/hone-tmp"
 """A worker's name for its temporary folder, where it has a file system of its own.
 
 Python's managers and data loaders put sockets below ``TMPDIR``, and a socket's path has 107 bytes at most."""
+_LONGEST = 1000
+"""Characters of a failure's reason."""
 _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
 
 
@@ -234,9 +237,9 @@ def _read_flags(call: Call, notes: Mapping[str, Json]) -> Refused | Failed | Non
     by = call.job.adaptor
     if "refused" in notes:
         slug = {"slug": str(notes["slug"])} if "slug" in notes else {}
-        return Refused(by=by, reason=str(notes["refused"]), **slug)
+        return Refused(by=by, reason=strip_styles(str(notes["refused"])), **slug)
     if "nothing_to_do" in notes:
-        return Refused(by=by, slug="nothing-to-do", reason=str(notes["nothing_to_do"]))
+        return Refused(by=by, slug="nothing-to-do", reason=strip_styles(str(notes["nothing_to_do"])))
     if "failed" in notes:
-        return call.fail(str(notes["failed"]["reason"]), FailureClass(notes["failed"]["class"]))
+        return call.fail(cut_reason(str(notes["failed"]["reason"]))[:_LONGEST], FailureClass(notes["failed"]["class"]))
     return None

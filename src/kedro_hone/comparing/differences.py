@@ -1,0 +1,127 @@
+"""How two results of one model for the same rows differ, row by row, where rounding does not count."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SHARE: Final = 0.02
+"""The share of a row's numbers that may differ: of two that are nearly equal, rounding decides which is the larger."""
+_WIDE: Final = 64
+"""Integers over so wide a range are rounded quantities, not classes: they may differ by one."""
+_LARGE: Final = 1e4
+"""From here on numbers may be a mask's, a hundred times larger than the others, which say how large these are."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """Where two results differ most, and in how many of the rows that were compared."""
+
+    output: str
+    row: int  # its place in the split
+    one: str
+    other: str
+    rows: int
+    compared: int
+
+    def describe(self, first: str, second: str) -> str:
+        """Return it as one sentence; ``first`` and ``second`` are what each of the results is of."""
+        said = f"{self.output!r} of row {self.row} of the search split is {self.one} {first}, and {self.other} {second}"
+        return f"{said}; {self.rows} of {self.compared} rows differ."
+
+
+def find_difference(
+    name: str, one: NDArray[Any], other: NDArray[Any], *, places: Sequence[int], bound: float, least: float = 0.0
+) -> Difference | None:
+    """Return where two results of an output differ by more than a bound, or None.
+
+    Args:
+        name: The output's.
+        one: A result, rows first.
+        other: The other one, of the same shape.
+        places: The rows' places in the split.
+        bound: What numbers may differ by, over the largest of the first result.
+        least: The share of the rows, and two of them at least, that have to differ; of any row if 0.
+    """
+    if not one.size:
+        return None
+    errors = measure_errors(one, other)
+    share = _SHARE if least else 0.0
+    off = np.asarray((errors > bound).sum(axis=1) > share * errors.shape[1])
+    count = int(off.sum())
+    if count < (min(len(off), max(2, math.ceil(least * len(off)))) if least else 1):
+        return None
+    row, column = divmod(int(np.argmax(np.where(off[:, None], errors, -1.0))), errors.shape[1])
+    values = [array.reshape(len(array), -1)[row, column] for array in (one, other)]
+    pair = [_format(values, digits) for digits in (4, 9)]
+    shown = pair[0] if len(set(pair[0])) > 1 else pair[1]
+    return Difference(output=name, row=places[row], one=shown[0], other=shown[1], rows=count, compared=len(off))
+
+
+def find_first(
+    one: Mapping[str, NDArray[Any]],
+    other: Mapping[str, NDArray[Any]],
+    *,
+    places: Sequence[int],
+    bounds: Mapping[str, float],
+    least: float = 0.0,
+) -> Difference | None:
+    """Return the difference of the first output that differs, as ``find_difference`` does, each by its own bound.
+
+    An output that the other result lacks, or that has another shape there, is passed over.
+    """
+    for name, array in one.items():
+        found = other.get(name)
+        if found is None or found.shape != array.shape:
+            continue
+        if difference := find_difference(name, array, found, places=places, bound=bounds[name], least=least):
+            return difference
+    return None
+
+
+def measure_errors(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+    """Return how much each number of two results differs, as (rows, numbers).
+
+    Of floats it is relative to the largest of the first result, or to the number itself if that is larger; equal
+    infinities do not differ, nor do NaN. What is no number, and a class, differs by 1 or 0.
+    """
+    one, other = (array.reshape(len(array), -1) for array in (one, other))
+    if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+        wide = np.complex128 if "c" in {one.dtype.kind, other.dtype.kind} else np.float64
+        return _measure_floats(one.astype(wide), other.astype(wide))
+    unequal = one != other
+    if one.dtype.kind in "iu" and other.dtype.kind in "iu" and int(one.max()) - int(one.min()) >= _WIDE:
+        unequal = np.abs(one.astype(np.float64) - other.astype(np.float64)) > 1
+    return np.asarray(unequal, dtype=np.float64)
+
+
+def _measure_floats(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+    same = (one == other) | (np.isnan(one) & np.isnan(other))
+    finite = np.isfinite(one) & np.isfinite(other)
+    scale = measure_scale(one)
+    with np.errstate(invalid="ignore", over="ignore"):
+        errors = np.abs(other - one) / np.maximum(scale, np.abs(one))
+    return np.asarray(np.where(same, 0.0, np.where(finite, errors, np.inf)), dtype=np.float64)
+
+
+def measure_scale(values: NDArray[Any]) -> float:
+    """Return the largest finite absolute value, without those of a mask such as -1e9; 1 where all are 0."""
+    sizes = np.abs(values[np.isfinite(values)])
+    top = float(sizes.max(initial=0.0))
+    if top >= _LARGE:
+        top = float(sizes[sizes < top / 100].max(initial=0.0)) or top
+    return top or 1.0
+
+
+def _format(values: Sequence[Any], digits: int) -> tuple[str, ...]:
+    def write(value: Any) -> str:
+        if value.dtype.kind == "f":
+            return f"{value:.{digits}g}"
+        return repr(str(value)[:80]) if value.dtype.kind == "U" else str(value)
+
+    return tuple(map(write, values))

@@ -1,0 +1,114 @@
+"""Whether what a source model returns for a row depends on the rows beside it, by its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.comparing.differences import Difference, find_first, measure_errors
+from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.artifact import Artifact
+
+COMPANY: Final = 1e-3
+"""What another batch may change, over an output's largest value: other kernels add in another order."""
+COARSE: Final = 0.1
+"""The same where activations are quantized by the range of the batch."""
+_HALF: Final = 0.05
+"""The same of outputs whose numbers are all of half precision, whatever their type."""
+_FLOOR: Final = 10
+"""How many times the rounding of one row, alone and among its copies, counts as rounding of any."""
+_ROWS: Final = 0.1
+"""The share of rows that have to differ: what is routed or quantized near a border may go the other way in a few."""
+_ROUNDS: Final = ("quant", "round", "matmulinteger", "convinteger", "qlinear", "qattention")
+"""Parts of the names of operators that quantize."""
+_WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
+
+
+def check_company(trials: SourceTrials, sample: Outputs, source: Artifact) -> Iterator[str]:
+    """Check that what the source returns for a row does not depend on the rows beside it.
+
+    All trials have run; ``sample`` are its outputs on the whole search split, for the rows of the first of them.
+    Yielded is a warning where it quantizes by the range of a batch, and so mixes its rows a little.
+
+    Raises:
+        HoneError: ``source-mixes-rows``.
+    """
+    bounds = _find_bounds(trials, source)
+    if found := _find_difference(trials, sample, source, bounds):
+        raise HoneError(
+            "source-mixes-rows",
+            "The source model mixes the rows of a batch: what it returns for one depends on the others.",
+            why=found,
+            hint="Normalize by stored statistics, take means and softmax within each row, and put the rows on the "
+            "first axis (batch_first=True); then save the model again.",
+        )
+    if is_quantized(source) and (found := _find_difference(trials, sample, source, dict.fromkeys(bounds, COMPANY))):
+        yield f"the source quantizes, and what it returns for a row depends a little on the rows beside it: {found}"
+
+
+def is_quantized(source: Artifact) -> bool:
+    """Return whether a model has operators that quantize: a border of rounding makes a small difference large."""
+    names = [str(operator).lower() for operator in source.metadata.get("operators") or ()]
+    return any(part in name for name in names for part in _ROUNDS)
+
+
+def _find_difference(
+    trials: SourceTrials, sample: Outputs, source: Artifact, bounds: Mapping[str, float]
+) -> str | None:
+    """Return in one sentence where rows differ in another company, or None."""
+    first = trials.again[0]
+    base = first.read_real(source)
+    found = [("among all rows", find_first(base, sample, places=first.places, bounds=bounds, least=_ROWS))]
+    found += [
+        (_WAYS[trial.name], _compare(first, trial, source, bounds)) for trial in trials.others if trial.name in _WAYS
+    ]
+    company = "alone" if first.batch == 1 else f"in a batch of {first.batch}"
+    return next((one.describe(company, way) for way, one in found if one), None)
+
+
+def _compare(first: Trial, trial: Trial, source: Artifact, bounds: Mapping[str, float]) -> Difference | None:
+    """Compare the rows that two trials share."""
+    where = {place: number for number, place in reversed(list(enumerate(first.places)))}
+    shared = [(where[place], number) for number, place in enumerate(trial.places) if place in where]
+    here, there = ([pair[side] for pair in shared] for side in (0, 1))
+    one = {name: array[here] for name, array in first.read_real(source).items()}
+    other = {name: array[there] for name, array in trial.read_real(source).items() if len(array) > max(there)}
+    return find_first(one, other, places=[first.places[number] for number in here], bounds=bounds, least=_ROWS)
+
+
+def _find_bounds(trials: SourceTrials, source: Artifact) -> dict[str, float]:
+    """Return what each output may differ by in another batch: more where the model itself computes coarsely.
+
+    How coarsely its numbers show, a row among copies of itself, which mixes nothing, and its operators.
+    """
+    base = trials.again[0].read_real(source)
+    if is_quantized(source):
+        return dict.fromkeys(base, COARSE)
+    alone, copies = (
+        next((trial.read_real(source) for trial in trials.others if trial.name == name), {})
+        for name in ("alone", "copies")
+    )
+    floors = {name: _measure_floor(alone.get(name), copies.get(name)) for name in base}
+    least = {name: _HALF if _is_half(array) else COMPANY for name, array in base.items()}
+    return {name: min(COARSE, max(least[name], _FLOOR * floor)) for name, floor in floors.items()}
+
+
+def _is_half(array: NDArray[Any]) -> bool:
+    """Return whether all numbers of an output are those of fp16 or of bfloat16, which is the upper half of fp32."""
+    if array.dtype == np.float16:
+        return True
+    if array.dtype != np.float32:
+        return False
+    halved = (np.ascontiguousarray(array).view(np.uint32) & 0xFFFF) == 0
+    with np.errstate(over="ignore"):
+        return bool(halved.all() or (array.astype(np.float16) == array).all())
+
+
+def _measure_floor(alone: NDArray[Any] | None, copies: NDArray[Any] | None) -> float:
+    if alone is None or copies is None or alone.shape[1:] != copies.shape[1:] or alone.dtype.kind not in "fc":
+        return 0.0
+    return float(measure_errors(np.broadcast_to(alone[:1], copies.shape), copies).max(initial=0.0))

@@ -1,0 +1,51 @@
+"""What a toolchain's message, often of many lines, says of the cause, in one line without styles of a terminal."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Final
+
+_STYLES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
+"""Escape sequences of ECMA-48, of colours above all, and titles of windows."""
+_SOURCE_PLACE: Final = re.compile(r"\S\.\w+:\d+:$")
+_SUMMARY: Final = "## Exception summary"
+"""What PyTorch's exporter to ONNX writes above the exception that it is about."""
+_CLASS: Final = re.compile(r"^<class '(?:\w+\.)*(\w+)'>: ")
+_ADVICE: Final = re.compile(
+    r"\s*For (?:more|further|additional) information,? (?:run with|set|see|refer to)\b.*", re.IGNORECASE
+)
+_ITEM: Final = re.compile(r"^[-*•] +")
+
+
+def strip_styles(text: str) -> str:
+    """Return a text without the escape sequences that style a terminal."""
+    return _STYLES.sub("", text)
+
+
+def find_cause(message: str) -> str:
+    """Return the line that says why.
+
+    It is the first one; all of them where that only announces what follows, by a colon, and the first item of a list
+    where it only counts. Lines at the beginning that name a place in the toolchain's own source, such as ``Check
+    'false' failed at report.cpp:151:``, are left out, as is advice on how to debug the toolchain.
+    """
+    lines = [line.strip() for line in strip_styles(message).splitlines() if line.strip()]
+    if _SUMMARY in lines[:-1]:
+        lines = lines[lines.index(_SUMMARY) + 1 :]
+    said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
+    if not said:
+        return ""
+    if len(said) < len(lines) or said[0].endswith(":"):
+        return " ".join(said)
+    head = _CLASS.sub(r"\1: ", said[0])
+    cut = _ADVICE.sub("", head) or head
+    if cut != head and len(said) > 1 and _ITEM.match(said[1]):
+        cut += " " + _ITEM.sub("", said[1])
+    return cut
+
+
+def cut_reason(reason: str) -> str:
+    """Return a reason that a worker gives, in one line: where its first one ends with a colon, what follows is cut."""
+    head, _, rest = strip_styles(reason).strip().partition("\n")
+    return f"{head} {find_cause(rest)}".strip() if head.endswith(":") and rest.strip() else find_cause(reason)

@@ -1,0 +1,158 @@
+"""A source that is no function of each row is refused before anything is built, in a sentence about the source.
+
+The toolchain computes with numpy; the workers, the program and the store are real.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+from digits_bench import track
+
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.contract.catalogue import forget_registrations, register
+from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.samples import Reference
+from kedro_hone.nodes.baseline import take_baseline
+from kedro_hone.nodes.prepare import prepare
+from kedro_hone.recipe.schema import read_recipe
+
+TOOLCHAIN = Toolchain(
+    name="odd",
+    folder=Path(__file__).with_name("odd_sources"),
+    runs=frozenset({"odd"}),
+    formats=MappingProxyType({"odd": ("model.json",)}),
+)
+SHAPES = {"one": {"batch": 1}, "many": {"batch": 32}}
+DTYPES = {"labels": "int64", "rank": "int64", "text": "str", "half": "float16"}
+
+
+@pytest.fixture
+def take(tmp_path, monkeypatch):
+    """Return a function that takes the baseline of a kind of source."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    register(TOOLCHAIN)
+
+    def call(kind: str, *, rows: int = 90, batch: int | str = "batch", **more: Any) -> Reference:
+        keys: dict[str, Any] = {"shapes": SHAPES, "threads": 1, "gates": {"drop": 0.1, "other_load": 1}}
+        recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, **keys, **more})
+        store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
+        draw, files = np.random.default_rng(0), {}
+        for name in ("calibration", "search", "gate"):
+            files[name] = track(tmp_path / f"{name}.npz", {"x": draw.normal(size=(rows, 6)).astype(np.float32)})
+        (tmp_path / "source").mkdir()
+        (tmp_path / "source" / "model.json").write_text(json.dumps({"kind": kind}))
+        source = store.seal(
+            tmp_path / "source",
+            format="odd",
+            inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, 6)),),
+            outputs=(TensorSpec(name="y", dtype=DTYPES.get(kind, "float32"), shape=(batch, 4)),),
+            runtime="odd",
+            metadata={"operators": ["MatMulInteger"]} if kind == "int8 by batch" else {},
+        )
+        samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
+        return take_baseline(setting=Setting(source=source, samples=samples, recipe=recipe, store=store, run=run))
+
+    yield call
+    forget_registrations()
+
+
+RARE = ["wide", "labels", "text", "instance", "group", "half", "bf16", "int8 by row"]
+
+
+def nightly(*values: Any) -> Any:
+    return pytest.param(*values, marks=pytest.mark.nightly)
+
+
+@pytest.mark.parametrize("kind", ["plain", "masked", *map(nightly, RARE)])
+def test_what_is_a_function_of_each_row_is_taken(take, caplog, kind):
+    reference = take(kind)
+
+    assert reference.warnings == ()
+    assert not caplog.records
+
+
+def test_a_source_that_quantizes_by_batch_is_taken_with_a_warning(take, caplog):
+    (said,) = take("int8 by batch").warnings
+
+    assert "the source quantizes, and what it returns for a row depends a little on the rows beside it: 'y' of" in said
+    assert said in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "slug"),
+    [
+        ("least noise", "source-random"),
+        ("drawn once", "source-random"),
+        ("kept", "source-stateful"),
+        ("batch norm", "source-mixes-rows"),
+        ("rank", "source-mixes-rows"),
+        ("ragged", "source-not-rowwise"),
+        *(nightly(kind, "source-random") for kind in ("dropout", "few rows", "little noise")),
+        *(nightly(kind, "source-stateful") for kind in ("counter", "own generator")),
+        *(nightly(kind, "source-mixes-rows") for kind in ("centred", "softmax", "first row")),
+        *(nightly(kind, "source-mixes-rows") for kind in ("over rows", "fixed noise")),
+        *(nightly(kind, "source-not-rowwise") for kind in ("loss", "constant")),
+        ("NaN", "source-not-finite"),
+    ],
+)
+def test_what_is_not_has_a_sentence_of_its_own(take, kind, slug):
+    with pytest.raises(HoneError) as caught:
+        take(kind)
+
+    assert caught.value.slug == slug, caught.value
+    assert "ource model" in caught.value.what
+    assert "row" in caught.value.why
+
+
+@pytest.mark.parametrize("batch", [1, 8])
+@pytest.mark.parametrize(
+    ("kind", "slug"),
+    [
+        ("centred", "source-mixes-rows"),
+        nightly("plain", ""),
+        nightly("dropout", "source-random"),
+        nightly("counter", "source-stateful"),
+    ],
+)
+def test_a_source_of_one_batch_size_is_tried_at_that(take, kind, slug, batch):
+    if batch == 1 and kind == "centred":
+        slug = ""  # of a single row there is nothing else to mix with
+    shapes = {"only": {"batch": batch}}
+    if not slug:
+        take(kind, rows=96, batch=batch, shapes=shapes)
+        return
+    with pytest.raises(HoneError) as caught:
+        take(kind, rows=96, batch=batch, shapes=shapes)
+    assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize("kind", ["batch norm", nightly("softmax")])
+def test_rows_that_mix_are_seen_where_the_recipe_has_single_rows_only(take, kind):
+    with pytest.raises(HoneError, match="mixes the rows"):
+        take(kind, shapes={"one": {"batch": 1}})
+
+
+def test_numbers_that_are_not_finite_are_told_and_allowed(take, caplog):
+    reference = take("some NaN")
+
+    assert len(reference.warnings) == 1
+    assert "output 'y' is not finite in" in caplog.text
+    assert "of 90 rows (NaN in" in caplog.text
+
+
+def test_where_the_rows_are_is_named(take):
+    with pytest.raises(HoneError) as caught:
+        take("classes first")
+
+    assert caught.value.why.endswith("its shape is (4, 16): the rows are on axis 1.")
+    assert "y.movedim(1, 0)" in caught.value.hint

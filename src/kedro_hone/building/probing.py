@@ -31,6 +31,10 @@ MOST_LIMITS: Final = 3
 """So many are told of a candidate."""
 
 
+Found = Mapping[str, Sequence[Difference]]
+"""The differences of all outputs, by the batch size or the shape."""
+
+
 class Shares(TypedDict):
     """What ``find_disagreement`` allows."""
 
@@ -51,7 +55,7 @@ def choose_shares(setting: Setting, *, exact: bool) -> Shares:
     )
 
 
-def list_flips(found: Mapping[str, Sequence[Difference]], *, exact: bool) -> list[str]:
+def list_flips(found: Found, *, exact: bool) -> list[str]:
     """Return where a route that only converts differs by more than rounding, and may, one sentence for each output."""
     rows: dict[str, str] = {}
     for where, differences in found.items() if exact else ():
@@ -59,6 +63,14 @@ def list_flips(found: Mapping[str, Sequence[Difference]], *, exact: bool) -> lis
             if one.rows:
                 rows.setdefault(one.output, f"at {where}: {explain_rows(one)}")
     return [*rows.values()]
+
+
+def find_usual(found: Found) -> dict[str, float]:
+    """Return how far each output usually is from the source's on the splits, at the batch size where it is most."""
+    usual: dict[str, float] = {}
+    for one in (one for each in found.values() for one in each):
+        usual[one.output] = max(usual.get(one.output, 0.0), one.usual)
+    return usual
 
 
 @dataclass(frozen=True, kw_only=True)

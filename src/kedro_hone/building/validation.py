@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.probing import Probing, choose_shares, list_flips
+from kedro_hone.building.probing import Found, Probing, Shares, choose_shares, find_usual, list_flips
 from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
@@ -140,40 +140,23 @@ def _check(
         )
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        found: dict[str, list[Difference]] = {}
-        for trial in trials:
-            compared = compare_outputs(
-                trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs
-            )
-            if isinstance(compared, Fault):
-                return failed(slug=compared.failure, reason=f"at {trial.where}: {compared.reason}")
-            found[trial.where] = compared
+        found = _compare_all(trials, artifact)
+        if isinstance(found, Fault):
+            return failed(slug=found.failure, reason=found.reason)
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
-        errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
-        largest = max(errors.values())
-        own: dict[str, float] = {}
-        for one in (one for each in found.values() for one in each):
-            own[one.output] = max(own.get(one.output, 0.0), one.usual)
-        probed = probing.judge(own)
-    where, worst = max(scores.items(), key=lambda item: item[1].drop.estimate)
-    allowed = choose_shares(setting, exact=exact)
-    scored = worst.scored
-    disagrees = ((at, find_disagreement(each, scored=scored, **allowed)) for at, each in found.items())
-    wrong = next((f"at {at}: {reason}" for at, reason in disagrees if reason), "") or _find_wrong(errors, scores)
-    for place, each in ((where, worst), *((where, other) for where, one in scores.items() for other in one.others)):
-        if each.limit is not None and each.drop.low > each.limit:
-            fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
-            wrong = f"{fell}; the recipe allows {each.limit:g}"
-            break
-    wrong = wrong or probed.wrong
+        probed = probing.judge(find_usual(found))
+    shares = choose_shares(setting, exact=exact)
+    wrong = (
+        _find_fall(scores) or _find_disagreement(found, scores, shares) or _find_wrong(found, scores) or probed.wrong
+    )
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
         reason=wrong,
-        quality=worst.model_copy(update={"id": name}),
-        largest_error=largest,
+        quality=_find_worst(scores).model_copy(update={"id": name}),
+        largest_error=max(one.largest for each in found.values() for one in each),
         limits=(*list_flips(found, exact=exact), *probed.limits),
         size_bytes=setting.store.measure(artifact),
         **dict(predicted),
@@ -236,11 +219,45 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
     return scores
 
 
-def _find_wrong(errors: dict[str, float], scores: Mapping[str, Quality]) -> str:
+def _compare_all(trials: Sequence[_Trial], artifact: Artifact) -> Found | Fault:
+    """Compare the outputs of all trials with the source's, or return the first fault."""
+    found: dict[str, list[Difference]] = {}
+    for trial in trials:
+        compared = compare_outputs(trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs)
+        if isinstance(compared, Fault):
+            return replace(compared, reason=f"at {trial.where}: {compared.reason}")
+        found[trial.where] = compared
+    return found
+
+
+def _find_worst(scores: Mapping[str, Quality]) -> Quality:
+    return max(scores.values(), key=lambda one: one.drop.estimate)
+
+
+def _find_fall(scores: Mapping[str, Quality]) -> str:
+    """Return which metric fell by more than the recipe allows for certain, and where, or an empty string."""
+    worst = _find_worst(scores)
+    ordered = sorted(scores.items(), key=lambda item: item[1] is not worst)
+    for place, each in (*ordered[:1], *((where, other) for where, one in ordered for other in one.others)):
+        if each.limit is not None and each.drop.low > each.limit:
+            fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
+            return f"{fell}; the recipe allows {each.limit:g}"
+    return ""
+
+
+def _find_disagreement(found: Found, scores: Mapping[str, Quality], shares: Shares) -> str:
+    """Return where an output does not agree with the source's as it must, or an empty string."""
+    scored = _find_worst(scores).scored
+    said = ((where, find_disagreement(each, scored=scored, **shares)) for where, each in found.items())
+    return next((f"at {where}: {reason}" for where, reason in said if reason), "")
+
+
+def _find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:
     """Return where outputs that were not scored differ too much from the source's, or an empty string.
 
     As wrong as on the rows that were scored they may be: the score held there.
     """
+    errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
     allowed = max(LARGEST_ERROR, *(errors[where] for where in scores))
     unscored = {where: error for where, error in errors.items() if where not in scores}
     where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))

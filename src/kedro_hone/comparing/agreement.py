@@ -6,7 +6,7 @@ probabilities next to a label, is judged here; and a route that only converts mu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -221,8 +221,3 @@ def find_disagreement(
             loss = f"they are as far as {one.distance:.3g}, and {unscored:g} is allowed"
             return f"{explain_rows(one)}. No metric reads them; {loss} (gates.unscored)"
     return ""
-
-
-def merge_largest(differences: Mapping[str, Sequence[Difference]]) -> float:
-    """Return the largest difference of all outputs, at all batch sizes and shapes."""
-    return max((one.largest for each in differences.values() for one in each), default=0.0)

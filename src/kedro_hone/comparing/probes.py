@@ -39,6 +39,9 @@ _OF_TOKENS: Final = "attention_mask"
 _MOST_ELEMENTS: Final = 4_000_000
 """A probe of a larger size than the data has no more numbers than this."""
 
+_MOST_SECONDS: Final = 60.0
+"""A probe that takes longer ends its worker: nothing is known of it then, nor of those after it."""
+
 _SLOW: Final = 2.0
 """Seconds after which no larger integers are tried: the source may take them for a size."""
 
@@ -191,7 +194,7 @@ class SourceProbing:
             feeds, outputs = (self._folder / f"probe-{number}{suffix}.npz" for suffix in ("-feeds", ""))
             np.savez(feeds, allow_pickle=False, **probe.feeds)
             started = time.monotonic()
-            failed = session.run(feeds, outputs, batch=self._batch)
+            failed = session.run(feeds, outputs, batch=self._batch, seconds=_MOST_SECONDS)
             if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
                 refused.add(probe.group)
             if failed is None and _keep_finite(probe.feeds, feeds, outputs):
@@ -245,7 +248,7 @@ def run_candidate(
     found: dict[str, Path | Failed] = {}
     for number, probe in enumerate(probes):
         output = folder / f"probe-{number}.npz"
-        failed = session.run(tree / probe.feeds, output, batch=batch)
+        failed = session.run(tree / probe.feeds, output, batch=batch, seconds=_MOST_SECONDS)
         found[probe.name] = failed or output
         if session.ended:
             break

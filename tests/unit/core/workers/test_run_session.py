@@ -310,6 +310,21 @@ def test_what_threads_get_is_what_each_gets_alone(tmp_path, open_, outputs, monk
     assert session.run_together(feed(tmp_path / "f.npz"), threads=3, calls=4) == 0
 
 
+def test_a_run_with_a_limit_of_its_own_ends_the_worker_then_and_others_are_not_bounded_by_it(
+    tmp_path, open_, monkeypatch
+):
+    code = "import time\nclass Session:\n"
+    code += "    def run(self, feeds): time.sleep(abs(float(feeds['x'].flat[0]))); return feeds\n"
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", f"{code}def load(job): return Session()\n")
+    session = open_()
+    assert isinstance(session.load(), float)
+    assert session.run(feed(tmp_path / "f.npz", first=0.2), tmp_path / "session" / "o.npz", seconds=60) is None
+    assert not session.ended
+    failed = session.run(feed(tmp_path / "g.npz", first=999.0), tmp_path / "session" / "o.npz", seconds=0.3)
+    assert (failed.failure, session.ended) == (FailureClass.TIME_OUT, True)
+    assert session.run(tmp_path / "f.npz", tmp_path / "session" / "o.npz") is failed
+
+
 def test_each_call_of_a_thread_that_gives_something_else_is_counted(open_, tmp_path):
     session = open_()  # one of its outputs is the number of the call
     assert isinstance(session.load(), float)

@@ -48,14 +48,18 @@ class WorkerSession:
         reply = self._ask("load", self._call.job.failure, feeds=path)
         return reply if isinstance(reply, Failed) else self._read(_read_cold_start, reply)
 
-    def run(self, feeds: Path, output: Path, batch: int | None = None) -> Failed | None:
+    def run(
+        self, feeds: Path, output: Path, batch: int | None = None, *, seconds: float | None = None
+    ) -> Failed | None:
         """Run all rows of an npz file (one array for each input, rows first) and write the outputs; nothing is checked.
 
         The outputs are an npz file inside the session's folder or one of the job's. ``batch`` is the rows of one call;
         None for all rows at once. A last chunk that is smaller is passed as it is, or padded with its last row and cut
-        again when the model was specialized for static shapes.
+        again when the model was specialized for static shapes. A run that takes longer than ``seconds`` ends the
+        worker, where these are fewer than its limit.
         """
-        reply = self._ask("run", feeds=str(feeds.absolute()), output=str(output.absolute()), batch=batch)
+        given, made = str(feeds.absolute()), str(output.absolute())
+        reply = self._ask("run", seconds=seconds, feeds=given, output=made, batch=batch)
         return reply if isinstance(reply, Failed) else None
 
     def run_together(self, feeds: Path, *, threads: int, calls: int) -> int | Failed:
@@ -114,7 +118,9 @@ class WorkerSession:
             self._call.tidy()
         return self._guarded.wait()
 
-    def _ask(self, do: str, failure: FailureClass = FailureClass.CRASH, **arguments: Json) -> dict[str, Json] | Failed:
+    def _ask(
+        self, do: str, failure: FailureClass = FailureClass.CRASH, *, seconds: float | None = None, **arguments: Json
+    ) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
             raise RuntimeError(f"the session is {'closed' if self._closed else 'paused'}: no {do}")
         if self._failed is not None:
@@ -122,7 +128,7 @@ class WorkerSession:
         with contextlib.suppress(BrokenPipeError):  # it is dead: its guard reports how
             os.write(self._commands, json.dumps({"do": do, **arguments}).encode() + b"\n")
         try:
-            reply = self._wait_for_reply()
+            reply = self._wait_for_reply(min(self._call.limits.seconds, seconds or math.inf))
         except ValueError as error:
             return self._refuse(error)
         if reply is None:
@@ -151,9 +157,9 @@ class WorkerSession:
     def _doubt(self, failed: Failed, end: End | None = None) -> Failed:
         return doubt(failed, self._call.written, self._call.folder, end)
 
-    def _wait_for_reply(self) -> dict[str, Json] | None:
-        """Return the next reply, or None when the worker ended instead."""
-        deadline = time.monotonic() + self._call.limits.seconds
+    def _wait_for_reply(self, seconds: float) -> dict[str, Json] | None:
+        """Return the next reply, or None when the worker ended instead, as it does after so many seconds."""
+        deadline = time.monotonic() + seconds
         while (reply := self._replies.take()) is None:
             self._guarded.receive()
             if self._guarded.end is not None:

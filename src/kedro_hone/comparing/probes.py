@@ -7,8 +7,8 @@ converts on all probes, another one on those that are no extremes, within its ow
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,9 @@ ROWS: Final = ODD_BATCH
 
 BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 53), (53, 61))
 """Powers of two between which integers are drawn: what float32 (2^24), int32 and float64 (2^53) round lies above."""
+
+_ALONE: Final = 8
+"""So many inputs of a kind have probes of their own; the others share them."""
 
 NOTHING: Final = "no place"
 _OF_TOKENS: Final = "attention_mask"
@@ -63,7 +66,7 @@ class Probe:
     feeds: Arrays
     extreme: bool = False
     told: bool = False
-    sizes: Mapping[str, int]
+    sizes: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
 
 
@@ -77,28 +80,37 @@ def make_probes(specs: Sequence[TensorSpec], rows: Arrays, *, limits: Mapping[st
         seed: Of the integers that are drawn.
     """
     base = {spec.name: rows[spec.name][:ROWS] for spec in specs}
-    random = np.random.default_rng(seed)
-    make = partial(Probe, sizes={})
+    random, make = np.random.default_rng(seed), partial(_make, base)
+    masks = [spec.name for spec in specs if is_mask(spec, rows[spec.name])]
+    others = {name: array for name, array in base.items() if name not in masks and array.size}
     found: list[Probe] = []
-    for spec in specs:
-        array = rows[spec.name]
-        if is_mask(spec, array):
-            masks = _list_masks(base[spec.name])
-            for what, made in masks:
-                told = what == NOTHING and spec.name == _OF_TOKENS
-                found.append(make(name=f"{spec.name} with {what}", feeds={**base, spec.name: made}, told=told))
-        elif array.dtype.kind in "iu":
-            for what, made in _list_integers(base[spec.name], random):
-                group = f"{spec.name} {'below' if what.startswith('-') else 'above'} 0"
-                found.append(make(name=f"{spec.name} of {what}", feeds={**base, spec.name: made}, group=group))
-        elif array.dtype.kind == "U":
-            for what, text in (("empty text", ""), ("unseen text", "\u2042 unseen")):
-                made = np.full(base[spec.name].shape, text)
-                found.append(make(name=f"{what} in {spec.name}", feeds={**base, spec.name: made}))
-    numbers = [spec for spec in specs if base[spec.name].dtype.kind == "f" and not is_mask(spec, rows[spec.name])]
-    for what, extreme, changed in _list_floats({spec.name: base[spec.name] for spec in numbers}):
-        found.append(make(name=what, feeds={**base, **changed}, extreme=extreme))
+    for name in masks:
+        for what, made in _list_masks(base[name]):
+            found.append(make(f"{name} with {what}", {name: made}, told=what == NOTHING and name == _OF_TOKENS))
+    for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
+        found += _list_integers({name: base[name] for name in names}, random, make)
+    for names in _group(name for name, array in others.items() if array.dtype.kind == "U"):
+        for what, text in (("empty text", ""), ("unseen text", "\u2042 unseen")):
+            found.append(make(f"{what} in {_join(names)}", {name: np.full(base[name].shape, text) for name in names}))
+    found += _list_floats({name: array for name, array in others.items() if array.dtype.kind == "f"}, make)
     return [*found, *_resize(specs, base, limits)]
+
+
+def _make(base: Arrays, name: str, changed: Arrays, **more: Any) -> Probe:
+    """Return the first rows of a split with other values for some inputs."""
+    return Probe(name=name, feeds={**base, **changed}, **more)
+
+
+def _group(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Yield inputs one by one, and all beyond the first few together: tables have hundreds of columns."""
+    listed = [*names]
+    yield from ((name,) for name in listed[:_ALONE])
+    if rest := tuple(listed[_ALONE:]):
+        yield rest
+
+
+def _join(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more inputs"
 
 
 def is_mask(spec: TensorSpec, array: NDArray[Any]) -> bool:
@@ -122,28 +134,37 @@ def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
         yield what, made
 
 
-def _list_integers(rows: NDArray[Any], random: np.random.Generator) -> Iterator[tuple[str, NDArray[Any]]]:
-    kind, info = rows.dtype, np.iinfo(rows.dtype)
-    for sign in (1, -1) if info.min < 0 else (1,):
+def _list_integers(base: Arrays, random: np.random.Generator, make: Callable[..., Probe]) -> Iterator[Probe]:
+    """Yield whole numbers between powers of two, for all inputs of one probe, as far as the narrowest type goes."""
+    lowest = max(int(np.iinfo(array.dtype).min) for array in base.values())
+    highest = min(int(np.iinfo(array.dtype).max) for array in base.values())
+    for sign, most in ((1, highest), (-1, -lowest)):
         for low, high in BANDS:
-            if 2**low > info.max:
-                continue
-            top = min(2**high, int(info.max))
-            made = random.integers(2**low if low else 0, top, rows.shape, dtype=np.int64, endpoint=True)
-            yield f"{sign * 2**low if low else 0} to {sign * top}", (sign * made).astype(kind)
+            first, last = 2**low if low else 0, min(2**high, most)
+            if first < last:
+                drawn = {
+                    name: sign * random.integers(first, last, array.shape, dtype=np.int64, endpoint=True)
+                    for name, array in base.items()
+                }
+                made = {name: array.astype(base[name].dtype) for name, array in drawn.items()}
+                names = _join([*base])
+                yield make(f"{names} of {sign * first} to {sign * last}", made, group=f"{names} {sign}")
 
 
-def _list_floats(base: Arrays) -> Iterator[tuple[str, bool, dict[str, NDArray[Any]]]]:
+def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
     if not base:
         return
-    yield "zeros", False, {name: np.zeros_like(array) for name, array in base.items()}
+    yield make("zeros", {name: np.zeros_like(array) for name, array in base.items()})
     tiny = {name: np.full_like(array, np.finfo(array.dtype).smallest_subnormal * 64) for name, array in base.items()}
-    yield "denormal numbers", True, tiny
+    yield make("denormal numbers", tiny, extreme=True)
     for what, value in (("NaN", np.nan), ("infinity", np.inf), ("-infinity", -np.inf)):
-        for name, array in base.items():
-            made = array.reshape(len(array), -1).copy()
-            made[np.arange(len(made)), np.arange(len(made)) % max(made.shape[1], 1)] = value
-            yield f"{what} in {name}", True, {name: made.reshape(array.shape)}
+        for names in _group(base):
+            made = {name: base[name].reshape(len(base[name]), -1).copy() for name in names}
+            for row in range(ROWS):  # one number of each row
+                table = made[names[row % len(names)]]
+                table[row : row + 1, row % table.shape[1]] = value
+            shaped = {name: table.reshape(base[name].shape) for name, table in made.items()}
+            yield make(f"{what} in {_join(names)}", shaped, extreme=True)
 
 
 def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]) -> Iterator[Probe]:

@@ -57,7 +57,7 @@ def test_integers_cover_what_float32_int32_and_float64_round():
     values = found["user of 16777216 to 2147483648"].feeds["user"]
     assert (values > 2**24).all()
     assert len(np.unique(values)) > 10
-    assert {probe.group for probe in found.values() if probe.group} == {"user above 0", "user below 0"}
+    assert {probe.group for probe in found.values() if probe.group} == {"user 1", "user -1"}
 
 
 def test_integers_stay_within_their_type():
@@ -97,3 +97,19 @@ def test_what_would_be_very_large_is_not_tried():
     found = make(("image", image, ("batch", 3, "height", 600)))
     assert "height of 1" in found
     assert "height of 1200" not in found
+
+
+def test_a_table_of_many_columns_has_few_probes():
+    """Beyond the first eight of a kind they share probes; each row has one number that is none, in another column."""
+    columns = [(f"c{n}", RANDOM.normal(size=(20, 1)), ("batch", 1)) for n in range(200)]
+    columns += [(f"n{n}", RANDOM.integers(0, 5, (20, 1)), ("batch", 1)) for n in range(200)]
+    found = make(*columns)
+    assert len(found) < 150
+    shared = found["NaN in c8 and 191 more inputs"].feeds
+    missing = [name for name, array in shared.items() if array.dtype.kind == "f" and np.isnan(array).any()]
+    assert missing == [f"c{n}" for n in range(8, 8 + ROWS)]
+    assert (found["n8 and 191 more inputs of 16777216 to 2147483648"].feeds["n199"] > 2**24).all()
+
+
+def test_inputs_without_numbers_have_no_probes():
+    assert make(("none", np.zeros((20, 0), np.float32), ("batch", 0))) == {}

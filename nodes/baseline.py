@@ -24,7 +24,7 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 11
+VERSION = 12
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 
@@ -42,7 +42,7 @@ def take_baseline(*, setting: Setting) -> Reference:
             ``source-not-finite``.
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
-    asked = [source.digest, samples.digest, recipe.thread_count, recipe.program.model_dump(mode="json")]
+    asked = [source.digest, samples.digest, recipe.thread_count, recipe.seed, recipe.program.model_dump(mode="json")]
     if recipe.gates.drops:
         asked.append([[name, digest_metric(name, project=setting.run.project)] for name in recipe.gates.drops])
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]

@@ -28,7 +28,7 @@ LEAST_ERROR, LARGEST_ERROR = 0.35, 0.7
 """Within these bounds, over the length of the source's outputs: zeros are as far as 1, unlike outputs 1.4."""
 
 MOST_LIMITS: Final = 3
-"""So many are told of a candidate."""
+"""So many are listed of a candidate."""
 
 
 Found = Mapping[str, Sequence[Difference]]
@@ -117,11 +117,11 @@ class Probing:
             if isinstance(found, Failed):
                 limits.append(f"it fails on {probe.name}, which the source takes: {found.reason}")
             elif found is not None and (reason := self._find_wrong(probe, found, own)):
-                if not probe.told:
+                if not probe.lenient:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}", limits=())
                 limits.append(f"on {probe.name}, {reason}")
         more = len(limits) - MOST_LIMITS
-        said = [*limits[:MOST_LIMITS], *([f"and so on {more} more probes"] if more > 0 else [])]
+        said = [*limits[:MOST_LIMITS], *([f"and on {more} more probes"] if more > 0 else [])]
         return Probed(wrong="", limits=tuple(said))
 
     def _find_wrong(self, probe: ProbeRows, found: Path, own: Mapping[str, float]) -> str:
@@ -132,7 +132,8 @@ class Probing:
         if isinstance(compared, Fault):
             return compared.reason
         if self._exact:
-            return next((explain_rows(one) + self._find_rounding(probe) for one in compared if one.rows), "")
+            wrong = (one for one in compared if one.rows > self._find_share(one, compared) * one.of)
+            return next((explain_rows(one) + self._find_rounding(probe) for one in wrong), "")
         for one in compared:
             allowed = min(max(OWN_ERRORS * own.get(one.output, 0.0), LEAST_ERROR), LARGEST_ERROR)
             if not one.discrete and one.distance > allowed:
@@ -140,6 +141,17 @@ class Probing:
                 said = f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
                 return said + self._find_rounding(probe)
         return ""
+
+    def _find_share(self, one: Difference, compared: Sequence[Difference]) -> float:
+        """Return the share of rows in which an output of a route that only converts may differ.
+
+        A class may be another one in a single row where the scores are equal but for rounding: the largest is a tie.
+        """
+        share = choose_shares(self._setting, exact=True)
+        numbers = [each for each in compared if not each.discrete]
+        if one.discrete and numbers and not any(each.rows for each in numbers):
+            return max(share["discrete"], 1 / max(one.of, 1))
+        return share["discrete"] if one.discrete else share["exact"] or 0.0
 
     def _find_rounding(self, probe: ProbeRows) -> str:
         """Return what is known of how the runtime rounds the type of the input that a probe is about, as a sentence."""

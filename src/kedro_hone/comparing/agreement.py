@@ -18,7 +18,7 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.programs.shared.parts import find_constant, list_axes, measure_scales
+from kedro_hone.programs.shared.parts import find_constant, find_fillers, list_axes, measure_scales
 
 Array = NDArray[Any]
 
@@ -27,6 +27,10 @@ ROUNDING: Final = 1e-3
 
 ORDER: Final = 1e-6
 """The same over the largest value of the whole output: additions in another order, of parts that nearly cancel."""
+
+
+_TINY: Final = float(np.finfo(np.float32).tiny)
+"""Numbers below it have few bits, or are flushed to 0 by a runtime: no scale is smaller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,13 +60,13 @@ class Difference:
 
     output: str
     discrete: bool
-    largest: float
-    rows: int
     of: int
-    example: str
-    constant: str
-    distance: float
-    usual: float
+    largest: float = 0.0
+    rows: int = 0
+    example: str = ""
+    constant: str = ""
+    distance: float = 0.0
+    usual: float = 0.0
 
 
 def compare_outputs(
@@ -101,16 +105,18 @@ def compare_arrays(name: str, want: Array, got: Array) -> Difference:
     """Compare one output with the source's; both have the same shape and kind, and the same values not finite."""
     discrete, count = want.dtype.kind not in "fc", len(want) if want.ndim else 1
     constant, largest = "", 0.0
+    if not want.size:
+        return Difference(output=name, discrete=discrete, of=count)
     error: Array = np.atleast_1d(np.asarray(want != got))
     beyond = error
-    if want.dtype.kind != "U" and want.size:
+    if want.dtype.kind != "U":
         want, got = (np.atleast_1d(one) for one in _fill(want, got))
-        scale = float(np.abs(want).max()) or 1.0
+        scale = max(float(np.abs(want).max()), _TINY)
         distance = np.abs(got - want)
         largest = float(distance.max()) / scale
-        part = find_constant(want, got)
-        constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
         if not discrete:
+            part = find_constant(want, got)
+            constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
             error, beyond = distance, _find_beyond(distance, want, scale)
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
     distances = _measure_distances(want, got) if not discrete else rows.astype(np.float64)
@@ -122,8 +128,8 @@ def compare_arrays(name: str, want: Array, got: Array) -> Difference:
         of=count,
         example=_give_example(want, got, error.reshape(count, -1), rows) if rows.any() else "",
         constant=constant,
-        distance=float(distances.mean()) if count else 0.0,
-        usual=float(np.quantile(distances, 0.95)) if count else 0.0,
+        distance=float(distances.mean()),
+        usual=float(np.quantile(distances, 0.95)),
     )
 
 
@@ -131,14 +137,18 @@ def explain_rows(difference: Difference) -> str:
     """Return in how many rows an output differs, with the row that differs most, as a clause."""
     measure = "" if difference.discrete else f" by more than {ROUNDING:g} of their scale"
     rows = f"in {difference.rows} of {difference.of} rows"
-    return f"{difference.output} differ from the source's{measure} {rows}: {difference.example}"
+    verb = "differ" if difference.output.endswith("s") else "differs"
+    return f"{difference.output} {verb} from the source's{measure} {rows}: {difference.example}"
 
 
 def _fill(want: Array, got: Array) -> tuple[Array, Array]:
-    """Return two outputs as floating-point numbers, with 0 where the source's values are not finite."""
+    """Return two outputs as floating-point numbers, with 0 for what is not finite in the source and for masks."""
     if want.dtype.kind not in "fc":
         return want.astype(np.float64), got.astype(np.float64)
-    filled = (np.where(np.isfinite(want), one, 0) for one in (want, got))
+    kept = np.isfinite(want)
+    if want.dtype.kind == "f":
+        kept &= ~find_fillers(want, got)
+    filled = (np.where(kept, one, 0) for one in (want, got))
     if want.dtype.kind == "c":
         return tuple(np.stack([one.real, one.imag], axis=-1).astype(np.float64) for one in filled)  # type: ignore[return-value]
     kind = np.float32 if want.dtype == np.float32 else np.float64
@@ -150,14 +160,14 @@ def _measure_distances(want: Array, got: Array) -> Array:
     tables = [one.reshape(len(one), -1).astype(np.float64) for one in (want, got - want)]
     lengths, errors = (np.sqrt(np.square(table).sum(axis=1)) for table in tables)
     usual = np.sqrt(np.mean(np.square(lengths)))
-    return np.asarray(errors / np.maximum(np.maximum(lengths, usual), np.finfo(np.float64).tiny))
+    return np.asarray(errors / np.maximum(np.maximum(lengths, usual), _TINY))
 
 
 def _find_beyond(error: Array, want: Array, largest: float) -> Array:
     """Return where errors are beyond rounding, by the scale of any part that an element is in."""
     beyond = error > (ROUNDING + ORDER) * largest
     for axis in list_axes(want):
-        allowed = ROUNDING * measure_scales(want, axis) + ORDER * largest
+        allowed = ROUNDING * np.maximum(measure_scales(want, axis), _TINY) + ORDER * largest
         beyond |= error > allowed.reshape([-1 if other == axis else 1 for other in range(want.ndim)])
     return np.asarray(beyond)
 
@@ -217,7 +227,7 @@ def find_disagreement(
             return f"{explain_rows(one)}. The route only converts, and {most} may differ (gates.conversion)"
         if one.constant:
             return f"{one.constant} in the candidate"
-        if one.output not in scored and one.distance > unscored:
+        if one.rows and one.output not in scored and one.distance > unscored:
             loss = f"they are as far as {one.distance:.3g}, and {unscored:g} is allowed"
             return f"{explain_rows(one)}. No metric reads them; {loss} (gates.unscored)"
     return ""

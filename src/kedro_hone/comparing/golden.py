@@ -31,12 +31,14 @@ class GoldenRows:
     def make_run(self, artifact: Artifact, output: Path) -> Run:
         """Return the run of one call with these rows, as the learner makes it, with its outputs in a file.
 
-        A candidate that was specialized for sizes takes the smallest batch that is large enough.
+        A candidate that was specialized for sizes takes the smallest batch that is large enough, or several of its
+        largest one.
         """
         batches = sorted(shape.batch for shape in artifact.static_shapes)
         if self.fixed is not None:
             batches = [self.fixed]
-        return self.feeds, output, next((batch for batch in batches if batch >= self.rows), self.rows)
+        largest = batches[-1] if batches else self.rows
+        return self.feeds, output, next((batch for batch in batches if batch >= self.rows), largest)
 
 
 def cut_golden(setting: Setting, folder: Path) -> GoldenRows | None:

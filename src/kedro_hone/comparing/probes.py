@@ -7,7 +7,7 @@ converts on all probes, another one on those that are no extremes, within its ow
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import UNREADABLE, read_arrays
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import ODD_BATCH, crop, has_fixed_batch
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.values.artifact import TensorSpec
@@ -57,7 +57,7 @@ class Probe:
         name: What the rows have, as a noun, such as ``attention_mask with left padding``.
         feeds: All inputs by name, rows first.
         extreme: Whether only a route that only converts must agree on them.
-        told: Whether a difference is told, and drops nobody: nothing is asked of such rows in use.
+        lenient: Whether a difference is listed and drops no candidate: such rows do not occur in use.
         sizes: The dimensions that have another size than in the data.
         group: Probes of one group become harder; where the source takes one not, later ones are left out.
     """
@@ -65,28 +65,29 @@ class Probe:
     name: str
     feeds: Arrays
     extreme: bool = False
-    told: bool = False
+    lenient: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict)
     group: str = ""
 
 
-def make_probes(specs: Sequence[TensorSpec], rows: Arrays, *, limits: Mapping[str, int], seed: int) -> list[Probe]:
+def make_probes(
+    specs: Sequence[TensorSpec], base: Arrays, *, masks: Collection[str], limits: Mapping[str, int], seed: int
+) -> list[Probe]:
     """Return the probes for a model with these inputs.
 
     Args:
         specs: The model's inputs.
-        rows: Rows of a split for them.
+        base: The first rows of a split for them, at most ``ROWS``.
+        masks: The inputs that are masks along their last axis; see ``is_mask``.
         limits: The largest size of a dimension, where the model has one.
         seed: Of the integers that are drawn.
     """
-    base = {spec.name: rows[spec.name][:ROWS] for spec in specs}
     random, make = np.random.default_rng(seed), partial(_make, base)
-    masks = [spec.name for spec in specs if is_mask(spec, rows[spec.name])]
     others = {name: array for name, array in base.items() if name not in masks and array.size}
     found: list[Probe] = []
     for name in masks:
         for what, made in _list_masks(base[name]):
-            found.append(make(f"{name} with {what}", {name: made}, told=what == NOTHING and name == _OF_TOKENS))
+            found.append(make(f"{name} with {what}", {name: made}, lenient=what == NOTHING and name == _OF_TOKENS))
     for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
         found += _list_integers({name: base[name] for name in names}, random, make)
     for names in _group(name for name, array in others.items() if array.dtype.kind == "U"):
@@ -196,9 +197,15 @@ class SourceProbing:
 
     def __init__(self, setting: Setting, folder: Path) -> None:
         source = setting.source
-        rows = read_arrays(setting.locate(setting.samples.splits[SEARCH].feeds))
         limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
-        self._probes = make_probes(source.inputs, rows, limits=limits, seed=setting.recipe.seed)
+        base: dict[str, NDArray[Any]] = {}
+        masks: set[str] = set()
+        with open_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) as rows:
+            for spec in source.inputs:  # one input at a time: a split may be large
+                array = rows[spec.name]
+                base[spec.name] = array[:ROWS].copy()
+                masks |= {spec.name} if is_mask(spec, array) else set()
+        self._probes = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
         self._folder = folder
         self._takes_missing = "sklearn" in source.metadata
         self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None
@@ -233,7 +240,7 @@ class SourceProbing:
             feeds=feeds,
             outputs=outputs,
             extreme=probe.extreme,
-            told=probe.told or accident,
+            lenient=probe.lenient or accident,
             sizes=dict(probe.sizes),
         )
 

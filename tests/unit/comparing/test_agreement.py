@@ -69,7 +69,7 @@ def test_labels_that_no_metric_reads_are_the_same_or_not():
     got[:4] = (got[:4] + 1) % 3
     assert judge(want, got, LOSSY, name="label") == ""
     got[:9] = (want[:9] + 1) % 3
-    assert "label differ from the source's in 9 of 50 rows" in judge(want, got, LOSSY, name="label")
+    assert "label differs from the source's in 9 of 50 rows" in judge(want, got, LOSSY, name="label")
     text = np.array(["a", "b"] * 25)
     assert "in 25 of 50 rows: row 1 is 'a'" in judge(text, np.array(["a"] * 50), LOSSY, name="label")
 
@@ -127,3 +127,27 @@ def test_padding_is_not_compared(compare):
     got[0, 0] += 1
     (found,) = compare(want, got, {"attention_mask": mask}, shape=("batch", "length", 3))
     assert "in 1 of 2 rows: row 0" in explain_rows(found)
+
+
+def test_masked_scores_hide_no_other_error():
+    want = LOGITS.copy()
+    want[:, 1] = -1e9
+    got = want.copy()
+    got[9, 3] += 0.5
+    assert "in 1 of 100 rows: row 9" in judge(want, got, CONVERTED)
+    assert judge(want, want.copy(), CONVERTED) == ""
+
+
+def test_numbers_of_few_bits_are_no_difference():
+    """Denormal numbers are rounded, or flushed to 0, by whoever adds them in another order."""
+    want = np.float32(RANDOM.normal(size=(7, 4)) * 7e-44)
+    assert judge(want, np.zeros_like(want), CONVERTED) == ""
+
+
+def test_outputs_without_rows_or_numbers_agree():
+    for shape in ((0, 3), (5, 0)):
+        assert judge(np.zeros(shape), np.zeros(shape), CONVERTED) == ""
+
+
+def test_rounding_is_no_distance_whatever_the_recipe_asks():
+    assert judge(LOGITS, LOGITS * (1 + 1e-7), {**LOSSY, "unscored": 0.0}, name="other") == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kedro_hone.comparing.probes import ROWS, make_probes
+from kedro_hone.comparing.probes import ROWS, is_mask, make_probes
 from kedro_hone.core.values.artifact import TensorSpec
 
 RANDOM = np.random.default_rng(0)
@@ -16,7 +16,9 @@ def make(*inputs, limits=None):
     specs = [
         TensorSpec(name=name, dtype="str" if a.dtype.kind == "U" else a.dtype.name, shape=d) for name, a, d in inputs
     ]
-    probes = make_probes(specs, {name: array for name, array, _ in inputs}, limits=limits or {}, seed=0)
+    base = {name: array[:ROWS] for name, array, _ in inputs}
+    masks = [spec.name for spec, (_, array, _) in zip(specs, inputs, strict=True) if is_mask(spec, array)]
+    probes = make_probes(specs, base, masks=masks, limits=limits or {}, seed=0)
     assert len({probe.name for probe in probes}) == len(probes)
     return {probe.name: probe for probe in probes}
 
@@ -57,7 +59,9 @@ def test_integers_cover_what_float32_int32_and_float64_round():
     values = found["user of 16777216 to 2147483648"].feeds["user"]
     assert (values > 2**24).all()
     assert len(np.unique(values)) > 10
-    assert {probe.group for probe in found.values() if probe.group} == {"user 1", "user -1"}
+    groups = {name: probe.group for name, probe in found.items() if probe.group}
+    assert all(group == ("user -1" if " to -" in name else "user 1") for name, group in groups.items())
+    assert set(groups.values()) == {"user 1", "user -1"}
 
 
 def test_integers_stay_within_their_type():

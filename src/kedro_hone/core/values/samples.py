@@ -88,7 +88,7 @@ class ProbeRows(Value):
     feeds: str = Field(description="Name of the `.npz` with one array for each input of the model, rows first.")
     outputs: str = Field(description="Name of the `.npz` with the source's outputs for them.")
     extreme: bool = Field(description="Whether only a route that only converts must agree on them.")
-    told: bool = Field(default=False, description="Whether a difference is told, and drops nobody.")
+    lenient: bool = Field(default=False, description="Whether a difference is listed and drops no candidate.")
     sizes: dict[str, int] = Field({}, description="The dimensions that have another size than in the data.")
 
 

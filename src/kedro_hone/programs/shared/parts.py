@@ -23,6 +23,13 @@ _UNIT_SPAN = 0.05
 """What a probability must span to count as varying: less decides nothing."""
 
 _SUM_ERROR = 1e-3
+_TINY = float(np.finfo(np.float32).tiny)  # numbers below it have few bits, or are flushed to 0
+
+_LARGE, _FAR, _CLOSE = 1e3, 100, 0.01
+"""The number of a mask is this large, so many times as large as all others, and of one value but for this share."""
+
+_AWAY, _LEAST_ROWS, _LEAST_SHARE = 0.1, 5, 0.05
+"""A part varies where so many rows are away from its median by this share of its span."""
 
 
 class Part(NamedTuple):
@@ -61,25 +68,49 @@ def measure_scales(output: Array, axis: int) -> Array:
     return np.asarray(np.maximum(scales, SMALLEST_SCALE * largest))
 
 
+def find_fillers(wanted: Array, given: Array) -> Array:
+    """Return where both outputs have the number of a mask, such as -1e9, which would hide all others in a scale.
+
+    It is far larger than all other numbers, has one value of each sign, and the candidate's is close to it.
+    """
+    sizes = np.abs(np.where(np.isfinite(wanted), wanted, 0))
+    top = float(sizes.max(initial=0.0))
+    large = sizes >= top / _FAR
+    none = np.zeros(wanted.shape, bool)
+    if top < _LARGE or large.all():
+        return none
+    for sign in (1, -1):
+        values = wanted[large & (np.sign(wanted) == sign)]
+        if values.size and np.ptp(values) > _CLOSE * np.abs(values).max():
+            return none
+    return np.asarray(large & (np.abs(given - wanted) <= _CLOSE * sizes))
+
+
 def find_constant(wanted: Array, given: Array) -> Part | None:
     """Return a part that varies in the source's output and has one value in the candidate's; None without one.
 
-    The whole output is a part too: axis and index are 0. Both have the same shape, and numbers that are finite.
+    The whole output is a part too: its axis and place are 0. Both have the same shape, and numbers that are finite. A
+    part varies where it does in five rows, and in five of a hundred: less may be rounded away.
     """
-    if wanted.size and _is_lost(np.ptp(wanted), np.ptp(given), np.abs(wanted).max()):
-        return Part(0, 0)
-    for axis in list_axes(wanted):
-        others, scales = _list_others(wanted, axis), measure_scales(wanted, axis)
-        spans, left = np.ptp(wanted, axis=others), np.ptp(given, axis=others)
-        least = _UNIT_SPAN if is_distribution(wanted, axis) else SMALLEST_SCALE * scales.max(initial=0.0)
-        lost = _is_lost(spans, left, scales) & (spans > least)
-        if lost.any():
-            return Part(axis, int(np.flatnonzero(lost)[0]))
+    for axis in (0, *list_axes(wanted)):
+        due, got = (one[None] if axis == 0 else np.moveaxis(one, axis, 0) for one in (wanted, given))
+        if not due.size:
+            continue
+        spans, left = (np.ptp(one.reshape(len(one), -1), axis=1) for one in (due, got))
+        scales = measure_scales(wanted, axis) if axis else np.abs(due).reshape(1, -1).max(axis=1)
+        least = _UNIT_SPAN if axis and is_distribution(wanted, axis) else SMALLEST_SCALE * scales.max()
+        lost = (spans > CONSTANT * np.maximum(scales, _TINY)) & (left <= CONSTANT * spans) & (spans > least)
+        for place in np.flatnonzero(lost):
+            if _varies(due[place], float(spans[place])):
+                return Part(axis, int(place))
     return None
 
 
-def _is_lost(span: Array, left: Array, scale: Array) -> Array:
-    return np.asarray((span > CONSTANT * scale) & (left <= CONSTANT * span))
+def _varies(part: Array, span: float) -> bool:
+    """Return whether enough rows of a part (rows first) are away from its median."""
+    rows = part.reshape(len(part), -1)
+    away = (np.abs(rows - np.median(rows)) > _AWAY * span).any(axis=1).sum()
+    return bool(away >= min(_LEAST_ROWS, len(rows) - 1) and away >= _LEAST_SHARE * len(rows))
 
 
 def measure_least_similar(given: Array, wanted: Array) -> Array:

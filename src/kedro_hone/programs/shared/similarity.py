@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .arrays import Array
-from .parts import measure_least_similar
+from .parts import find_fillers, measure_least_similar
 
 UNLIKE = 2
 """A part counts by itself where it is so many times less similar than the whole: with less, noise picks the part."""
@@ -32,9 +32,9 @@ def measure_similarity(given: Array, wanted: Array, how: str) -> Array:
             axis = find_class_axis(wanted.shape)
             right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & ~_find_strange(given, wanted).any(axis=axis)
         return np.asarray(right.reshape(len(right), -1).mean(axis=1))
-    strange, finite = _find_strange(given, wanted), np.isfinite(wanted)
-    # Where both are the same infinity, or no number, they have no distance; 0 stands for both.
-    given, wanted = (np.where(finite & ~strange, one, 0).astype(np.float64) for one in (given, wanted))
+    strange, kept = _find_strange(given, wanted), np.isfinite(wanted) & ~find_fillers(wanted, given)
+    # Where both are the same infinity, no number, or the number of a mask, they have no distance: 0 stands for both.
+    given, wanted = (np.where(kept & ~strange, one, 0).astype(np.float64) for one in (given, wanted))
     tables = (output.reshape(len(output), -1) for output in (given, wanted))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         similarity = {"cosine": _measure_cosine, "l2": _measure_l2}[how](*tables)

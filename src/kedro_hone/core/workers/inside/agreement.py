@@ -176,7 +176,9 @@ class _Judge:
             return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
         part: dict[str, Tally] = {}
         for name, wanted in due.items():
-            scale = self._scales.setdefault(name, measure(wanted, by_column=name in self._by_column))
+            if name not in self._scales:
+                self._scales[name] = measure(wanted, by_column=name in self._by_column)
+            scale = self._scales[name]
             answer = np.asarray(made[name])
             if answer.shape != wanted.shape:
                 verb = "differ" if name.endswith("s") else "differs"

@@ -231,7 +231,7 @@ def _list_reasons(results: GateResults) -> list[str]:
 
 
 def _find_hidden_row(name: str, quality: Quality) -> str:
-    """Return that a mean hides a row that lost far more, or an empty text: whoever gets that row should know."""
+    """Return that a mean hides a row that lost far more, or an empty text."""
     spread = quality.spread
     if spread is None or quality.span is None or spread.worst < _HIDDEN * quality.span:
         return ""

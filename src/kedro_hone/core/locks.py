@@ -63,7 +63,7 @@ def _wait(handle: int, path: Path, *, stopped: Callable[[], bool] | None) -> Non
 
     A wait in the kernel would be taken up again after Ctrl-C, where a handler of ours notes that and returns.
     """
-    asked = stopped is not None and stopped()  # before: who asked for that asks for this
+    asked = stopped is not None and stopped()  # an earlier request to stop holds for this wait too
     started, told = time.monotonic(), -math.inf
     while True:
         waited = time.monotonic() - started

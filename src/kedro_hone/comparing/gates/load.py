@@ -56,8 +56,8 @@ GATE = Gate(
         ge=0,
         le=1,
         description="At most this share of the cores' time may other processes take while the finalists are confirmed, "
-        "0 to 1. Above it nothing is decided; with 1 they may take all. Above 0.25 a winner waits for a quiet machine, "
-        "whatever stands here.",
+        f"0 to 1. Above it nothing is decided; with 1 they may take all. Above {QUIET:g} a winner waits for a quiet "
+        "machine, whatever stands here.",
     ),
     judge=judge,
     relative=True,

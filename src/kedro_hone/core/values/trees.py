@@ -70,9 +70,7 @@ def require_room(place: Path, size: int) -> None:
     """
     disk = shutil.disk_usage(place)
     if size > disk.total:
-        raise StrangeTreeError(
-            f"it has {size >> 20} MiB, and the whole disk that it is to go to {disk.total >> 20} MiB"
-        )
+        raise StrangeTreeError(f"it has {size >> 20} MiB, and the disk for it has {disk.total >> 20} MiB in all")
     if size > disk.free:
         raise HoneError(
             "store-full",

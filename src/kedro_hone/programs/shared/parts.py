@@ -1,4 +1,4 @@
-"""The parts of an output: what one index of an axis takes out of all rows, such as a channel, a column or a box.
+"""The parts of an output: what one place of an axis takes out of all rows, such as a channel, a column or a box.
 
 One output may have unlike parts: a detector's boxes of 0 to 320 and its scores of 0 to 1. What is small next to
 another part has no weight in a distance over the whole output, so each part is measured by its own scale too.

@@ -17,7 +17,7 @@ import kedro_hone
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.building.fetching import _read_description
-from kedro_hone.building.validation import _compare, _Trial
+from kedro_hone.comparing.agreement import compare_outputs
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, register
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
 from kedro_hone.core.contract.toolchain import Limits
@@ -25,7 +25,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.job import Call, End, Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import _read_outcome
@@ -148,8 +148,8 @@ def read_arrays(data: bytes, folder: Path) -> None:
     (folder / "found.npz").write_bytes(data)
     np.savez(folder / "expected.npz", y=np.ones((3, 2), np.float32), t=np.array(["a", "b", "c"]))
     source = folder / "expected.npz"
-    trial = _Trial(where="batch1", batch=1, feeds=source, path=folder / "found.npz", reference=source)
-    _compare(trial, (), {"y": "float16"})
+    spec = TensorSpec(name="y", dtype="float16", shape=("batch", 2))
+    compare_outputs(folder / "found.npz", reference=source, feeds=source, outputs=(spec,))
 
 
 @_target(HoneError, kind="yaml")

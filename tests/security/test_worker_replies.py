@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kedro_hone.building.validation import _compare, _Trial
+from kedro_hone.comparing.agreement import compare_outputs
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.values.outcome import Failed, FailureClass
@@ -218,14 +218,17 @@ def test_what_is_left_as_predictions(tmp_path, how):
     write_arrays(tmp_path / "found.npz", how)
     found: list[object] = []
     source = tmp_path / "expected.npz"
-    trial = _Trial(where="batch1", batch=3, feeds=source, path=tmp_path / "found.npz", reference=source)
-    thread = threading.Thread(target=lambda: found.append(_compare(trial, (), {})), daemon=True)
+
+    def compare() -> None:
+        found.append(compare_outputs(tmp_path / "found.npz", reference=source, feeds=source, outputs=()))
+
+    thread = threading.Thread(target=compare, daemon=True)
     thread.start()
     thread.join(60)
     assert not thread.is_alive()
-    ((failure, reason),) = found
-    assert failure is FailureClass.BAD_OUTPUT
-    assert "the predictions at batch1 cannot be read" in reason
+    (fault,) = found
+    assert fault.failure is FailureClass.BAD_OUTPUT
+    assert "the predictions cannot be read" in fault.reason
 
 
 def test_plain_predictions_are_read(tmp_path):

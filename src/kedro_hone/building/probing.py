@@ -65,11 +65,12 @@ def list_flips(found: Found, *, exact: bool) -> list[str]:
     return [*rows.values()]
 
 
-def find_usual(found: Found) -> dict[str, float]:
-    """Return how far each output usually is from the source's on the splits, at the batch size where it is most."""
-    usual: dict[str, float] = {}
+def _find_usual(found: Found) -> dict[str, Difference]:
+    """Return the differences of each output on the splits, at the batch size where it is usually the furthest away."""
+    usual: dict[str, Difference] = {}
     for one in (one for each in found.values() for one in each):
-        usual[one.output] = max(usual.get(one.output, 0.0), one.usual)
+        if one.output not in usual or one.usual > usual[one.output].usual:
+            usual[one.output] = one
     return usual
 
 
@@ -109,25 +110,37 @@ class Probing:
         batch = self._setting.largest_batch if fixed else None
         self._found = run_candidate(session, self._probes, tree=self._tree, folder=self._folder, batch=batch)
 
-    def judge(self, own: Mapping[str, float]) -> Probed:
-        """Compare the outputs with the source's; ``own`` is by output what is usual on the splits (``usual``)."""
-        limits: list[str] = []
-        for probe in self._probes:
-            found = self._found.get(probe.name)
-            if isinstance(found, Failed):
-                limits.append(f"it fails on {probe.name}, which the source takes: {found.reason}")
-            elif found is not None and (reason := self._find_wrong(probe, found, own)):
+    @property
+    def ended(self) -> Failed | None:
+        """How the candidate was ended from outside, or by a limit, during the probes: then nothing is known of it."""
+        failures = (found for found in self._found.values() if isinstance(found, Failed))
+        return next((failed for failed in failures if failed.failure.transient), None)
+
+    def judge(self, found: Found) -> Probed:
+        """Compare the outputs with the source's, given the differences on the splits."""
+        usual, limits = _find_usual(found), list[str]()
+        for number, probe in enumerate(self._probes):
+            made = self._found.get(probe.name)
+            if isinstance(made, Failed):
+                limits.append(f"it fails on {probe.name}, which the source takes: {made.reason}")
+            elif made is None:  # the one before ended the worker
+                said = f"it crashes on {self._probes[number - 1].name}, which the source takes"
+                return Probed(wrong=f"on a probe, {said}", limits=())
+            elif reason := self._find_wrong(probe, made, usual):
                 if not probe.lenient:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}", limits=())
                 limits.append(f"on {probe.name}, {reason}")
         more = len(limits) - MOST_LIMITS
-        said = [*limits[:MOST_LIMITS], *([f"and on {more} more probes"] if more > 0 else [])]
-        return Probed(wrong="", limits=tuple(said))
+        said_more = [f"and on {more} more probes"] if more > 0 else []
+        return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more))
 
-    def _find_wrong(self, probe: ProbeRows, found: Path, own: Mapping[str, float]) -> str:
-        tree = self._tree
+    def _find_wrong(self, probe: ProbeRows, made: Path, usual: Mapping[str, Difference]) -> str:
         compared = compare_outputs(
-            found, reference=tree / probe.outputs, feeds=tree / probe.feeds, outputs=self._artifact.outputs
+            made,
+            reference=self._tree / probe.outputs,
+            feeds=self._tree / probe.feeds,
+            outputs=self._artifact.outputs,
+            lengths={name: one.length for name, one in usual.items()},
         )
         if isinstance(compared, Fault):
             return compared.reason
@@ -135,11 +148,11 @@ class Probing:
             wrong = (one for one in compared if one.rows > self._find_share(one, compared) * one.of)
             return next((explain_rows(one) + self._find_rounding(probe) for one in wrong), "")
         for one in compared:
-            allowed = min(max(OWN_ERRORS * own.get(one.output, 0.0), LEAST_ERROR), LARGEST_ERROR)
-            if not one.discrete and one.distance > allowed:
-                far = f"as far from the source's as {one.distance:.3g} of their length"
-                said = f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
-                return said + self._find_rounding(probe)
+            own = usual[one.output].distance if one.discrete else usual[one.output].usual
+            allowed = min(max(OWN_ERRORS * own, LEAST_ERROR), LARGEST_ERROR)
+            if one.rows and one.distance > allowed:
+                far = f"as far from the source's as {one.distance:.3g}"
+                return f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
         return ""
 
     def _find_share(self, one: Difference, compared: Sequence[Difference]) -> float:

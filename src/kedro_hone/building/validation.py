@@ -21,7 +21,7 @@ from pathlib import Path
 from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.probing import Found, Probing, Shares, choose_shares, find_usual, list_flips
+from kedro_hone.building.probing import Found, Probing, Shares, choose_shares, list_flips
 from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
@@ -138,6 +138,7 @@ def _check(
             reads=probing.reads,
             after=probing.run,
         )
+        predicted = probing.ended or predicted
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
         found = _compare_all(trials, artifact)
@@ -146,10 +147,13 @@ def _check(
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
-        probed = probing.judge(find_usual(found))
+        probed = probing.judge(found)
     shares = choose_shares(setting, exact=exact)
     wrong = (
-        _find_fall(scores) or _find_disagreement(found, scores, shares) or _find_wrong(found, scores) or probed.wrong
+        _find_fall(scores, found)
+        or _find_disagreement(found, scores, shares)
+        or _find_wrong(found, scores)
+        or probed.wrong
     )
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
@@ -234,14 +238,18 @@ def _find_worst(scores: Mapping[str, Quality]) -> Quality:
     return max(scores.values(), key=lambda one: one.drop.estimate)
 
 
-def _find_fall(scores: Mapping[str, Quality]) -> str:
-    """Return which metric fell by more than the recipe allows for certain, and where, or an empty string."""
+def _find_fall(scores: Mapping[str, Quality], found: Found) -> str:
+    """Return which metric fell by more than the recipe allows for certain, and where, or an empty string.
+
+    A part that has one value is named, since it may be the cause.
+    """
+    constant = next((f"; {one.constant} in it" for each in found.values() for one in each if one.constant), "")
     worst = _find_worst(scores)
     ordered = sorted(scores.items(), key=lambda item: item[1] is not worst)
     for place, each in (*ordered[:1], *((where, other) for where, one in ordered for other in one.others)):
         if each.limit is not None and each.drop.low > each.limit:
             fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
-            return f"{fell}; the recipe allows {each.limit:g}"
+            return f"{fell}; the recipe allows {each.limit:g}{constant}"
     return ""
 
 

@@ -6,9 +6,10 @@ probabilities next to a label, is judged here; and a route that only converts mu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.programs.shared.parts import find_constant, find_fillers, list_axes, measure_scales
+from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_varying, list_axes, measure_scales
 
 Array = NDArray[Any]
 
@@ -28,6 +29,12 @@ ROUNDING: Final = 1e-3
 ORDER: Final = 1e-6
 """The same over the largest value of the whole output: additions in another order, of parts that nearly cancel."""
 
+
+_UNLIKE: Final = 1e-3
+"""A part whose scale is below this share of its largest neighbour's has another unit."""
+
+_PIXELS: Final = 64
+"""Narrow whole numbers over a range of so many are pixels or the like, and not classes."""
 
 _TINY: Final = float(np.finfo(np.float32).tiny)
 """Numbers below it have few bits, or are flushed to 0 by a runtime: no scale is smaller."""
@@ -56,6 +63,7 @@ class Difference:
         distance: The mean over the rows of the length of the difference, over that of the source's row; of whole
             numbers and text, the share of rows that differ.
         usual: What 95 in 100 rows have no larger distance than.
+        length: The root mean square of the lengths of the source's rows.
     """
 
     output: str
@@ -67,15 +75,22 @@ class Difference:
     constant: str = ""
     distance: float = 0.0
     usual: float = 0.0
+    length: float = 0.0
 
 
 def compare_outputs(
-    found: Path, *, reference: Path, feeds: Path, outputs: Sequence[TensorSpec]
+    found: Path,
+    *,
+    reference: Path,
+    feeds: Path,
+    outputs: Sequence[TensorSpec],
+    lengths: Mapping[str, float] = MappingProxyType({}),
 ) -> list[Difference] | Fault:
     """Compare all outputs of a candidate (``found``) with the source's (``reference``) for the same rows (``feeds``).
 
     All are npz files, rows first. An output is of the source's type, or of the one that the candidate declares for it
-    (``outputs``). What an output has for tokens that are only padding has no meaning, and is not compared.
+    (``outputs``). What an output has for tokens that are only padding has no meaning, and is not compared. Where rows
+    are unusual, ``lengths`` are those of usual ones, by output.
     """
     declared = {spec.name: spec.dtype for spec in outputs}
     of_tokens = {spec.name for spec in outputs if spec.shape[:2] == ("batch", "length")}
@@ -95,23 +110,25 @@ def compare_outputs(
                         got = np.where(kept, got, want)
                     if reason := _find_infinite(want, got):
                         return Fault(failure=FailureClass.NUMERICS, reason=f"output {name!r}: {reason}")
-                    differences.append(compare_arrays(name, want, got))
+                    differences.append(compare_arrays(name, want, got, length=lengths.get(name, 0.0)))
         except UNREADABLE as unreadable:
             return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"the predictions cannot be read: {unreadable}")
     return differences
 
 
-def compare_arrays(name: str, want: Array, got: Array) -> Difference:
+def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -> Difference:
     """Compare one output with the source's; both have the same shape and kind, and the same values not finite."""
     discrete, count = want.dtype.kind not in "fc", len(want) if want.ndim else 1
     constant, largest = "", 0.0
     if not want.size:
         return Difference(output=name, discrete=discrete, of=count)
-    error: Array = np.atleast_1d(np.asarray(want != got))
-    beyond = error
+    error: Array = _find_unequal(want, got)
+    beyond, own = error, 0.0
     if want.dtype.kind != "U":
         want, got = (np.atleast_1d(one) for one in _fill(want, got))
-        scale = max(float(np.abs(want).max()), _TINY)
+        own = float(np.sqrt(np.square(want.astype(np.float64)).sum() / count))
+        usual = length / np.sqrt(want.size / count)  # of one number
+        scale = max(float(np.abs(want).max()), usual, _TINY)
         distance = np.abs(got - want)
         largest = float(distance.max()) / scale
         if not discrete:
@@ -119,7 +136,7 @@ def compare_arrays(name: str, want: Array, got: Array) -> Difference:
             constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
             error, beyond = distance, _find_beyond(distance, want, scale)
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
-    distances = _measure_distances(want, got) if not discrete else rows.astype(np.float64)
+    distances = rows.astype(np.float64) if discrete else _measure_distances(want, got, max(own, length))
     return Difference(
         output=name,
         discrete=discrete,
@@ -130,6 +147,7 @@ def compare_arrays(name: str, want: Array, got: Array) -> Difference:
         constant=constant,
         distance=float(distances.mean()),
         usual=float(np.quantile(distances, 0.95)),
+        length=own,
     )
 
 
@@ -155,19 +173,33 @@ def _fill(want: Array, got: Array) -> tuple[Array, Array]:
     return tuple(one.astype(kind) for one in filled)  # type: ignore[return-value]
 
 
-def _measure_distances(want: Array, got: Array) -> Array:
+def _find_unequal(want: Array, got: Array) -> Array:
+    """Return where whole numbers, truth values or text differ; pixels may by one, which is a rounding."""
+    unequal = np.atleast_1d(np.asarray(want != got))
+    if want.dtype.kind in "iu" and want.size and int(want.max()) - int(want.min()) >= _PIXELS and want.itemsize <= 2:
+        return np.atleast_1d(np.asarray(np.abs(want.astype(np.int64) - got.astype(np.int64)) > 1))
+    return unequal
+
+
+def _measure_distances(want: Array, got: Array, usual: float) -> Array:
     """Return the length of each row's difference over that of the source's row, or of a usual one if that is more."""
     tables = [one.reshape(len(one), -1).astype(np.float64) for one in (want, got - want)]
     lengths, errors = (np.sqrt(np.square(table).sum(axis=1)) for table in tables)
-    usual = np.sqrt(np.mean(np.square(lengths)))
     return np.asarray(errors / np.maximum(np.maximum(lengths, usual), _TINY))
 
 
 def _find_beyond(error: Array, want: Array, largest: float) -> Array:
-    """Return where errors are beyond rounding, by the scale of any part that an element is in."""
+    """Return where errors are beyond rounding, by the scale of any part that an element is in.
+
+    A part that is far smaller than its neighbours, and varies, is a quantity of its own: it is not computed from these,
+    so that their rounding is none of its own.
+    """
     beyond = error > (ROUNDING + ORDER) * largest
     for axis in list_axes(want):
-        allowed = ROUNDING * np.maximum(measure_scales(want, axis), _TINY) + ORDER * largest
+        scales = measure_scales(want, axis)
+        small = scales < _UNLIKE * scales.max()
+        own = find_varying(want, axis, small) if small.any() else small
+        allowed = ROUNDING * np.maximum(scales, _TINY) + np.where(own, 0.0, ORDER) * largest
         beyond |= error > allowed.reshape([-1 if other == axis else 1 for other in range(want.ndim)])
     return np.asarray(beyond)
 

@@ -29,7 +29,7 @@ Arrays = Mapping[str, NDArray[Any]]
 ROWS: Final = ODD_BATCH
 """Rows of each probe, made from the first ones of the search split: a batch that candidates have met already."""
 
-BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 53), (53, 61))
+BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 32), (32, 53), (53, 61))
 """Powers of two between which integers are drawn: what float32 (2^24), int32 and float64 (2^53) round lies above."""
 
 _ALONE: Final = 8
@@ -38,6 +38,9 @@ _ALONE: Final = 8
 NOTHING: Final = "no place"
 _OF_TOKENS: Final = "attention_mask"
 """A tokenizer marks one token at least, so that no text gives a row without any."""
+
+_MOST_TIMES: Final = 4
+"""A probe is at most so many times as large as the data in one dimension: attention takes the square of it."""
 
 _MOST_ELEMENTS: Final = 4_000_000
 """A probe of a larger size than the data has no more numbers than this."""
@@ -88,13 +91,17 @@ def make_probes(
     for name in masks:
         for what, made in _list_masks(base[name]):
             found.append(make(f"{name} with {what}", {name: made}, lenient=what == NOTHING and name == _OF_TOKENS))
-    for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
-        found += _list_integers({name: base[name] for name in names}, random, make)
+    for names in _group(name for name, array in others.items() if array.dtype.kind == "b"):
+        for what, value in (("True", True), ("False", False)):
+            found.append(make(f"{what} in {_join(names)}", {name: np.full_like(base[name], value) for name in names}))
     for names in _group(name for name, array in others.items() if array.dtype.kind == "U"):
         for what, text in (("empty text", ""), ("unseen text", "\u2042 unseen")):
             found.append(make(f"{what} in {_join(names)}", {name: np.full(base[name].shape, text) for name in names}))
     found += _list_floats({name: array for name, array in others.items() if array.dtype.kind == "f"}, make)
-    return [*found, *_resize(specs, base, limits)]
+    found += _resize(specs, base, limits)
+    for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
+        found += _list_integers({name: base[name] for name in names}, random, make)
+    return found  # whole numbers are last: a source may take them for sizes
 
 
 def _make(base: Arrays, name: str, changed: Arrays, **more: Any) -> Probe:
@@ -139,17 +146,22 @@ def _list_integers(base: Arrays, random: np.random.Generator, make: Callable[...
     """Yield whole numbers between powers of two, for all inputs of one probe, as far as the narrowest type goes."""
     lowest = max(int(np.iinfo(array.dtype).min) for array in base.values())
     highest = min(int(np.iinfo(array.dtype).max) for array in base.values())
+    seen = max(int(array.max()) for array in base.values())
+    near = [(seen * 2**power, seen * 2 ** (power + 1)) for power in range(4)] if seen > 0 else []
     for sign, most in ((1, highest), (-1, -lowest)):
-        for low, high in BANDS:
-            first, last = 2**low if low else 0, min(2**high, most)
-            if first < last:
-                drawn = {
-                    name: sign * random.integers(first, last, array.shape, dtype=np.int64, endpoint=True)
-                    for name, array in base.items()
-                }
+        wide = [(2**low if low else 0, 2**high) for low, high in BANDS]
+        for first, last in sorted({*(near if sign > 0 else ()), *((low, min(high, most)) for low, high in wide)}):
+            if first < last <= most:
+                drawn = {name: sign * _draw(random, first, last, array.shape) for name, array in base.items()}
                 made = {name: array.astype(base[name].dtype) for name, array in drawn.items()}
                 names = _join([*base])
                 yield make(f"{names} of {sign * first} to {sign * last}", made, group=f"{names} {sign}")
+
+
+def _draw(random: np.random.Generator, first: int, last: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return whole numbers whose logarithms are evenly spread: else nearly all would be as large as the largest."""
+    powers = random.uniform(np.log2(max(first, 1)), np.log2(last), shape)
+    return np.clip(np.exp2(powers).astype(np.int64), first, last)
 
 
 def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
@@ -179,7 +191,7 @@ def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]
         if size > 1:
             cut = {spec.name: crop(base[spec.name], spec.shape, {dim: 1}, rows=base) for spec in specs}
             yield Probe(name=f"{dim} of 1", feeds=cut, sizes={dim: 1})
-        large = limits.get(dim, 2 * size)
+        large = min(limits.get(dim, 2 * size), _MOST_TIMES * size)
         grown = {spec.name: _grow(base[spec.name], spec.shape, dim, large) for spec in specs}
         if large > size and sum(array.size for array in grown.values()) <= _MOST_ELEMENTS:
             yield Probe(name=f"{dim} of {large}", feeds=grown, sizes={dim: large})
@@ -234,7 +246,7 @@ class SourceProbing:
     def _describe(self, probe: Probe, feeds: str, outputs: str) -> ProbeRows:
         """Return what is kept of a probe. Estimators take missing values by design; networks by accident."""
         numbers = (array for array in probe.feeds.values() if array.dtype.kind == "f")
-        accident = not self._takes_missing and any(not np.isfinite(array).all() for array in numbers)
+        accident = not self._takes_missing and any(map(_is_unusual, numbers))
         return ProbeRows(
             name=probe.name,
             feeds=feeds,
@@ -243,6 +255,12 @@ class SourceProbing:
             lenient=probe.lenient or accident,
             sizes=dict(probe.sizes),
         )
+
+
+def _is_unusual(array: NDArray[Any]) -> bool:
+    """Return whether numbers are not finite, or denormal: a network takes these by accident."""
+    sizes = np.abs(array)
+    return bool((~np.isfinite(array) | ((sizes > 0) & (sizes < np.finfo(array.dtype).tiny))).any())
 
 
 def _keep_finite(given: Arrays, feeds: Path, outputs: Path) -> bool:

@@ -29,6 +29,9 @@ LARGEST_TOLERANCE: Final = 0.25
 LARGEST_NORM: Final = 0.5
 """The length of the difference over that of the outputs around their mean: of a constant in their place it is 1."""
 
+LARGE, FAR = 1e3, 100.0
+"""The number of a mask is this large at least, and so many times as large as all that is none."""
+
 FEW: Final = 8
 """A channel or column with fewer numbers than this in the golden rows has no length of its own."""
 
@@ -176,6 +179,8 @@ def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -
         return "" if bool((found.astype(str) == want).all()) else "is another text"
     if want.dtype.kind in "iu" and want.dtype.itemsize >= 4:  # classes and places; narrower ones may be pixels
         return "" if bool((found == want).all()) else "holds another whole number"
+    if want.dtype.kind in "iu":  # pixels: a rounding is one step
+        tolerance = max(tolerance, 1.0 / max(int(np.abs(want.astype(np.int64)).max(initial=0)), 1))
     return _compare_numbers(want.astype(np.float64), np.asarray(found, np.float64), tolerance)
 
 
@@ -183,12 +188,23 @@ def _compare_numbers(due: NDArray[Any], got: NDArray[Any], tolerance: float) -> 
     finite = np.isfinite(due)
     if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
         return "holds other numbers that are not finite"
-    due, got = np.where(finite, due, 0.0), np.where(finite, got, 0.0)
+    kept = finite & ~_find_masked(due, got)
+    due, got = np.where(kept, due, 0.0), np.where(kept, got, 0.0)
     scale = float(np.abs(due).max(initial=0.0)) or 1.0
     largest = float(np.abs(got - due).max(initial=0.0)) / scale
     if largest > tolerance:
         return f"differs by {largest:.2g} of its largest value; {tolerance:.2g} is allowed"
     return _compare_lengths(due, got)
+
+
+def _find_masked(due: NDArray[Any], got: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return where both have the number of a mask, such as -1e9: far from all others, which it would hide."""
+    sizes = np.abs(np.where(np.isfinite(due), due, 0.0))
+    large = sizes >= max(float(sizes.max(initial=0.0)) / FAR, LARGE)
+    values = np.abs(due[large])
+    if not values.size or large.all() or np.ptp(values) > LARGEST_HERE * values.max():
+        return np.zeros(due.shape, bool)
+    return np.asarray(large & (np.abs(got - due) <= LARGEST_HERE * sizes))
 
 
 def _compare_lengths(due: NDArray[Any], got: NDArray[Any]) -> str:

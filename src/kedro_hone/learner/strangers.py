@@ -32,7 +32,7 @@ _PRETRAINED: Final = re.compile(
 """The files of a model of Transformers as a run seals them: texts, and weights in safetensors."""
 _CODE_KEYS: Final = re.compile(
     r"auto_map|custom_\w+|quantization_config|compression_config|trust_remote_code|use_kernels|kernel_config"
-    r"|\w*_implementation\w*|adapter_\w+|peft_\w+|use_pretrained_backbone"
+    r"|\w*_implementation\w*|adapter_\w+|peft_\w+|use_pretrained_backbone|checkpoint_path|pretrained_cfg\w*"
 )
 """Keys of a configuration by which Transformers imports, downloads or chooses code: a run seals none of them but the
 first, where it is trusted, and those of quantized weights."""

@@ -193,7 +193,11 @@ PAIRS = [
     (np.array([[1, 2]]), np.array([[1, 2]]), ""),
     (np.array([[1, 2]]), np.array([[1, 3]]), "holds another whole number"),
     (np.array([20240101]), np.array([20240102]), "holds another whole number"),  # two classes, with one step between
-    (np.array([[200, 255]], np.uint8), np.array([[199, 255]], np.uint8), "differs by 0.0039 of"),  # as pixels may
+    (np.array([[200, 255]], np.uint8), np.array([[199, 255]], np.uint8), ""),  # as pixels may
+    (np.array([[200, 255]], np.uint8), np.array([[198, 255]], np.uint8), "differs by 0.0078 of"),
+    (np.array([[-1e9, 1.0, -2.0]]), np.array([[-1e9, -1.0, 2.0]]), "differs by 2 of"),
+    (np.array([[-1e9, 1.0, -2.0]]), np.array([[-1e9, 1.0, -2.0]]), ""),
+    (np.array([[-1e9, 1.0, -2.0]]), np.array([[-2.0, 1.0, -2.0]]), "differs by"),
     (np.array([[True]]), np.array([[False]]), "differs by 1 of"),
     (TEXT[:1], TEXT[:1].astype(object), ""),
     (TEXT[:1], TEXT[1:], "is another text"),

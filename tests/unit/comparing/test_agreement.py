@@ -151,3 +151,33 @@ def test_outputs_without_rows_or_numbers_agree():
 
 def test_rounding_is_no_distance_whatever_the_recipe_asks():
     assert judge(LOGITS, LOGITS * (1 + 1e-7), {**LOSSY, "unscored": 0.0}, name="other") == ""
+
+
+def test_a_share_next_to_a_time_is_compared_by_its_own_scale():
+    want = np.stack([1.7e9 + RANDOM.uniform(0, 1e6, 60), RANDOM.uniform(0, 1, 60)], axis=1)
+    got = want.copy()
+    got[:, 1] = RANDOM.uniform(0, 1, 60)
+    assert "number 1," in judge(want, got, CONVERTED)
+    got[:, 1] = 0
+    assert "varies in the source and is constant" in judge(want, got, LOSSY)
+
+
+def test_pixels_may_be_rounded_by_one_and_classes_may_not():
+    want = RANDOM.integers(0, 256, (40, 9)).astype(np.uint8)
+    near = np.where(want > 0, want - 1, want)
+    assert judge(want, near, CONVERTED) == ""
+    assert "in 40 of 40 rows" in judge(want, np.where(want > 1, want - 2, want), CONVERTED)
+    classes = RANDOM.integers(0, 10, 40)
+    assert judge(classes, classes + 1, CONVERTED) != ""
+
+
+def test_the_largest_numbers_of_a_type_are_not_constant():
+    large = np.finfo(np.float32).max
+    want = np.float32(RANDOM.choice([-large, large], (40, 3)))
+    assert compare_arrays("y", want, want.copy()).constant == ""
+
+
+def test_a_row_near_zero_is_compared_with_usual_ones():
+    want, got = np.float32([[-0.017, 0.01]]), np.zeros((1, 2), np.float32)
+    assert compare_arrays("y", want, got).distance == pytest.approx(1.0)
+    assert compare_arrays("y", want, got, length=2.0).distance == pytest.approx(0.01, rel=0.1)

@@ -27,8 +27,8 @@ def test_each_part_has_its_own_scale():
 
 
 def test_what_is_next_to_nothing_has_the_scale_of_noise():
-    output = np.stack([np.full(5, 2.0), np.full(5, 1e-12)], axis=1)
-    assert measure_scales(output, 1).tolist() == [2.0, 2e-5]
+    output = np.stack([np.full(5, 2.0), np.full(5, 1e-15)], axis=1)
+    assert measure_scales(output, 1).tolist() == [2.0, 2e-10]
 
 
 @pytest.mark.parametrize("axis", [1, 2])

@@ -13,7 +13,7 @@ import numpy as np
 
 from .arrays import Array
 
-SMALLEST_SCALE = 1e-5
+SMALLEST_SCALE = 1e-10
 """A part whose largest value is below this share of its largest neighbour's has the scale of that share: noise."""
 
 CONSTANT = 1e-3
@@ -96,7 +96,7 @@ def find_constant(wanted: Array, given: Array) -> Part | None:
         due, got = (one[None] if axis == 0 else np.moveaxis(one, axis, 0) for one in (wanted, given))
         if not due.size:
             continue
-        spans, left = (np.ptp(one.reshape(len(one), -1), axis=1) for one in (due, got))
+        spans, left = (_measure_spans(one.reshape(len(one), -1)) for one in (due, got))
         scales = measure_scales(wanted, axis) if axis else np.abs(due).reshape(1, -1).max(axis=1)
         least = _UNIT_SPAN if axis and is_distribution(wanted, axis) else SMALLEST_SCALE * scales.max()
         lost = (spans > CONSTANT * np.maximum(scales, _TINY)) & (left <= CONSTANT * spans) & (spans > least)
@@ -104,6 +104,21 @@ def find_constant(wanted: Array, given: Array) -> Part | None:
             if _varies(due[place], float(spans[place])):
                 return Part(axis, int(place))
     return None
+
+
+def find_varying(output: Array, axis: int, among: Array) -> Array:
+    """Return which parts of an axis vary in more than a few rows, of those that are among some; False for others."""
+    parts = np.moveaxis(output, axis, 0)
+    spans = _measure_spans(parts.reshape(len(parts), -1))
+    chosen = (place for place in np.flatnonzero(among) if spans[place] > 0 and _varies(parts[place], spans[place]))
+    found = np.zeros(len(parts), bool)
+    found[[*chosen]] = True
+    return found
+
+
+def _measure_spans(tables: Array) -> Array:
+    """Return the largest less the smallest number of each row, where the type of both may be too narrow for it."""
+    return np.asarray(tables.max(axis=1).astype(np.longdouble) - tables.min(axis=1))
 
 
 def _varies(part: Array, span: float) -> bool:

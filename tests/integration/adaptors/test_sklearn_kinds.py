@@ -1,0 +1,70 @@
+"""Estimators whose answers cannot be judged are refused by what they are, described by scikit-learn in this process."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.covariance import EllipticEnvelope
+from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
+from sklearn.mixture import GaussianMixture
+from sklearn.model_selection import GridSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier, LocalOutlierFactor
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import OneClassSVM
+
+from kedro_hone.adaptors.sklearn import adaptor as module
+from kedro_hone.core.workers.inside.loading import load_file
+
+worker = load_file("hone_worker_of_kinds", str(module.TOOLCHAIN.worker))
+MATRIX = {"name": "X", "dtype": "float64", "shape": ["batch", 3]}
+X = np.random.default_rng(0).normal(size=(60, 3))
+Y = (X > 0).astype(int)
+
+
+@pytest.fixture
+def describe(tmp_path):
+    def describe(estimator):
+        (tmp_path / "model.pkl").write_bytes(pickle.dumps(estimator))
+        (tmp_path / "estimator.json").write_text(json.dumps({"file": "model.pkl", "serialization": "pickle"}))
+        given = {"path": str(tmp_path), "format": "sklearn", "inputs": [MATRIX]}
+        return worker.describe({"input": given, "threads": 1, "trust": ["pickle"]})
+
+    return describe
+
+
+@pytest.mark.parametrize(
+    ("estimator", "noun"),
+    [
+        (OneClassSVM(), "OneClassSVM is an outlier detector"),
+        (make_pipeline(StandardScaler(), EllipticEnvelope()), "EllipticEnvelope is an outlier detector"),
+        (LocalOutlierFactor(), "LocalOutlierFactor is an outlier detector"),
+        (make_pipeline(StandardScaler(), MiniBatchKMeans(3)), "MiniBatchKMeans is a clusterer"),
+        (GaussianMixture(2), "GaussianMixture is a density estimator"),
+    ],
+)
+def test_what_is_neither_a_classifier_nor_a_regressor_is_named(describe, estimator, noun):
+    assert noun in describe(estimator.fit(X))["refused"]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression())),
+        MLPClassifier(4, max_iter=5),
+        KNeighborsClassifier(),
+        RidgeClassifierCV(),
+        GridSearchCV(MLPClassifier(4, max_iter=5), {"alpha": [0.1]}, cv=2),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_several_labels_for_each_row_are_refused(describe, estimator):
+    assert "predicts several labels for each row" in describe(estimator.fit(X, Y))["refused"]
+    assert describe(estimator.fit(X, Y[:, 0]))["sklearn"]["kind"] == "classifier"

@@ -25,7 +25,10 @@ class Unsuited(Exception):  # noqa: N818 - a reason, not an error
 
 def describe(job: Json) -> Json:
     """Return the tensors of an estimator, what the learner tells of it, and warnings; or why it is not taken."""
-    estimator, said = estimators.open_estimator(job)
+    try:
+        estimator, said = estimators.open_estimator(job)
+    except PermissionError as error:
+        return {"refused": str(error), "slug": "pickle-not-trusted"}
     try:
         inputs = _describe_inputs(estimator, job)
         outputs, about = _describe_outputs(estimator, inputs)

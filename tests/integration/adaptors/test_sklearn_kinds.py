@@ -68,3 +68,20 @@ def test_what_is_neither_a_classifier_nor_a_regressor_is_named(describe, estimat
 def test_several_labels_for_each_row_are_refused(describe, estimator):
     assert "predicts several labels for each row" in describe(estimator.fit(X, Y))["refused"]
     assert describe(estimator.fit(X, Y[:, 0]))["sklearn"]["kind"] == "classifier"
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("sklearn.tree._tree.Tree", True),
+        ("sklearn.neighbors._kd_tree.KDTree64", True),
+        ("numpy.random._generator.Generator", True),
+        ("sklearn.tree.export_text", False),  # a function, which a step may call
+        ("numpy.lib._datasource.DataSource", False),  # deletes the folder that its state names
+        ("sklearn_extra.Step", False),
+        ("os.system", False),
+        ("Tree", False),
+    ],
+)
+def test_classes_of_the_libraries_are_opened_where_their_state_does_no_harm(name, own):
+    assert worker.estimators.is_own_class(name) is own

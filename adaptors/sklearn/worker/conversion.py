@@ -34,6 +34,8 @@ def transform(job: Json) -> Json:
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
     if strange := find_unconvertible(estimator):
         return {"refused": f"there is no converter to ONNX for {strange}"}
+    if estimators.takes_categories(estimator):
+        return {"refused": "there is no converter to ONNX for columns of pandas' type category: encode them in a step"}
     try:
         types = [(spec["name"], _choose_type(spec)) for spec in inputs]
         model = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)

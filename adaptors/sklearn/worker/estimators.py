@@ -220,13 +220,24 @@ def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> 
     import pandas as pd
 
     if is_split(specs):
+        text = "category" if takes_categories(estimator) else object
         return pd.DataFrame(
             {
-                spec["name"]: array.ravel().astype(object) if spec["dtype"] == "str" else array.ravel()
-                for spec, array in ((spec, feeds[spec["name"]]) for spec in specs)
+                spec["name"]: pd.Series(array.ravel().astype(object), dtype=text) if spec["dtype"] == "str" else array
+                for spec, array in ((spec, feeds[spec["name"]].ravel()) for spec in specs)
             }
         )
     return pd.DataFrame(feeds[specs[0]["name"]], columns=list(estimator.feature_names_in_))
+
+
+def takes_categories(estimator: Any) -> bool:
+    """Return whether an estimator was fitted on columns of pandas' type ``category``, whose texts it numbers itself."""
+    if getattr(get(estimator, "booster_"), "pandas_categorical", None):  # LightGBM's
+        return True
+    if get(estimator, "enable_categorical"):  # XGBoost's
+        return "c" in (get(estimator, "feature_types") or estimator.get_booster().feature_types or ())
+    of_types = isinstance(stated := get(estimator, "categorical_features"), str) and stated == "from_dtype"
+    return of_types and get(estimator, "is_categorical_") is not None
 
 
 def answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:

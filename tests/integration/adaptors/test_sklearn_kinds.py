@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.covariance import EllipticEnvelope
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifierCV
 from sklearn.mixture import GaussianMixture
 from sklearn.model_selection import GridSearchCV
@@ -68,6 +69,19 @@ def test_what_is_neither_a_classifier_nor_a_regressor_is_named(describe, estimat
 def test_several_labels_for_each_row_are_refused(describe, estimator):
     assert "predicts several labels for each row" in describe(estimator.fit(X, Y))["refused"]
     assert describe(estimator.fit(X, Y[:, 0]))["sklearn"]["kind"] == "classifier"
+
+
+def test_columns_of_categories_reach_the_source_as_such():
+    pd = pytest.importorskip("pandas")
+    color = pd.Categorical(np.array(["red", "green", "blue"])[np.arange(60) % 3])
+    frame = pd.DataFrame({"size": X[:, 0], "color": color})
+    model = HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=2).fit(frame, color == "red")
+    specs = [{"name": "size", "dtype": "float64"}, {"name": "color", "dtype": "str"}]
+    feeds = {"size": X[:7, :1], "color": np.asarray(color, dtype=str)[:7, None]}
+    found = worker.estimators.answer(model, specs, feeds)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(frame[:7]), rtol=1e-6)
+    assert worker.estimators.takes_categories(model)
+    assert not worker.estimators.takes_categories(HistGradientBoostingClassifier(max_iter=5).fit(X, Y[:, 0]))
 
 
 @pytest.mark.parametrize(

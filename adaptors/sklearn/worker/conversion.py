@@ -34,6 +34,8 @@ def transform(job: Json) -> Json:
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
     if strange := find_unconvertible(estimator):
         return {"refused": f"there is no converter to ONNX for {strange}"}
+    if estimators.takes_categories(estimator):
+        return {"refused": "there is no converter to ONNX for columns of pandas' type category: encode them in a step"}
     try:
         types = [(spec["name"], _choose_type(spec)) for spec in inputs]
         model = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
@@ -142,7 +144,7 @@ def find_unconvertible(estimator: Any, name: str = "") -> str:
     for step, part in parts:
         if not isinstance(part, str) and part is not None and (found := find_unconvertible(part, step)):
             return found
-    if parts:
+    if parts and not hasattr(estimator, "named_estimators_"):
         return ""
     said = (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
     if len(getattr(estimators.get(estimator, "indicator_"), "features_", ())):
@@ -151,11 +153,13 @@ def find_unconvertible(estimator: Any, name: str = "") -> str:
 
 
 def _list_parts(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the steps of pipelines, column transformers and unions, with their names."""
+    """Yield the steps of pipelines, column transformers, unions, and votes of named estimators, with their names."""
     if (steps := estimators.get(estimator, "transformers_")) is not None and hasattr(estimator, "sparse_threshold"):
         yield from ((name, part) for name, part, *_ in steps)
     elif (steps := getattr(estimator, "steps", None)) or (steps := getattr(estimator, "transformer_list", None)):
         yield from steps
+    elif named := estimators.get(estimator, "named_estimators_"):
+        yield from named.items()
 
 
 def _dress(model: estimators.BoosterModel, job: Json) -> Any:

@@ -33,7 +33,12 @@ def register() -> None:
         calculate_linear_classifier_output_shapes,
         calculate_linear_regressor_output_shapes,
     )
-    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.ensemble import (
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+        VotingClassifier,
+        VotingRegressor,
+    )
     from xgboost import XGBClassifier, XGBRegressor
 
     of_classes = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
@@ -53,6 +58,10 @@ def register() -> None:
     for kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
         alias = _get_sklearn_operator_name(kind)
         mended, options = _mend_histograms(get_converter(alias)), of_classes if "Classifier" in alias else None
+        update_registered_converter(kind, alias, get_shape_calculator(alias), mended, options=options)
+    for kind in (VotingClassifier, VotingRegressor):
+        alias = _get_sklearn_operator_name(kind)
+        mended, options = _mend_votes(get_converter(alias)), of_classes if "Classifier" in alias else None
         update_registered_converter(kind, alias, get_shape_calculator(alias), mended, options=options)
     for name in _OF_TREES:
         _mend_missing(importlib.import_module(f"skl2onnx.operator_converters.{name}"))
@@ -97,20 +106,49 @@ def _make_plain(value: Any) -> Any:
     return [int(one) if isinstance(one, bool | np.bool_) else one for one in listed]
 
 
+def _mend_votes(convert: _Converter) -> _Converter:
+    """Convert a copy whose ``transform`` does not flatten, since ``predict`` does not call it, with weights to sum.
+
+    The weights are those of the estimators that are not dropped, as scikit-learn itself takes them.
+    """
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        model = operator.raw_operator
+        made = copy.copy(model)
+        if hasattr(made, "flatten_transform"):
+            made.flatten_transform = False
+        if model.weights is not None:
+            pairs = zip(model.estimators, model.weights, strict=True)
+            kept = [(named, weight) for named, weight in pairs if named[1] != "drop"]
+            made.estimators = [named for named, _ in kept]
+            made.weights = np.array([weight for _, weight in kept], np.float64)
+        _convert_copy(convert, scope, operator, container, made)
+
+    return mended
+
+
+def _convert_copy(convert: _Converter, scope: Any, operator: Any, container: Any, made: Any) -> None:
+    """Convert a changed copy of an operator's estimator, in its place."""
+    model, kept = operator.raw_operator, scope.options
+    if kept and id(model) in kept:  # skl2onnx finds what it was told of an estimator by the object itself
+        scope.options = {**kept, id(made): kept[id(model)]}
+    operator.raw_operator = made
+    try:
+        convert(scope, operator, container)
+    finally:
+        operator.raw_operator, scope.options = model, kept
+
+
 def _mend_xgboost(convert: _Converter) -> _Converter:
     """Convert the trees that XGBoost itself uses, and give ONNX the margin that these are added to.
 
     onnxmltools takes all trees where training stopped early, and the base score of a classifier, a probability, for its
-    margin where the first tree is a single leaf.
+    margin where the first tree is a single leaf. It reads the place of a column in its name, so the copy has no names.
     """
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
         model, before = operator.raw_operator, len(container.nodes)
-        operator.raw_operator = _cut_trees(model)
-        try:
-            convert(scope, operator, container)
-        finally:
-            operator.raw_operator = model
+        _convert_copy(convert, scope, operator, container, _copy_booster(model))
         for node in container.nodes[before:]:
             if node.op_type == "TreeEnsembleClassifier":
                 _set_floats(node, "base_values", find_margins(model))
@@ -118,16 +156,19 @@ def _mend_xgboost(convert: _Converter) -> _Converter:
     return mended
 
 
-def _cut_trees(model: Any) -> Any:
-    best = estimators.get(model, "best_iteration")
-    booster = model.get_booster()
+def _copy_booster(model: Any) -> Any:
+    """Return a model of XGBoost with the trees that it uses, whose columns have no names."""
+    best, booster = estimators.get(model, "best_iteration"), model.get_booster()
+    made = copy.copy(model)
     if best is None or best + 1 >= booster.num_boosted_rounds():
-        return model
-    cut, kept = copy.copy(model), booster[: best + 1]
-    kept.set_attr(best_iteration=None)
-    cut._Booster = kept  # noqa: SLF001 - XGBoost has no other way to make a model of a booster
-    cut.n_estimators = best + 1
-    return cut
+        kept = booster.copy()
+    else:
+        kept = booster[: best + 1]
+        kept.set_attr(best_iteration=None)
+        made.n_estimators = best + 1
+    kept.feature_names = None
+    made._Booster = kept  # noqa: SLF001 - XGBoost has no other way to make a model of a booster
+    return made
 
 
 def find_margins(model: Any) -> list[float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,13 @@ from . import estimators
 
 Json = dict[str, Any]
 
+_OTHERS = {
+    "outlier_detector": "an outlier detector",
+    "clusterer": "a clusterer",
+    "density_estimator": "a density estimator",
+}
+"""What scikit-learn's tags call an estimator that predicts neither classes nor numbers, as a noun."""
+
 
 class Unsuited(Exception):  # noqa: N818 - a reason, not an error
     """Why an estimator is not taken."""
@@ -17,7 +25,10 @@ class Unsuited(Exception):  # noqa: N818 - a reason, not an error
 
 def describe(job: Json) -> Json:
     """Return the tensors of an estimator, what the learner tells of it, and warnings; or why it is not taken."""
-    estimator, said = estimators.open_estimator(job)
+    try:
+        estimator, said = estimators.open_estimator(job)
+    except PermissionError as error:
+        return {"refused": str(error), "slug": "pickle-not-trusted"}
     try:
         inputs = _describe_inputs(estimator, job)
         outputs, about = _describe_outputs(estimator, inputs)
@@ -61,6 +72,7 @@ def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
 
 
 def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], Json]:
+    _refuse_kind(estimator)
     if not hasattr(estimator, "predict"):
         raise Unsuited(f"{type(estimator).__name__} has no predict: it is neither a classifier nor a regressor")
     if not estimators.is_classifier(estimator):
@@ -70,8 +82,9 @@ def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], J
             "flat": flat,
         }
     classes = estimators.get(estimator, "classes_")
-    if classes is None or isinstance(classes, list) or np.asarray(classes).ndim != 1:
-        raise Unsuited(f"{type(estimator).__name__} predicts several labels for each row; one is taken")
+    if classes is None or isinstance(classes, list) or np.asarray(classes).ndim != 1 or _labels_several(estimator):
+        name = type(estimators.find_last(estimator)).__name__
+        raise Unsuited(f"{name} predicts several labels for each row; one is taken")
     classes = np.asarray(classes)
     text = classes.dtype.kind in "OU"
     if text and not all(isinstance(one, str) for one in classes):
@@ -83,6 +96,37 @@ def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], J
         outputs.append({"name": "probabilities", "dtype": "float32", "shape": ["batch", len(classes)]})
     known = "object" if classes.dtype.kind == "O" else classes.dtype.str
     return outputs, {"kind": "classifier", "classes": classes.tolist(), "classes_dtype": known}
+
+
+def _refuse_kind(estimator: Any) -> None:
+    """Refuse estimators that scikit-learn's own tags name as neither classifiers nor regressors.
+
+    Raises:
+        Unsuited: It is one.
+    """
+    from sklearn.utils import get_tags
+
+    try:
+        kind = get_tags(estimator).estimator_type
+    except Exception:  # noqa: BLE001 - a booster, or an estimator of the author's own, may have none
+        return
+    if noun := _OTHERS.get(kind):
+        what = f"{type(estimators.find_last(estimator)).__name__} is {noun}"
+        raise Unsuited(f"{what}, and its answers cannot be judged: a classifier or a regressor is taken")
+
+
+def _labels_several(estimator: Any) -> bool:
+    """Return whether a classifier answers a row with several labels, though it may list its classes once."""
+    last = estimators.find_last(estimator)
+    count = estimators.get(last, "n_features_in_")
+    if count is None:
+        return False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names of columns
+        try:
+            return bool(np.ndim(last.predict(np.zeros((2, int(count))))) > 1)
+        except Exception:  # noqa: BLE001 - one that takes text, of which no row can be made here
+            return False
 
 
 def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:

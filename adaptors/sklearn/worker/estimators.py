@@ -34,6 +34,10 @@ _SAFE = frozenset(
 """Types that a skops file may hold beyond those that skops itself knows to be safe: those that MLflow adds."""
 
 
+_LIBRARIES = frozenset({"lightgbm", "numpy", "sklearn", "xgboost"})
+"""Whose classes are opened where the logged model names them; functions are not: they would be called on any rows."""
+
+
 class BoosterModel:
     """A bare booster of LightGBM or XGBoost, called as a regressor: ``predict`` gives what the booster gives."""
 
@@ -103,9 +107,12 @@ def _read(reference: Json, path: Path, *, trusted: bool) -> Any:
             import skops.io
 
             found = set(skops.io.get_untrusted_types(file=path))
-            if (strange := sorted(found - _SAFE)) and not trusted:
+            logged = {name for name in reference.get("trusted", ()) if is_own_class(name)}
+            if (strange := sorted(found - _SAFE - logged)) and not trusted:
                 what = f"{path.name} holds types that skops does not know to be safe ({', '.join(strange[:5])})"
-                raise PermissionError(f"{what}; 'trust: [pickle]' would allow them")
+                libraries = "scikit-learn's, XGBoost's, LightGBM's or numpy's own"
+                cure = f"name them in skops_trusted_types of log_model if they are {libraries}"
+                raise PermissionError(f"{what}; {cure}; 'trust: [pickle]' would allow them")
             return skops.io.load(path, trusted=sorted(found))
     if not trusted:
         raise PermissionError(f"{path.name} is a pickle, which can run code; it is opened with 'trust: [pickle]' only")
@@ -115,6 +122,22 @@ def _read(reference: Json, path: Path, *, trusted: bool) -> Any:
 
             return cloudpickle.load(stream)
         return pickle.load(stream)  # noqa: S301 - the recipe trusts it, and the worker is isolated
+
+
+def is_own_class(name: str) -> bool:
+    """Return whether a type that an author names is a class of the libraries, that a file's state cannot turn to harm.
+
+    One that cleans up after itself could be made to delete any folder, or to free any memory, unless it checks the
+    state that it is given.
+    """
+    module, _, kind = name.rpartition(".")
+    if module.partition(".")[0] not in _LIBRARIES:
+        return False
+    try:
+        found = getattr(importlib.import_module(module), kind, None)
+        return isinstance(found, type) and (hasattr(found, "__setstate__") or not hasattr(found, "__del__"))
+    except Exception:  # noqa: BLE001 - of a module that this version lacks, or that cannot be imported
+        return False
 
 
 def _make_class(name: str, package: str, path: Path) -> Any:
@@ -197,13 +220,24 @@ def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> 
     import pandas as pd
 
     if is_split(specs):
+        text = "category" if takes_categories(estimator) else object
         return pd.DataFrame(
             {
-                spec["name"]: array.ravel().astype(object) if spec["dtype"] == "str" else array.ravel()
-                for spec, array in ((spec, feeds[spec["name"]]) for spec in specs)
+                spec["name"]: pd.Series(array.ravel().astype(object), dtype=text) if spec["dtype"] == "str" else array
+                for spec, array in ((spec, feeds[spec["name"]].ravel()) for spec in specs)
             }
         )
     return pd.DataFrame(feeds[specs[0]["name"]], columns=list(estimator.feature_names_in_))
+
+
+def takes_categories(estimator: Any) -> bool:
+    """Return whether an estimator was fitted on columns of pandas' type ``category``, whose texts it numbers itself."""
+    if getattr(get(estimator, "booster_"), "pandas_categorical", None):  # LightGBM's
+        return True
+    if get(estimator, "enable_categorical"):  # XGBoost's
+        return "c" in (get(estimator, "feature_types") or estimator.get_booster().feature_types or ())
+    of_types = isinstance(stated := get(estimator, "categorical_features"), str) and stated == "from_dtype"
+    return of_types and get(estimator, "is_categorical_") is not None
 
 
 def answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:

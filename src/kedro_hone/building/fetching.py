@@ -39,6 +39,8 @@ logger = open_logger(__name__)
 _HINTS = {
     "recipe-invalid": "Add what its forward takes to the recipe: "
     "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
+    "pickle-not-trusted": "Log the model again as the reason says, "
+    "or add trust: [pickle] to the recipe if you trust its author.",
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
 }
 """What to do where a worker refused the source, by the refusal's slug."""

@@ -58,6 +58,8 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
     signed = f"{delivery}.{stamp}.".encode() + body
     wanted = "v1," + base64.b64encode(hmac.new(secret.encode(), signed, hashlib.sha256).digest()).decode()
     if not hmac.compare_digest(wanted.encode(), given.encode()):
+        if given.startswith("sha256="):
+            raise ForgedError("its signature has the form of an older MLflow: update the server that sends it")
         raise ForgedError("its signature is missing, or of another secret")
     if not (stamp.isdecimal() and abs(now - int(stamp[:12])) <= WINDOW):
         raise ForgedError(
@@ -106,6 +108,8 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
     tags = data.get("tags")
     if kind is Kind.VERSION_CREATED and isinstance(tags, dict) and SOURCE in tags:
         return ()  # a winner: no event optimizes it again
+    if _is_of_prompt({*(tags if isinstance(tags, dict) else ()), _take(data, key) if key else ""}):
+        return ()
     event = Event(
         kind=kind,
         uri=f"models:/{name}/{version}",
@@ -115,6 +119,11 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
         delivery=f"mlflow:{delivery}",
     )
     return (event,)
+
+
+def _is_of_prompt(tags: set[str]) -> bool:
+    """Return whether tags are of a prompt, of which MLflow made model versions, and told so."""
+    return any(tag.startswith(("mlflow.prompt.", "_mlflow_prompt_")) for tag in tags)
 
 
 def read_hub(body: bytes, *, delivery: str) -> tuple[Event, ...]:

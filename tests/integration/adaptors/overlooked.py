@@ -97,6 +97,45 @@ def _fit_forest_of_holes(x: Any, y: Any) -> Any:
     return RandomForestClassifier(30, random_state=0).fit(holes, y)
 
 
+def _fit_xgboost_of_names(x: Any, y: Any) -> Any:
+    """Return a pipeline whose XGBoost knows its columns by names that end in other numbers than their places."""
+    import xgboost
+
+    names = [f"f{place}" for place in reversed(range(x.shape[1]))]
+    model = xgboost.XGBClassifier(n_estimators=20)
+    return model.fit(x.set_axis(names, axis=1), y)
+
+
+def _fit_boosted_votes(x: Any, y: Any) -> Any:
+    import xgboost
+    from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+
+    named = [
+        ("forest", RandomForestClassifier(20, random_state=0)),
+        ("none", "drop"),
+        ("boosted", xgboost.XGBClassifier(n_estimators=20)),
+    ]
+    return VotingClassifier(named, voting="soft", weights=[3, 9, 1]).fit(x, y)
+
+
+def _fit_mean_of_regressors(x: Any, y: Any) -> Any:
+    import xgboost
+    from sklearn.ensemble import RandomForestRegressor, VotingRegressor
+
+    named = [("forest", RandomForestRegressor(20, random_state=0)), ("boosted", xgboost.XGBRegressor(n_estimators=20))]
+    return VotingRegressor(named, weights=[1, 3]).fit(x, y)
+
+
+def _fit_strange_votes(x: Any, y: Any) -> Any:
+    from sklearn.ensemble import VotingClassifier
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.naive_bayes import GaussianNB
+    from sklearn.neighbors import NearestCentroid
+
+    named = [("bayes", GaussianNB()), ("nearest", NearestCentroid()), ("line", LogisticRegression())]
+    return VotingClassifier(named).fit(x, y)
+
+
 def _fit_power(x: Any, y: Any) -> Any:
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -122,6 +161,10 @@ ESTIMATORS: dict[str, Callable[[Any, Any], Any]] = {
     "forest": _fit_forest,
     "forest of holes": _fit_forest_of_holes,
     "power": _fit_power,
+    "xgboost of names": _fit_xgboost_of_names,
+    "boosted votes": _fit_boosted_votes,
+    "mean of regressors": _fit_mean_of_regressors,
+    "strange votes": _fit_strange_votes,
     "lightgbm dart": _lightgbm(boosting_type="dart"),
     "xgboost poisson": _xgboost(kind="XGBRegressor", objective="count:poisson"),
 }

@@ -178,8 +178,9 @@ def test_a_pickle_must_be_trusted(bench, seal, name):
         seal(name, frozenset())
     assert refused.value.slug == "pickle-not-trusted"
     folder, stated = seal(name)
-    told, _ = bench.call("describe", folder, "sklearn", described=stated, expect_error=True)
-    assert "trust: [pickle]" in told["raised"]
+    told, _ = bench.call("describe", folder, "sklearn", described=stated)
+    assert told["slug"] == "pickle-not-trusted"
+    assert "trust: [pickle]" in told["refused"]
 
 
 def test_a_skops_file_is_opened_without_trust_where_skops_knows_its_types(bench, seal):
@@ -187,9 +188,19 @@ def test_a_skops_file_is_opened_without_trust_where_skops_knows_its_types(bench,
         folder, stated = seal(name, frozenset())
         described, _ = bench.call("describe", folder, "sklearn", described=stated)
         assert described["sklearn"]["kind"] == "classifier"
+
+
+def test_a_skops_file_is_opened_with_the_libraries_classes_that_were_logged_as_trusted(bench, seal):
     folder, stated = seal("forest-skops", frozenset())
-    told, _ = bench.call("describe", folder, "sklearn", described=stated, expect_error=True)
-    assert "sklearn.tree._tree.Tree" in told["raised"]
+    described, _ = bench.call("describe", folder, "sklearn", described=stated)
+    assert described["sklearn"]["class"] == "Pipeline"
+    path = folder / "estimator.json"
+    reference = json.loads(path.read_text())
+    for trusted in ([], ["sklearn.tree.export_text", "os.system", "sklearn.none.Tree"]):
+        path.write_text(json.dumps(reference | {"trusted": trusted}))
+        told, _ = bench.call("describe", folder, "sklearn", described=stated)
+        assert told["slug"] == "pickle-not-trusted"
+        assert "sklearn.tree._tree.Tree" in told["refused"]
 
 
 def test_a_native_file_needs_no_trust(bench, seal):

@@ -30,6 +30,7 @@ REFUSED = {
     "modified huber": "differ",
     "neighbors by distance": "probabilities differ",
 }
+NAMED = ("xgboost of names", "boosted votes", "mean of regressors", "strange votes")
 TAKEN = ("forest of holes", "power", "lightgbm dart", "xgboost poisson")
 
 
@@ -61,6 +62,12 @@ def check(made: dict[str, dict], names) -> None:
 
 def test_what_a_converter_overlooked_is_refused_with_row_and_numbers(convert):
     check(convert("few", *FEW), FEW)
+
+
+def test_columns_of_any_names_and_votes_are_converted_or_the_step_is_named(convert):
+    made = convert("named", *NAMED)
+    assert "the step 'nearest'" in made.pop("strange votes")["refused"]
+    assert all(told.keys() == {"metadata"} for told in made.values()), made
 
 
 @pytest.mark.nightly

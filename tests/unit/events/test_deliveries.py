@@ -24,6 +24,20 @@ def test_a_signature_as_mlflow_makes_it():
     assert check_mlflow(sign(body), body, secret=SECRET, now=NOW) == "d-1"
 
 
+def test_a_signature_of_an_older_mlflow_is_named():
+    with pytest.raises(ForgedError, match="an older MLflow"):
+        check_mlflow({**sign(b"body"), "x-mlflow-signature": "sha256=00"}, b"body", secret=SECRET, now=NOW)
+
+
+@pytest.mark.parametrize("tag", ["mlflow.prompt.is_prompt", "mlflow.prompt.text", "_mlflow_prompt_type"])
+def test_a_prompt_is_no_model(tag):
+    version = {"name": "greeting", "version": "2"}
+    created = {"entity": "model_version", "action": "created", "data": {**version, "tags": {tag: "true"}}}
+    tagged = {"entity": "model_version_tag", "action": "set", "data": {**version, "key": tag, "value": "x"}}
+    assert read_mlflow(json.dumps(created).encode(), delivery="d") == ()
+    assert read_mlflow(json.dumps(tagged).encode(), delivery="d") == ()
+
+
 @pytest.mark.parametrize(
     "headers",
     [

@@ -62,7 +62,19 @@ def test_json_lines_have_numbers_text_and_lists(read, tmp_path):
     (tmp_path / "a.jsonl").write_text("\n")
     assert read(tmp_path / "a.jsonl") == "data-empty: a.jsonl has no rows. it holds no JSON object"
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"b": 2}\n')
-    assert read(tmp_path / "a.jsonl")["a"].tolist() == [1, None]
+    np.testing.assert_array_equal(read(tmp_path / "a.jsonl")["a"], [1, np.nan])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([1.5, None, 3], "f"), ([None, 2], "f"), ([None, None], "O"), ([True, None], "O"), ([2**60, None], "O")],
+)
+def test_a_missing_number_is_nan_as_in_a_csv_file(read, tmp_path, values, kind):
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps({"a": value}) + "\n" for value in values))
+    found = read(tmp_path / "a.jsonl")["a"]
+    assert found.dtype.kind == kind
+    if kind == "f":
+        np.testing.assert_array_equal(found, np.array(values, dtype=float))
 
 
 def test_a_folder_of_json_lines_is_one_split(read, tmp_path):

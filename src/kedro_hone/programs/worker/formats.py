@@ -16,6 +16,8 @@ from .reading import Array
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
 STATE, DICTIONARY = "state.json", "dataset_dict.json"  # which datasets.save_to_disk writes, of one split and of several
 
+_WHOLE = 2**53  # up to here float64 holds every integer
+
 _FAULTS = (ValueError, OSError, EOFError, KeyError, RecursionError, MemoryError, zipfile.BadZipFile)
 
 
@@ -86,12 +88,25 @@ def _read_lines(path: Path) -> dict[str, Array]:
 
 
 def make_column(values: list[Any]) -> Array:
-    """Return one value for each row as an array: of numbers where all are numbers, else of objects."""
+    """Return one value for each row as an array: of numbers where all are numbers or missing, else of objects.
+
+    A missing number is NaN, as in a ``.csv`` file; not among integers that float64 does not hold.
+    """
     if values and all(isinstance(value, bool | int | float) for value in values):
         return np.asarray(values)
+    known = [value for value in values if value is not None]
+    if known and all(_is_number(value) for value in known):
+        return np.asarray([np.nan if value is None else value for value in values], dtype=np.float64)
     column = np.empty(len(values), dtype=object)
     column[:] = values
     return column
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number, and no truth value, that float64 holds."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _WHOLE)
 
 
 def _read_folder(path: Path) -> dict[str, Array]:

@@ -18,6 +18,12 @@ Array = NDArray[Any]
 TABLE = "table_"  # how the name of a target begins that has no row for each row of the data; see shared/targets.py
 COPIES_LIMIT = 0.01  # the largest share of rows that may be copies of others without a warning
 
+_FILL = (
+    ": a missing value; give it a text of its own, as the model was trained with, or leave the row out "
+    "(cells such as NA and None of a .csv file are read as missing: save them as .parquet or .jsonl)"
+)
+_FEW = 4  # rows of two splits for each different one, from which on their rows are known to repeat by nature
+
 
 def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
     """Cast what a program prepared to the model's inputs (``specs``), in their order: contiguous, with rows first.
@@ -106,7 +112,11 @@ def _find_no_text(array: Array) -> str | None:
     if array.dtype.kind != "O":
         return f"the model takes text, and the data are {array.dtype}"
     strange = ((at[0], value) for at, value in np.ndenumerate(array) if not isinstance(value, str))
-    return next((f"row {row} holds {value!r}, not text" for row, value in strange), None)
+    row, value = next(strange, (None, None))
+    if row is None:
+        return None
+    missing = value is None or (isinstance(value, float) and np.isnan(value))
+    return f"row {row} holds {value!r}, not text{_FILL if missing else ''}"
 
 
 def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bool) -> dict[str, Array]:
@@ -165,11 +175,16 @@ def describe_copies(hashes: list[bytes]) -> Iterator[str]:
 
 
 def find_overlaps(hashes: Mapping[str, list[bytes]]) -> Iterator[dict[str, Any]]:
-    """Yield of each pair of splits with shared rows: how many different ones, and the first places of one of them."""
+    """Yield of each pair of splits with shared rows: how many different ones, and the first places of one of them.
+
+    Where most rows of a pair are copies, as those of a table of few categories are, it says how many are ``different``.
+    """
     places = {name: {row: at for at, row in reversed(list(enumerate(rows)))} for name, rows in hashes.items()}
     for names in combinations(places, 2):
         first, second = (places[name] for name in names)
         if shared := first.keys() & second.keys():
             example = min(shared, key=first.__getitem__)
             rows = [first[example], second[example]]
-            yield {"splits": [*names], "count": len(shared), "example_rows": rows}
+            found = {"splits": [*names], "count": len(shared), "example_rows": rows}
+            different, size = len(first | second), sum(len(hashes[name]) for name in names)
+            yield found | ({"different": different, "rows": size} if different * _FEW < size else {})

@@ -22,6 +22,7 @@ _KEYS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Flavors, with the keys of the file and of the version that it was saved by."""
 _BOOSTERS: Final = {"lightgbm": "lightgbm.basic.Booster", "xgboost": "xgboost.core.Booster"}
+_MOST_TYPES: Final = 500
 _NUMBERS: Final[Mapping[str, str]] = {
     "double": "float64",
     "float": "float32",
@@ -60,12 +61,14 @@ def detect(pulled: Pulled) -> Flavor | None:
             hint=f'Log the model again with mlflow.{name}.log_model(…, serialization_format="skops"), '
             "with `pip install skops` where you log it, or add trust: [pickle] to the recipe.",
         )
-    reference = {
+    reference: dict[str, Json] = {
         "class": str(entry.get("model_class") or _BOOSTERS.get(name, "")),
         "file": path.name,
         "serialization": serialization,
         "version": str(entry.get(version) or ""),
     }
+    if serialization == "skops" and isinstance(named := entry.get("skops_trusted_types"), list):
+        reference["trusted"] = [str(one)[:200] for one in named[:_MOST_TYPES]]
     if method := _find_method(said.flavors.get("python_function")):
         reference |= {"predict_fn": method}
     code = list_code(pulled, entry) if "pickle" in pulled.trust else ()

@@ -220,13 +220,11 @@ def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> 
     import pandas as pd
 
     if is_split(specs):
-        text = "category" if takes_categories(estimator) else object
-        return pd.DataFrame(
-            {
-                spec["name"]: pd.Series(array.ravel().astype(object), dtype=text) if spec["dtype"] == "str" else array
-                for spec, array in ((spec, feeds[spec["name"]].ravel()) for spec in specs)
-            }
-        )
+        columns: dict[str, Any] = {spec["name"]: feeds[spec["name"]].ravel() for spec in specs}
+        for name in (spec["name"] for spec in specs if spec["dtype"] == "str"):
+            text = columns[name].astype(object)
+            columns[name] = pd.Categorical(text) if takes_categories(estimator) else text
+        return pd.DataFrame(columns)
     return pd.DataFrame(feeds[specs[0]["name"]], columns=list(estimator.feature_names_in_))
 
 

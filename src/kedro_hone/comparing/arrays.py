@@ -20,6 +20,7 @@ from kedro_hone.core.values.regular import open_regular
 UNREADABLE: Final = (
     *(OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError),
     *(TokenError, SyntaxError, TypeError, RecursionError),  # the header of an array is a Python literal
+    SystemError,  # CPython's, for text that is no Unicode
 )
 """What reading arrays that somebody else wrote can raise, in ``open_arrays`` and when one of them is taken."""
 

@@ -118,6 +118,13 @@ def test_other_values_that_are_not_finite_are_a_fault_with_their_place(compare, 
     assert f"in 1 of 2 rows; first at {list(place)}" in found.reason
 
 
+def test_text_that_is_no_unicode_is_a_fault(compare):
+    want, wild = np.array(["a", "b"]), np.array([0x00FFFFFF, 97], np.uint32).view("<U1")
+    found = compare(want, wild)
+    assert isinstance(found, Fault)
+    assert found.failure is FailureClass.BAD_OUTPUT
+
+
 def test_padding_is_not_compared(compare):
     want = RANDOM.normal(size=(2, 4, 3)).astype(np.float32)
     got, mask = want.copy(), np.array([[1, 1, 0, 0], [1, 1, 1, 1]])

@@ -27,7 +27,7 @@ def describe(job: Json) -> Json:
     """Return the tensors of an estimator, what the learner tells of it, and warnings; or why it is not taken."""
     try:
         estimator, said = estimators.open_estimator(job)
-    except PermissionError as error:
+    except estimators.UntrustedError as error:
         return {"refused": str(error), "slug": "pickle-not-trusted"}
     try:
         inputs = _describe_inputs(estimator, job)

@@ -68,11 +68,15 @@ def read_reference(job: Json) -> Json:
     return reference
 
 
+class UntrustedError(PermissionError):
+    """A file may run code when it is opened, and the recipe does not trust it."""
+
+
 def open_estimator(job: Json) -> tuple[Any, list[str]]:
     """Return the estimator of a job's input, and warnings about how it was saved.
 
     Raises:
-        PermissionError: It is a pickle, or holds types that are not known to be safe, and the recipe trusts no pickles.
+        UntrustedError: It is a pickle, or holds types that are not known to be safe, and the recipe trusts no pickles.
         ValueError: It cannot be opened.
     """
     folder, reference = Path(job["input"]["path"]), read_reference(job)
@@ -112,10 +116,10 @@ def _read(reference: Json, path: Path, *, trusted: bool) -> Any:
                 what = f"{path.name} holds types that skops does not know to be safe ({', '.join(strange[:5])})"
                 libraries = "scikit-learn's, XGBoost's, LightGBM's or numpy's own"
                 cure = f"name them in skops_trusted_types of log_model if they are {libraries}"
-                raise PermissionError(f"{what}; {cure}; 'trust: [pickle]' would allow them")
+                raise UntrustedError(f"{what}; {cure}; 'trust: [pickle]' would allow them")
             return skops.io.load(path, trusted=sorted(found))
     if not trusted:
-        raise PermissionError(f"{path.name} is a pickle, which can run code; it is opened with 'trust: [pickle]' only")
+        raise UntrustedError(f"{path.name} is a pickle, which can run code; it is opened with 'trust: [pickle]' only")
     with path.open("rb") as stream:
         if reference["serialization"] == "cloudpickle":
             import cloudpickle

@@ -184,7 +184,7 @@ class _Scorer:
                 path, reference=reference, feeds=setting.locate(split.feeds), outputs=self.outcomes[one].outputs
             )
             if isinstance(compared, Fault):
-                return f"{one} cannot be compared on the gate split: {compared.reason}"
+                return f"{one} cannot be compared: {compared.explain('the gate split')}"
             if reason := find_disagreement(compared, scored=worst.scored, **allowed):
                 return f"{one} does not agree with the source on the gate split: {reason}"
         return worst

@@ -115,6 +115,10 @@ def test_a_winner_that_computes_something_else_gives_way_to_its_source(finished,
         name: array | {"data": golden["inputs"]["x"]["data"][:16]} for name, array in golden["outputs"].items()
     }
     (place / "evidence" / "golden.json").write_text(json.dumps(golden))
+    (place / "hone-files.json").unlink()  # as a version of the time before: else the other file is found first
+    tags = json.loads((place / "hone.json").read_text())
+    del tags["hone.files"]
+    (place / "hone.json").write_text(json.dumps(tags))
     gate = finished.splits / "gate.npz"
     done = subprocess.run(
         [sys.executable, "-c", f"{LOAD}print(model.fallback_reason, model.source_uri)", str(place), str(gate)],

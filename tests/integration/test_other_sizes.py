@@ -138,7 +138,7 @@ def test_outputs_that_are_not_finite_there_are_a_failure(make_bench):
     validation = bench.validate(bench.seal(short=float("inf")))
 
     assert (validation.status, validation.slug) == (Status.FAILED, "numerics")
-    assert validation.reason.startswith("at short (steps 2): output 'y': some values are not finite")
+    assert validation.reason.startswith("output 'y' at short (steps 2): some values are not finite")
     assert "in 200 of 200 rows; first at [0, 0], where it is " in validation.reason
 
 

@@ -228,7 +228,7 @@ def test_what_is_left_as_predictions(tmp_path, how):
     assert not thread.is_alive()
     (fault,) = found
     assert fault.failure is FailureClass.BAD_OUTPUT
-    assert "the predictions cannot be read" in fault.reason
+    assert fault.explain("batch1").startswith("the predictions at batch1 cannot be read")
 
 
 def test_plain_predictions_are_read(tmp_path):

@@ -143,7 +143,7 @@ class Probing:
             lengths={name: one.length for name, one in usual.items()},
         )
         if isinstance(compared, Fault):
-            return compared.reason
+            return compared.explain()
         if self._exact:
             wrong = (one for one in compared if one.rows > self._find_share(one, compared) * one.of)
             return next((explain_rows(one) + self._find_rounding(probe) for one in wrong), "")

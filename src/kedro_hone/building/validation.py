@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -142,8 +142,8 @@ def _check(
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
         found = _compare_all(trials, artifact)
-        if isinstance(found, Fault):
-            return failed(slug=found.failure, reason=found.reason)
+        if isinstance(found, tuple):
+            return failed(slug=found[0], reason=found[1])
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
@@ -223,13 +223,13 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
     return scores
 
 
-def _compare_all(trials: Sequence[_Trial], artifact: Artifact) -> Found | Fault:
-    """Compare the outputs of all trials with the source's, or return the first fault."""
+def _compare_all(trials: Sequence[_Trial], artifact: Artifact) -> Found | tuple[FailureClass, str]:
+    """Compare the outputs of all trials with the source's, or return the class of the first fault, and its reason."""
     found: dict[str, list[Difference]] = {}
     for trial in trials:
         compared = compare_outputs(trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs)
         if isinstance(compared, Fault):
-            return replace(compared, reason=f"at {trial.where}: {compared.reason}")
+            return compared.failure, compared.explain(trial.where)
         found[trial.where] = compared
     return found
 

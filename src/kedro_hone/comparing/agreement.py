@@ -42,10 +42,24 @@ _TINY: Final = float(np.finfo(np.float32).tiny)
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Why outputs cannot be compared at all: names, shapes, types, or values that are not finite."""
+    """Why outputs cannot be compared at all: names, shapes, types, or values that are not finite.
+
+    Attributes:
+        failure: Its class.
+        output: The output's name; empty where none can be read.
+        reason: A clause about that output, or about the predictions.
+    """
 
     failure: FailureClass
+    output: str = ""
     reason: str
+
+    def explain(self, where: str = "") -> str:
+        """Return the reason with the output's name, and the batch size or shape if given."""
+        place = f" at {where}" if where else ""
+        return (
+            f"output {self.output!r}{place}: {self.reason}" if self.output else f"the predictions{place} {self.reason}"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,17 +116,17 @@ def compare_outputs(
                 for name in expected.files:
                     want, got = expected[name], arrays.get(name)
                     if got is None:
-                        return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"output {name!r}: there is none")
+                        return Fault(failure=FailureClass.BAD_OUTPUT, output=name, reason="there is none")
                     if reason := _find_misfit(want, got, declared.get(name)):
-                        return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"output {name!r}: {reason}")
+                        return Fault(failure=FailureClass.BAD_OUTPUT, output=name, reason=reason)
                     if mask is not None and name in of_tokens and mask.shape == want.shape[:2]:
                         kept = mask.reshape(*mask.shape, *[1] * (want.ndim - 2))
                         got = np.where(kept, got, want)
                     if reason := _find_infinite(want, got):
-                        return Fault(failure=FailureClass.NUMERICS, reason=f"output {name!r}: {reason}")
+                        return Fault(failure=FailureClass.NUMERICS, output=name, reason=reason)
                     differences.append(compare_arrays(name, want, got, length=lengths.get(name, 0.0)))
         except UNREADABLE as unreadable:
-            return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"the predictions cannot be read: {unreadable}")
+            return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"cannot be read: {unreadable}")
     return differences
 
 

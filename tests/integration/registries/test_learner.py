@@ -138,6 +138,9 @@ def test_code_in_the_registry_is_not_executed(make_winner, prove, tmp_path):
         kedro_hone.load(tmp_path / "pulled")
     assert caught.value.slug == "model-corrupt"
     (tmp_path / "pulled" / "artifact" / "worker.py").unlink()
+    with pytest.raises(HoneError, match="is not what was published"):
+        kedro_hone.load(tmp_path / "pulled")
+    (tmp_path / "pulled" / "worker.py").unlink()
     np.testing.assert_allclose(kedro_hone.load(tmp_path / "pulled")(X), X @ WEIGHTS, rtol=1e-5)
 
 

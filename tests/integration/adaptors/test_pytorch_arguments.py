@@ -85,7 +85,7 @@ def test_none_among_results_and_arguments_by_name_work(bench, tmp_path, case):
     _, onnx = bench.transform("pytorch.onnx", folder)
     session = onnxruntime.InferenceSession(onnx / "model.onnx", providers=["CPUExecutionProvider"])
     assert [value.name for value in session.get_outputs()] == ["y"]
-    _, script = bench.transform("pytorch.torchscript", folder)
+    _, script = bench.transform("pytorch.torchscript", folder, form="pytorch")
     for batch in (1, 4):
         fed = {
             key: torch.rand(batch, *old.shape[1:]) for key, old in zip(names, (*args, *kwargs.values()), strict=True)

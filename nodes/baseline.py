@@ -8,7 +8,7 @@ from typing import Any
 
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
-from kedro_hone.comparing.probes import SourceProbing
+from kedro_hone.comparing.probe_runs import SourceProbing
 from kedro_hone.comparing.recipe_checks import check_provable
 from kedro_hone.comparing.scoring import predict, score_source
 from kedro_hone.comparing.setting import Setting

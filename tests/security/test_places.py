@@ -74,7 +74,7 @@ def pull(client, tmp_path: Path, source: str, *, name: str = "net") -> str:
 
 
 @pytest.mark.attack(
-    what="a version whose files are at a URL of another host, for the token of who pulls it",
+    what="a version whose files are at a URL of another host, for the token of the person who pulls it",
     who="registry",
     stopped_by="a web server is asked only where it is the registry's own",
 )

@@ -242,7 +242,7 @@ def test_a_signed_version_of_another_model_is_refused(publish, registry, policy)
 
 
 @pytest.mark.attack(
-    what="a signed version in the folder of another model, or downloaded as one of another, for who loads it by path",
+    what="a signed version in the folder of another model, or downloaded as one of another, and loaded by path",
     who="registry",
     stopped_by="the signature names the model, and where a folder says which it is, that is compared",
 )

@@ -25,18 +25,18 @@ def list_adapters(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if _OF_ADAPTERS.fullmatch(name))
 
 
-class Unmerged(RuntimeError):  # noqa: N818 - it reads as what it says
-    """Weights have those of an adapter among them; the message says which, and what to do."""
+class UnmergedError(RuntimeError):
+    """Weights of an adapter are among a model's; the message has their names, and what to do."""
 
 
 def refuse(names: Iterable[str]) -> None:
     """Refuse weights that have no place in a model's class where some are of an adapter.
 
     Raises:
-        Unmerged: Some are.
+        UnmergedError: Some are.
     """
     if found := list_adapters(names):
-        raise Unmerged(_explain(found))
+        raise UnmergedError(_explain(found))
 
 
 def _explain(names: list[str]) -> str:

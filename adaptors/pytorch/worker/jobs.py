@@ -23,7 +23,7 @@ def describe(job: Job) -> Notes | None:
     """Return the specs of a saved model, or None for a format that is not PyTorch's."""
     try:
         return _describe(job)
-    except adapters.Unmerged as error:
+    except adapters.UnmergedError as error:
         return {"refused": str(error), "slug": adapters.SLUG}
 
 

@@ -41,7 +41,7 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
 
     Raises:
         Unsuited: As ``open_model``.
-        Unmerged: Weights of an adapter are among the model's.
+        UnmergedError: Weights of an adapter are among the model's.
         PermissionError: As ``open_model``.
     """
     folder, said = Path(job["input"]["path"]), job["input"]["metadata"]["transformers"]

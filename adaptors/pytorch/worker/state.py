@@ -42,7 +42,7 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
 
     Raises:
         RuntimeError: Names are missing, or are none of the module's.
-        Unmerged: Those that are none of the module's are an adapter's.
+        UnmergedError: Those that are none of the module's are an adapter's.
         Exception: As ``read_state``; what safetensors raises for a broken file.
     """
     if path.suffix != ".safetensors":

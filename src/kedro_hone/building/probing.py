@@ -9,7 +9,7 @@ from typing import Final, TypedDict
 
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, explain_rows
 from kedro_hone.comparing.cropping import has_fixed_batch
-from kedro_hone.comparing.probes import run_candidate
+from kedro_hone.comparing.probe_runs import run_candidate
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact

@@ -180,11 +180,11 @@ def _fill(want: Array, got: Array) -> tuple[Array, Array]:
     kept = np.isfinite(want)
     if want.dtype.kind == "f":
         kept &= ~find_fillers(want, got)
-    filled = (np.where(kept, one, 0) for one in (want, got))
+    due, found = (np.where(kept, one, 0) for one in (want, got))
     if want.dtype.kind == "c":
-        return tuple(np.stack([one.real, one.imag], axis=-1).astype(np.float64) for one in filled)  # type: ignore[return-value]
+        due, found = (np.stack([one.real, one.imag], axis=-1) for one in (due, found))
     kind = np.float32 if want.dtype == np.float32 else np.float64
-    return tuple(one.astype(kind) for one in filled)  # type: ignore[return-value]
+    return due.astype(kind), found.astype(kind)
 
 
 def _find_unequal(want: Array, got: Array) -> Array:

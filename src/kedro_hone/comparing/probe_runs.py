@@ -1,0 +1,122 @@
+"""Probes, run in the session of a source, which decides what can be asked, and in those of the candidates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
+from kedro_hone.comparing.cropping import has_fixed_batch
+from kedro_hone.comparing.probes import ROWS, Arrays, Probe, is_mask, make_probes
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.samples import SEARCH, ProbeRows
+from kedro_hone.core.workers.host.session import WorkerSession
+
+_MOST_SECONDS: Final = 60.0
+"""A probe that takes longer ends its worker: nothing is known of it then, nor of those after it."""
+
+_SLOW: Final = 2.0
+"""Seconds after which no larger integers are tried: the source may take them for a size."""
+
+
+class SourceProbing:
+    """The probes of a source: run in its session; those that it takes are kept in a folder with its outputs."""
+
+    def __init__(self, setting: Setting, folder: Path) -> None:
+        source = setting.source
+        limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
+        base: dict[str, NDArray[Any]] = {}
+        masks: set[str] = set()
+        with open_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) as rows:
+            for spec in source.inputs:  # one input at a time: a split may be large
+                array = rows[spec.name]
+                base[spec.name] = array[:ROWS].copy()
+                masks |= {spec.name} if is_mask(spec, array) else set()
+        self._probes = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
+        self._folder = folder
+        self._takes_missing = "sklearn" in source.metadata
+        self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None
+        self.kept: list[ProbeRows] = []
+
+    def run(self, session: WorkerSession) -> None:
+        """Run each probe; keep the rows for which all outputs are finite."""
+        refused: set[str] = set()
+        for number, probe in enumerate(self._probes):
+            if session.ended:
+                return
+            if probe.group in refused:
+                continue
+            feeds, outputs = (self._folder / f"probe-{number}{suffix}.npz" for suffix in ("-feeds", ""))
+            np.savez(feeds, allow_pickle=False, **probe.feeds)
+            started = time.monotonic()
+            failed = session.run(feeds, outputs, batch=self._batch, seconds=_MOST_SECONDS)
+            if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
+                refused.add(probe.group)
+            if failed is None and _keep_finite(probe.feeds, feeds, outputs):
+                self.kept.append(self._describe(probe, feeds.name, outputs.name))
+            else:
+                feeds.unlink()
+                outputs.unlink(missing_ok=True)
+
+    def _describe(self, probe: Probe, feeds: str, outputs: str) -> ProbeRows:
+        """Return what is kept of a probe. Estimators take missing values by design; networks by accident."""
+        numbers = (array for array in probe.feeds.values() if array.dtype.kind == "f")
+        accident = not self._takes_missing and any(map(_is_unusual, numbers))
+        return ProbeRows(
+            name=probe.name,
+            feeds=feeds,
+            outputs=outputs,
+            extreme=probe.extreme,
+            lenient=probe.lenient or accident,
+            sizes=dict(probe.sizes),
+        )
+
+
+def _is_unusual(array: NDArray[Any]) -> bool:
+    """Return whether numbers are not finite, or denormal: a network takes these by accident."""
+    sizes = np.abs(array)
+    return bool((~np.isfinite(array) | ((sizes > 0) & (sizes < np.finfo(array.dtype).tiny))).any())
+
+
+def _keep_finite(given: Arrays, feeds: Path, outputs: Path) -> bool:
+    """Write the rows for which all outputs are finite, and these, to two files; return whether there is one.
+
+    The rows are written from memory: the worker could have changed the file.
+    """
+    try:
+        made = read_arrays(outputs)
+    except UNREADABLE:
+        return False
+    count = len(next(iter(given.values())))
+    finite = np.ones(count, bool)
+    for array in made.values():
+        if array.ndim == 0 or len(array) != count:
+            return False
+        if array.dtype.kind in "fc":
+            finite &= np.isfinite(array).reshape(count, -1).all(axis=1)
+    for path, arrays in ((feeds, given), (outputs, made)):
+        np.savez(path, allow_pickle=False, **{name: array[finite] for name, array in arrays.items()})
+    return bool(finite.any())
+
+
+def run_candidate(
+    session: WorkerSession, probes: Sequence[ProbeRows], *, tree: Path, folder: Path, batch: int | None
+) -> dict[str, Path | Failed]:
+    """Run the probes on a candidate; return by the probe's name the outputs' path, or how it failed.
+
+    A probe that ends the worker is the last one of the result.
+    """
+    found: dict[str, Path | Failed] = {}
+    for number, probe in enumerate(probes):
+        output = folder / f"probe-{number}.npz"
+        failed = session.run(tree / probe.feeds, output, batch=batch, seconds=_MOST_SECONDS)
+        found[probe.name] = failed or output
+        if session.ended:
+            break
+    return found

@@ -234,3 +234,16 @@ def test_few_rows_are_kept_and_none_of_what_is_too_large():
     assert make_golden({"x": X}, {"y": Y}, **few) is None
     assert make_golden({"x": X}, {"y": Y.astype(complex)}, **few | {"rows": 2}) is None
     assert make_golden({"x": np.tile(many, (1, 5))}, {"y": Y}, **few | {"rows": 2}) is None
+
+
+@pytest.mark.parametrize("lost", [0.0, 0.5])
+def test_scores_that_are_constant_next_to_boxes_are_found_however_lossy_the_winner_is(lost):
+    """Their largest difference is 1 of 320: within the bound for another machine, and all scores are gone."""
+    random = np.random.default_rng(0)
+    due = np.concatenate([random.uniform(0, 320, (1, 4, 50)), random.uniform(0, 1, (1, 3, 50))], axis=1)
+    golden = make_golden({"x": X[:1]}, {"y": due}, rows=1, largest_error=0.2, source=SOURCE, host=ELSEWHERE)
+    assert golden.find_difference(lambda _: {"y": due * 1.01}, host=read_host()) == ""
+    found = due.copy()
+    found[:, 4:] = lost
+    said = golden.find_difference(lambda _: {"y": found}, host=read_host())
+    assert said.startswith("its output y differs at [:, 4] by ")

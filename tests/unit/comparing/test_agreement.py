@@ -188,3 +188,11 @@ def test_a_row_near_zero_is_compared_with_usual_ones():
     want, got = np.float32([[-0.017, 0.01]]), np.zeros((1, 2), np.float32)
     assert compare_arrays("y", want, got).distance == pytest.approx(1.0)
     assert compare_arrays("y", want, got, length=2.0).distance == pytest.approx(0.01, rel=0.1)
+
+
+def test_a_share_next_to_incomes_of_all_sizes_is_compared_by_its_own_scale():
+    """These are no number of a mask, and their rounding is none of the share's."""
+    want = np.stack([10 ** RANDOM.uniform(2, 7, 60), RANDOM.uniform(0, 1, 60)], axis=1)
+    got = want.copy()
+    got[:, 1] = 1 - want[:, 1]
+    assert "number 1," in judge(want, got, CONVERTED)

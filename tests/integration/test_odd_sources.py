@@ -14,13 +14,17 @@ import numpy as np
 import pytest
 from digits_bench import track
 
+from kedro_hone.building.validation import validate_candidate
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.source_rows import find_unsteady
 from kedro_hone.core.contract.catalogue import forget_registrations, register
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.measurement import Status
+from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Reference
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
@@ -32,17 +36,18 @@ TOOLCHAIN = Toolchain(
     runs=frozenset({"odd"}),
     formats=MappingProxyType({"odd": ("model.json",)}),
 )
+RARE_FROM = 0.97
 SHAPES = {"one": {"batch": 1}, "many": {"batch": 32}}
 DTYPES = {"labels": "int64", "rank": "int64", "text": "str", "half": "float16"}
 
 
 @pytest.fixture
-def take(tmp_path, monkeypatch):
-    """Return a function that takes the baseline of a kind of source."""
+def make_setting(tmp_path, monkeypatch):
+    """Return a function that returns the setting of a run with a kind of source."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     register(TOOLCHAIN)
 
-    def call(kind: str, *, rows: int = 90, batch: int | str = "batch", **more: Any) -> Reference:
+    def call(kind: str, *, rows: int = 90, batch: int | str = "batch", **more: Any) -> Setting:
         keys: dict[str, Any] = {"shapes": SHAPES, "threads": 1, "gates": {"drop": 0.1, "other_load": 1}}
         recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, **keys, **more})
         store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
@@ -60,13 +65,23 @@ def take(tmp_path, monkeypatch):
             metadata={"operators": ["MatMulInteger"]} if kind == "int8 by batch" else {},
         )
         samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-        return take_baseline(setting=Setting(source=source, samples=samples, recipe=recipe, store=store, run=run))
+        return Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
 
     yield call
     forget_registrations()
 
 
-RARE = ["wide", "labels", "text", "instance", "group", "half", "bf16", "int8 by row"]
+@pytest.fixture
+def take(make_setting):
+    """Return a function that takes the baseline of a kind of source."""
+
+    def call(kind: str, **more: Any) -> Reference:
+        return take_baseline(setting=make_setting(kind, **more))
+
+    return call
+
+
+RARE = ["wide", "labels", "text", "instance", "group", "half", "bf16", "int8 by row", "unlike parts"]
 
 
 def nightly(*values: Any) -> Any:
@@ -96,11 +111,13 @@ def test_a_source_that_quantizes_by_batch_is_taken_with_a_warning(take, caplog):
         ("kept", "source-stateful"),
         ("batch norm", "source-mixes-rows"),
         ("rank", "source-mixes-rows"),
+        ("a score beside a box", "source-mixes-rows"),
         ("ragged", "source-not-rowwise"),
         *(nightly(kind, "source-random") for kind in ("dropout", "few rows", "little noise")),
         *(nightly(kind, "source-stateful") for kind in ("counter", "own generator")),
         *(nightly(kind, "source-mixes-rows") for kind in ("centred", "softmax", "first row")),
         *(nightly(kind, "source-mixes-rows") for kind in ("over rows", "fixed noise")),
+        nightly("a share beside an income", "source-mixes-rows"),
         *(nightly(kind, "source-not-rowwise") for kind in ("loss", "constant")),
         ("NaN", "source-not-finite"),
     ],
@@ -156,3 +173,51 @@ def test_where_the_rows_are_is_named(take):
 
     assert caught.value.why.endswith("its shape is (4, 16): the rows are on axis 1.")
     assert "y.movedim(1, 0)" in caught.value.hint
+
+
+def find_rows(setting: Setting) -> list[int]:
+    """Return the rows of the search split of which the rare kinds make something else."""
+    with np.load(setting.locate(setting.samples.splits["search"].feeds)) as feeds:
+        return [int(row) for row in np.flatnonzero(feeds["x"][:, 0] > RARE_FROM)]
+
+
+def test_rows_that_mix_rarely_are_found_where_a_candidate_differs(make_setting):
+    setting = make_setting("rare maximum")
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    assert len(rows) == 2
+
+    assert find_unsteady(rows, batch=32, setting=setting, reference=reference) == ()
+    with pytest.raises(HoneError, match="mixes the rows") as caught:
+        find_unsteady(rows, batch=1, setting=setting, reference=reference)
+
+    assert "among the rows beside it, and" in caught.value.why
+    assert f"of {len(rows)} rows differ" in caught.value.why
+
+
+def test_rows_near_a_border_are_those_for_which_the_batch_size_alone_decides(make_setting):
+    setting = make_setting("border")
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    steady = next(row for row in range(90) if row not in rows)
+
+    assert find_unsteady([*rows, steady], batch=1, setting=setting, reference=reference) == tuple(rows)
+    assert find_unsteady(range(40), batch=1, setting=setting, reference=reference) == ()
+
+
+def test_an_exact_candidate_is_not_blamed_for_rows_near_a_border(make_setting):
+    setting = make_setting("border")
+    reference = take_baseline(setting=setting)
+    itself = Candidate(id="copy", route=(), outcome=setting.source)
+
+    found = validate_candidate(itself, setting, reference=reference)
+
+    assert found.status is Status.MEASURED, found.reason
+    rows = ", ".join(map(str, find_rows(setting)))
+    assert found.limits == (f"the source itself returns something else in calls of 1 for these rows: {rows}",)
+
+
+def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):
+    setting = make_setting("rare maximum")
+    reference = take_baseline(setting=setting)
+
+    with pytest.raises(HoneError, match="mixes the rows"):
+        validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)

@@ -55,6 +55,11 @@ def choose_shares(setting: Setting, *, exact: bool) -> Shares:
     )
 
 
+def find_share(one: Difference, shares: Shares) -> float:
+    """Return the share of rows in which an output of a route that only converts may differ."""
+    return shares["discrete"] if one.discrete else shares["exact"] or 0.0
+
+
 def list_flips(found: Found, *, exact: bool) -> list[str]:
     """Return where a route that only converts differs by more than rounding, and may, one sentence for each output."""
     rows: dict[str, str] = {}
@@ -145,7 +150,7 @@ class Probing:
         if isinstance(compared, Fault):
             return compared.explain()
         if self._exact:
-            wrong = (one for one in compared if one.rows > self._find_share(one, compared) * one.of)
+            wrong = (one for one in compared if one.rows > self._find_probe_share(one, compared) * one.of)
             return next((explain_rows(one) + self._find_rounding(probe) for one in wrong), "")
         for one in compared:
             own = usual[one.output].distance if one.discrete else usual[one.output].usual
@@ -155,16 +160,15 @@ class Probing:
                 return f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
         return ""
 
-    def _find_share(self, one: Difference, compared: Sequence[Difference]) -> float:
+    def _find_probe_share(self, one: Difference, compared: Sequence[Difference]) -> float:
         """Return the share of rows in which an output of a route that only converts may differ.
 
         A class may be another one in a single row where the scores are equal but for rounding: the largest is a tie.
         """
-        share = choose_shares(self._setting, exact=True)
+        share = find_share(one, choose_shares(self._setting, exact=True))
         numbers = [each for each in compared if not each.discrete]
-        if one.discrete and numbers and not any(each.rows for each in numbers):
-            return max(share["discrete"], 1 / max(one.of, 1))
-        return share["discrete"] if one.discrete else share["exact"] or 0.0
+        tied = one.discrete and numbers and not any(each.rows for each in numbers)
+        return max(share, 1 / max(one.of, 1)) if tied else share
 
     def _find_rounding(self, probe: ProbeRows) -> str:
         """Return what is known of how the runtime rounds the type of the input that a probe is about, as a sentence."""

@@ -24,6 +24,7 @@ from kedro_hone.building.memory import Memory
 from kedro_hone.building.probing import Found, Probing, Shares, choose_shares, list_flips
 from kedro_hone.building.routes import only_converts
 from kedro_hone.building.runtimes import identify_runtime
+from kedro_hone.building.steadiness import excuse_rows
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
 from kedro_hone.comparing.arrays import open_arrays
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
@@ -42,7 +43,7 @@ from kedro_hone.programs.shared.targets import UNLABELLED
 
 logger = open_logger(__name__)
 
-VERSION = 9
+VERSION = 10
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 LARGEST_ERROR = 0.5
@@ -148,7 +149,10 @@ def _check(
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
         probed = probing.judge(found)
-    shares = choose_shares(setting, exact=exact)
+    shares, unsteady = choose_shares(setting, exact=exact), tuple[str, ...]()
+    if exact:
+        whole = {trial.where: trial.batch for trial in trials if trial.reference.name == reference.outputs}
+        found, unsteady = excuse_rows(found, whole, shares=shares, setting=setting, reference=reference)
     wrong = (
         _find_fall(scores, found)
         or _find_disagreement(found, scores, shares)
@@ -161,7 +165,7 @@ def _check(
         reason=wrong,
         quality=_find_worst(scores).model_copy(update={"id": name}),
         largest_error=max(one.largest for each in found.values() for one in each),
-        limits=(*list_flips(found, exact=exact), *probed.limits),
+        limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
         size_bytes=setting.store.measure(artifact),
         **dict(predicted),
     )

@@ -19,19 +19,12 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_varying, list_axes, measure_scales
+from kedro_hone.programs.shared.parts import find_constant, find_fillers, measure_units
 
 Array = NDArray[Any]
 
 ROUNDING: Final = 1e-3
-"""What an output of a route that only converts may differ by, over the scale of its part (a column, a channel)."""
-
-ORDER: Final = 1e-6
-"""The same over the largest value of the whole output: additions in another order, of parts that nearly cancel."""
-
-
-_UNLIKE: Final = 1e-3
-"""A part whose scale is below this share of its largest neighbour's has another unit."""
+"""What an output of a route that only converts may differ by, over its unit (``measure_units``)."""
 
 _PIXELS: Final = 64
 """Narrow whole numbers over a range of so many are pixels or the like, and not classes."""
@@ -71,6 +64,7 @@ class Difference:
         discrete: Whether it holds whole numbers, truth values or text.
         largest: The largest difference, over the largest value of the source's output; 0 for text.
         rows: How many rows differ by more than rounding.
+        places: Which ones, counted from 0.
         of: How many rows there are.
         example: The row that differs most, with both numbers, as a clause; empty where no row differs.
         constant: The part that varies in the source and not in the candidate, as a clause; empty without one.
@@ -85,6 +79,7 @@ class Difference:
     of: int
     largest: float = 0.0
     rows: int = 0
+    places: tuple[int, ...] = ()
     example: str = ""
     constant: str = ""
     distance: float = 0.0
@@ -148,7 +143,7 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         if not discrete:
             part = find_constant(want, got)
             constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
-            error, beyond = distance, _find_beyond(distance, want, scale)
+            error, beyond = distance, distance > ROUNDING * measure_units(want, scale)
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
     distances = rows.astype(np.float64) if discrete else _measure_distances(want, got, max(own, length))
     return Difference(
@@ -156,6 +151,7 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         discrete=discrete,
         largest=largest,
         rows=int(rows.sum()),
+        places=tuple(int(place) for place in np.flatnonzero(rows)),
         of=count,
         example=_give_example(want, got, error.reshape(count, -1), rows) if rows.any() else "",
         constant=constant,
@@ -200,22 +196,6 @@ def _measure_distances(want: Array, got: Array, usual: float) -> Array:
     tables = [one.reshape(len(one), -1).astype(np.float64) for one in (want, got - want)]
     lengths, errors = (np.sqrt(np.square(table).sum(axis=1)) for table in tables)
     return np.asarray(errors / np.maximum(np.maximum(lengths, usual), _TINY))
-
-
-def _find_beyond(error: Array, want: Array, largest: float) -> Array:
-    """Return where errors are beyond rounding, by the scale of any part that an element is in.
-
-    A part that is far smaller than its neighbours, and varies, is a quantity of its own: it is not computed from these,
-    so that their rounding is none of its own.
-    """
-    beyond = error > (ROUNDING + ORDER) * largest
-    for axis in list_axes(want):
-        scales = measure_scales(want, axis)
-        small = scales < _UNLIKE * scales.max()
-        own = find_varying(want, axis, small) if small.any() else small
-        allowed = ROUNDING * np.maximum(scales, _TINY) + np.where(own, 0.0, ORDER) * largest
-        beyond |= error > allowed.reshape([-1 if other == axis else 1 for other in range(want.ndim)])
-    return np.asarray(beyond)
 
 
 def _give_example(want: Array, got: Array, error: Array, rows: Array) -> str:

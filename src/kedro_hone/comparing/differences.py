@@ -10,6 +10,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.programs.shared.parts import measure_units
+
 _SHARE: Final = 0.02
 """The share of a row's numbers that may differ: of two that are nearly equal, rounding decides which is the larger."""
 _WIDE: Final = 64
@@ -36,7 +38,14 @@ class Difference:
 
 
 def find_difference(
-    name: str, one: NDArray[Any], other: NDArray[Any], *, places: Sequence[int], bound: float, least: float = 0.0
+    name: str,
+    one: NDArray[Any],
+    other: NDArray[Any],
+    *,
+    places: Sequence[int],
+    bound: float,
+    least: float = 0.0,
+    noise: NDArray[Any] | None = None,
 ) -> Difference | None:
     """Return where two results of an output differ by more than a bound, or None.
 
@@ -45,12 +54,13 @@ def find_difference(
         one: A result, rows first.
         other: The other one, of the same shape.
         places: The rows' places in the split.
-        bound: What numbers may differ by, over the largest of the first result.
+        bound: What numbers may differ by, over their unit (``measure_errors``).
         least: The share of the rows, and two of them at least, that have to differ; of any row if 0.
+        noise: Which numbers of a row have the rounding of larger ones, in the shape of a row; None if unknown.
     """
     if not one.size:
         return None
-    errors = measure_errors(one, other)
+    errors = measure_errors(one, other, noise=noise)
     share = _SHARE if least else 0.0
     off = np.asarray((errors > bound).sum(axis=1) > share * errors.shape[1])
     count = int(off.sum())
@@ -63,15 +73,23 @@ def find_difference(
     return Difference(output=name, row=places[row], one=shown[0], other=shown[1], rows=count, compared=len(off))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Tolerance:
+    """What results may differ by, by output: ``bound``, ``noise`` and ``least`` of ``find_difference``."""
+
+    bounds: Mapping[str, float]
+    noise: Mapping[str, NDArray[Any]]
+    least: float = 0.0
+
+
 def find_first(
     one: Mapping[str, NDArray[Any]],
     other: Mapping[str, NDArray[Any]],
     *,
     places: Sequence[int],
-    bounds: Mapping[str, float],
-    least: float = 0.0,
+    tolerance: Tolerance,
 ) -> Difference | None:
-    """Return the difference of the first output that differs, as ``find_difference`` does, each by its own bound.
+    """Return the difference of the first output that differs, as ``find_difference`` does.
 
     An output that the other result lacks, or that has another shape there, is passed over.
     """
@@ -79,33 +97,37 @@ def find_first(
         found = other.get(name)
         if found is None or found.shape != array.shape:
             continue
-        if difference := find_difference(name, array, found, places=places, bound=bounds[name], least=least):
+        bound, noise = tolerance.bounds[name], tolerance.noise.get(name)
+        difference = find_difference(name, array, found, places=places, bound=bound, least=tolerance.least, noise=noise)
+        if difference:
             return difference
     return None
 
 
-def measure_errors(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """Return how much each number of two results differs, as (rows, numbers).
 
-    Of floats it is relative to the largest of the first result, or to the number itself if that is larger; equal
-    infinities do not differ, nor do NaN. What is no number, and a class, differs by 1 or 0.
+    Of floats it is over the unit of the first result's part (``measure_units``), or over the number itself if that is
+    larger; equal infinities do not differ, nor do NaN. What is no number, and a class, differs by 1 or 0. A part that
+    is far smaller than the others has a unit of its own but where ``noise``, in the shape of a row, is true.
     """
-    one, other = (array.reshape(len(array), -1) for array in (one, other))
     if one.dtype.kind in "fc" and other.dtype.kind in "fc":
         wide = np.complex128 if "c" in {one.dtype.kind, other.dtype.kind} else np.float64
-        return _measure_floats(one.astype(wide), other.astype(wide))
+        return _measure_floats(one.astype(wide), other.astype(wide), noise).reshape(len(one), -1)
+    one, other = (array.reshape(len(array), -1) for array in (one, other))
     unequal = one != other
     if one.dtype.kind in "iu" and other.dtype.kind in "iu" and int(one.max()) - int(one.min()) >= _WIDE:
         unequal = np.abs(one.astype(np.float64) - other.astype(np.float64)) > 1
     return np.asarray(unequal, dtype=np.float64)
 
 
-def _measure_floats(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+def _measure_floats(one: NDArray[Any], other: NDArray[Any], noise: NDArray[Any] | None) -> NDArray[np.float64]:
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     finite = np.isfinite(one) & np.isfinite(other)
-    scale = measure_scale(one)
+    filled = np.where(np.isfinite(one), one, 0)
+    units = measure_units(np.abs(filled) if filled.dtype.kind == "c" else filled, measure_scale(one), noise=noise)
     with np.errstate(invalid="ignore", over="ignore"):
-        errors = np.abs(other - one) / np.maximum(scale, np.abs(one))
+        errors = np.abs(other - one) / np.maximum(units, np.abs(one))
     return np.asarray(np.where(same, 0.0, np.where(finite, errors, np.inf)), dtype=np.float64)
 
 

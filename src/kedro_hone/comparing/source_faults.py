@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from kedro_hone.comparing.arrays import open_arrays
 from kedro_hone.comparing.cropping import MASK
-from kedro_hone.comparing.differences import Difference, find_first
+from kedro_hone.comparing.differences import Difference, Tolerance, find_first
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.source_company import COARSE, COMPANY, check_company, is_quantized
+from kedro_hone.comparing.source_company import COARSE, COMPANY, check_company, find_noise, is_quantized
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -51,8 +51,9 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[str,
     sample, counts = _read_whole(run, source, places=trials.first[0].places, count=split.n)
     run_trials((*trials.again, *trials.others), setting)
     check_trials_rows((*trials.again, *trials.others), setting)
-    check_repeated(trials, source)
-    return (*check_company(trials, sample, source), *check_finite(counts))
+    noise = find_noise(trials, source)
+    check_repeated(trials, source, noise)
+    return (*check_company(trials, sample, source, noise), *check_finite(counts))
 
 
 def _read_whole(run: Run, source: Artifact, *, places: Sequence[int], count: int) -> tuple[Outputs, list[NotFinite]]:
@@ -92,8 +93,10 @@ def check_rows(outputs: Mapping[str, NDArray[Any]] | None, source: Artifact, *, 
             raise _explain_rows(name, array.shape, declared.get(name, ()), count=count, batch=batch)
 
 
-def check_repeated(trials: SourceTrials, source: Artifact) -> None:
+def check_repeated(trials: SourceTrials, source: Artifact, noise: Outputs) -> None:
     """Check that the source returned the same for the same rows, in one process and in another.
+
+    ``noise`` is that of ``find_noise``.
 
     Raises:
         HoneError: ``source-stateful`` where a process repeats what the other one did, call by call; else
@@ -101,10 +104,10 @@ def check_repeated(trials: SourceTrials, source: Artifact) -> None:
     """
     bound = _AGAIN if source.device == CPU else COMPANY
     calls = [(one, other) for one, other in (trials.first, trials.again)]
-    changed = next(filter(None, (_compare(*pair, source, bound=bound) for pair in calls)), None)
+    changed = next(filter(None, (_compare(*pair, source, bound=bound, noise=noise) for pair in calls)), None)
     pairs = list(zip(trials.first, trials.again, strict=True))
     elsewhere = bound if changed else COARSE if is_quantized(source) else max(bound, _ELSEWHERE)
-    differs = next(filter(None, (_compare(*pair, source, bound=elsewhere) for pair in pairs)), None)
+    differs = next(filter(None, (_compare(*pair, source, bound=elsewhere, noise=noise) for pair in pairs)), None)
     if differs is not None:
         found, words = (changed, ("at first", "in the next call")) if changed else (differs, _PROCESSES)
         raise HoneError(
@@ -205,7 +208,9 @@ def _explain_rows(
     )
 
 
-def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float) -> Difference | None:
+def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float, noise: Outputs) -> Difference | None:
     """Compare two trials of the same rows, in the same order."""
     before, after = one.read_real(source), other.read_real(source)
-    return find_first(before, after, places=one.places, bounds=dict.fromkeys(before, bound))
+    return find_first(
+        before, after, places=one.places, tolerance=Tolerance(bounds=dict.fromkeys(before, bound), noise=noise)
+    )

@@ -6,7 +6,7 @@ twice first, and a worker with another seed runs them again, in another order am
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH
+from kedro_hone.core.workers.inside.shapes import find_fixed_batch
 
 logger = open_logger(__name__)
 
@@ -30,6 +31,8 @@ ROWS: Final = 16
 """So many rows of the search split are tried, spread over it."""
 _ALONE: Final = 8
 """So many of them are run one by one."""
+COPIED: Final = 2
+"""So many of these are run in a batch of copies."""
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -67,7 +70,7 @@ class SourceTrials:
 
     first: tuple[Trial, Trial]  # in the process that makes the reference
     again: tuple[Trial, Trial]  # in the other one
-    others: tuple[Trial, ...]  # there too: in another order among other rows; alone; a row with copies of itself
+    others: tuple[Trial, ...]  # there too: in another order among other rows; alone; each of two among its copies
 
 
 def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
@@ -75,7 +78,7 @@ def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
 
     A model of one batch size is run at that only, and one of other fixed sizes at the largest batch.
     """
-    fixed, count = _find_batch(setting), setting.samples.splits[SEARCH].n
+    fixed, count = find_only_batch(setting), setting.samples.splits[SEARCH].n
     batch = fixed or min(ROWS, setting.largest_batch)
     size = batch * max(1, ROWS // batch)
     places = _spread(count, size)
@@ -85,22 +88,28 @@ def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
     if not fixed:
         alone = places[:: max(1, size // _ALONE)][:_ALONE]
         others.append(Trial(name="alone", places=alone, batch=1, folder=folder))
-        others.append(Trial(name="copies", places=alone[:1] * wide, batch=wide, folder=folder))
+        others.append(
+            Trial(name="copies", places=tuple(np.repeat(alone[:COPIED], wide).tolist()), batch=wide, folder=folder)
+        )
     pairs = [
         tuple(Trial(name=f"{which}-{number}", places=places, batch=batch, folder=folder) for number in (1, 2))
         for which in ("first", "again")
     ]
     trials = SourceTrials(first=pairs[0], again=pairs[1], others=tuple(others))  # type: ignore[arg-type]  # both are two
-    every = (*trials.first, *trials.again, *trials.others)
-    taken: dict[str, Outputs] = {trial.name: {} for trial in every}
+    write_rows((*trials.first, *trials.again, *trials.others), feeds)
+    return trials
+
+
+def write_rows(trials: Sequence[Trial], feeds: Path) -> None:
+    """Write the rows of each trial, taken from a file of the whole split's, to the file that it is run with."""
+    taken: dict[str, Outputs] = {trial.name: {} for trial in trials}
     with open_arrays(feeds) as archive:
         for name in archive.files:
             array = archive[name]  # one at a time: all images of a split may be as large as the memory
-            for trial in every:
+            for trial in trials:
                 taken[trial.name][name] = np.ascontiguousarray(array[list(trial.places)])
-    for trial in every:
+    for trial in trials:
         np.savez(trial.run[0], allow_pickle=False, **taken[trial.name])
-    return trials
 
 
 def run_trials(trials: Iterable[Trial], setting: Setting) -> None:
@@ -120,6 +129,13 @@ def run_trials(trials: Iterable[Trial], setting: Setting) -> None:
         logger.info("the source was not tried in every way: %s", failed.reason)
 
 
+def find_only_batch(setting: Setting) -> int | None:
+    """Return the only batch size that the source takes; None where it takes any."""
+    if setting.source.static_shapes:
+        return setting.largest_batch
+    return find_fixed_batch(spec.shape for spec in setting.source.inputs)
+
+
 def mask_padding(outputs: Outputs, feeds: Mapping[str, NDArray[Any]], source: Artifact) -> Outputs:
     """Return outputs with 0 for the tokens that are only padding: what is said of them has no meaning."""
     of_tokens = {spec.name for spec in source.outputs if spec.shape[:2] == ("batch", "length")}
@@ -133,15 +149,6 @@ def mask_padding(outputs: Outputs, feeds: Mapping[str, NDArray[Any]], source: Ar
         return np.where(mask.reshape(*mask.shape, *(1,) * (array.ndim - 2)), array, array.dtype.type(0))
 
     return {name: blank(name, array) for name, array in outputs.items()}
-
-
-def _find_batch(setting: Setting) -> int | None:
-    """Return the only batch size that a source takes; None where it takes any."""
-    source = setting.source
-    sizes = {spec.shape[0] for spec in source.inputs if spec.shape and isinstance(spec.shape[0], int)}
-    if source.static_shapes:
-        return setting.largest_batch
-    return int(min(sizes)) or None if sizes else None
 
 
 def _spread(count: int, size: int) -> tuple[int, ...]:

@@ -106,3 +106,26 @@ def test_nothing_does_not_differ_from_nothing():
 
 def test_a_single_row_differs_by_itself():
     assert find([[1.0]], [[2.0]]) is not None
+
+
+def test_each_part_differs_by_its_own_scale():
+    one = np.stack([np.linspace(0, 320, 40), np.linspace(0, 1e-3, 40)], axis=1)
+    other = one.copy()
+    other[::2, 1] = 0.0
+    assert np.abs(other - one).max() < 1e-3 * 320
+
+    found = find(one, other)
+
+    assert (found.row, found.rows) == (138, 19)
+    assert find(one[:, :, None].repeat(3, axis=2), other[:, :, None].repeat(3, axis=2)).rows == 19
+
+
+def test_a_small_part_that_is_the_rounding_of_a_larger_one_has_no_scale_of_its_own():
+    draw = np.random.default_rng(0)
+    one = np.stack([np.linspace(0, 320, 40), draw.normal(size=40) * 1e-5], axis=1)
+    other = one.copy()
+    other[:, 1] = draw.normal(size=40) * 1e-5
+
+    assert find(one, other) is not None
+    noise = np.array([False, True])
+    assert find_difference("y", one, other, places=range(40), bound=1e-3, least=0.1, noise=noise) is None

@@ -19,6 +19,9 @@ SMALLEST_SCALE = 1e-10
 CONSTANT = 1e-3
 """A part is constant where its values span less than this share of what the source's span."""
 
+UNLIKE = 1e-3
+"""A part whose scale is below this share of its largest neighbour's has another unit."""
+
 _UNIT_SPAN = 0.05
 """What a probability must span to count as varying: less decides nothing."""
 
@@ -66,6 +69,32 @@ def measure_scales(output: Array, axis: int) -> Array:
     if is_distribution(output, axis):
         return np.full_like(scales, largest)
     return np.asarray(np.maximum(scales, SMALLEST_SCALE * largest))
+
+
+def measure_units(output: Array, largest: float, *, noise: Array | None = None) -> Array:
+    """Return what an error of each number is measured by: the scale of the smallest part that it is in.
+
+    ``UNLIKE`` the largest value is added, since numbers that nearly cancel have the rounding of those they are made
+    of. It is not added where a part is smaller than that and varies: then it is a quantity of its own.
+
+    Args:
+        output: Finite numbers, rows first.
+        largest: The largest absolute value of the output.
+        noise: Which numbers of a row are known to have the rounding of larger ones, in the shape of a row.
+
+    Returns:
+        Positive numbers in the shape of the output.
+    """
+    units = np.full(output.shape, (1 + UNLIKE) * largest)
+    for axis in list_axes(output):
+        scales = measure_scales(output, axis)
+        small = scales < UNLIKE * scales.max()
+        if noise is not None:
+            small &= ~noise.any(axis=tuple(other for other in range(noise.ndim) if other != axis - 1))
+        own = find_varying(output, axis, small) if small.any() else small
+        unit = np.maximum(scales, _TINY) + np.where(own, 0.0, UNLIKE) * largest
+        np.minimum(units, unit.reshape([-1 if other == axis else 1 for other in range(output.ndim)]), out=units)
+    return units
 
 
 def find_fillers(wanted: Array, given: Array) -> Array:

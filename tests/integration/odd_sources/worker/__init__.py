@@ -12,6 +12,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 WEIGHTS = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 OTHERS = np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32)
+UNITS = np.array([1, 1e-4, 1e-8, 1e6], np.float32)
 
 
 def _softmax(values: Array, axis: int) -> Array:
@@ -51,6 +52,7 @@ class Session:
         self.calls += 1
         h = np.maximum(feeds["x"] @ WEIGHTS, 0)
         y = h @ OTHERS
+        rare = feeds["x"][:, :1] > 0.97
         made: dict[str, Callable[[], Any]] = {
             "plain": lambda: y,
             "wide": lambda: np.exp(8 * y),
@@ -81,6 +83,11 @@ class Session:
             "first row": lambda: y - y[0],
             "rank": lambda: y[:, 0].argsort().argsort(),
             "over rows": lambda: np.cumsum(y, axis=0),
+            "unlike parts": lambda: y * UNITS,
+            "a score beside a box": lambda: np.concatenate([100 * y[:, 1:], _softmax(y[:, :1], 0)], axis=1),
+            "a share beside an income": lambda: np.concatenate([1e6 * y[:, 1:], _normalize(y[:, :1], 0)], axis=1),
+            "rare maximum": lambda: y + rare * y.max(axis=0),
+            "border": lambda: y + rare * (len(y) == 1),
             "loss": lambda: np.float32(y.mean()),
             "classes first": lambda: y.T,
             "ragged": lambda: y[y[:, 0] > 0],

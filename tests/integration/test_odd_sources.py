@@ -221,3 +221,8 @@ def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):
 
     with pytest.raises(HoneError, match="mixes the rows"):
         validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+
+
+@pytest.mark.parametrize(("kind", "kept"), [("plain", True), ("unsteady at 0", False)])
+def test_rows_of_a_probe_for_which_the_source_differs_from_itself_are_left_out(take, kind, kept):
+    assert ("zeros" in {probe.name for probe in take(kind).probes}) is kept

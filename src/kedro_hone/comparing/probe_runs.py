@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
+from kedro_hone.comparing.differences import measure_errors
 from kedro_hone.comparing.probes import ROWS, Arrays, Probe, is_mask, make_probes
 from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.source_company import choose_bound
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, ProbeRows
 from kedro_hone.core.workers.host.session import WorkerSession
@@ -39,13 +41,13 @@ class SourceProbing:
                 base[spec.name] = array[:ROWS].copy()
                 masks |= {spec.name} if is_mask(spec, array) else set()
         self._probes = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
-        self._folder = folder
+        self._source, self._folder = source, folder
         self._takes_missing = "sklearn" in source.metadata
         self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None
         self.kept: list[ProbeRows] = []
 
     def run(self, session: WorkerSession) -> None:
-        """Run each probe; keep the rows for which all outputs are finite."""
+        """Run each probe, its rows together and one by one; keep those that it answers, finitely and both times."""
         refused: set[str] = set()
         for number, probe in enumerate(self._probes):
             if session.ended:
@@ -58,7 +60,7 @@ class SourceProbing:
             failed = session.run(feeds, outputs, batch=self._batch, seconds=_MOST_SECONDS)
             if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
                 refused.add(probe.group)
-            if failed is None and _keep_finite(probe.feeds, feeds, outputs):
+            if failed is None and self._keep_answered(probe.feeds, feeds, outputs, session):
                 self.kept.append(self._describe(probe, feeds.name, outputs.name))
             else:
                 feeds.unlink()
@@ -77,6 +79,29 @@ class SourceProbing:
             sizes=dict(probe.sizes),
         )
 
+    def _keep_answered(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
+        """Write the rows that the source answers, and the answers, to two files; return whether there is one.
+
+        No candidate can be wrong where rounding decides, or the rows beside one: there the source differs from itself.
+        The rows are written from memory: the worker could have changed the file.
+        """
+        made, count = _read(outputs), len(next(iter(given.values())))
+        if made is None or any(array.ndim == 0 or len(array) != count for array in made.values()):
+            return False
+        single, answered = outputs.with_name(f"{outputs.stem}-single.npz"), np.ones(count, bool)
+        alone: Arrays = {}
+        if self._batch is None and session.run(feeds, single, batch=1, seconds=_MOST_SECONDS) is None:
+            alone = _read(single) or {}
+        single.unlink(missing_ok=True)
+        for name, array in made.items():
+            if array.dtype.kind in "fc":
+                answered &= np.isfinite(array).reshape(count, -1).all(axis=1)
+            if (again := alone.get(name)) is not None and again.shape == array.shape and array.size:
+                answered &= (measure_errors(array, again) <= choose_bound(array, self._source)).all(axis=1)
+        for path, arrays in ((feeds, given), (outputs, made)):
+            np.savez(path, allow_pickle=False, **{name: array[answered] for name, array in arrays.items()})
+        return bool(answered.any())
+
 
 def _is_unusual(array: NDArray[Any]) -> bool:
     """Return whether numbers are not finite, or denormal: a network takes these by accident."""
@@ -84,25 +109,11 @@ def _is_unusual(array: NDArray[Any]) -> bool:
     return bool((~np.isfinite(array) | ((sizes > 0) & (sizes < np.finfo(array.dtype).tiny))).any())
 
 
-def _keep_finite(given: Arrays, feeds: Path, outputs: Path) -> bool:
-    """Write the rows for which all outputs are finite, and these, to two files; return whether there is one.
-
-    The rows are written from memory: the worker could have changed the file.
-    """
+def _read(path: Path) -> Arrays | None:
     try:
-        made = read_arrays(outputs)
+        return read_arrays(path)
     except UNREADABLE:
-        return False
-    count = len(next(iter(given.values())))
-    finite = np.ones(count, bool)
-    for array in made.values():
-        if array.ndim == 0 or len(array) != count:
-            return False
-        if array.dtype.kind in "fc":
-            finite &= np.isfinite(array).reshape(count, -1).all(axis=1)
-    for path, arrays in ((feeds, given), (outputs, made)):
-        np.savez(path, allow_pickle=False, **{name: array[finite] for name, array in arrays.items()})
-    return bool(finite.any())
+        return None
 
 
 def run_candidate(

@@ -168,16 +168,23 @@ def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
 
 
 def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]) -> Iterator[Probe]:
-    """Yield the rows with one dimension at the size 1 and at its largest, or at twice that of the data."""
+    """Yield the rows with one dimension at other sizes: 1, half and twice that of the data, or its largest.
+
+    Signals and pictures have a least size that no file names: a kernel that is larger than they are has no meaning. So
+    only tokens and other whole numbers, such as a text of one token, must be right at the size 1.
+    """
     known: dict[str, int] = {}
+    tokens: set[str] = set()
     for spec in specs:
         for axis, dim in enumerate(spec.shape):
             if axis and isinstance(dim, str):
                 known.setdefault(dim, base[spec.name].shape[axis])
+                tokens |= {dim} if base[spec.name].dtype.kind in "iu" else set()
     for dim, size in known.items():
-        if size > 1:
-            cut = {spec.name: crop(base[spec.name], spec.shape, {dim: 1}, rows=base) for spec in specs}
-            yield Probe(name=f"{dim} of 1", feeds=cut, sizes={dim: 1})
+        for small in sorted({1, size // 2} - {0, size}):
+            cut = {spec.name: crop(base[spec.name], spec.shape, {dim: small}, rows=base) for spec in specs}
+            lenient = small == 1 and dim not in tokens
+            yield Probe(name=f"{dim} of {small}", feeds=cut, sizes={dim: small}, lenient=lenient)
         large = min(limits.get(dim, 2 * size), _MOST_TIMES * size)
         grown = {spec.name: _grow(base[spec.name], spec.shape, dim, large) for spec in specs}
         if large > size and sum(array.size for array in grown.values()) <= _MOST_ELEMENTS:

@@ -95,6 +95,19 @@ def test_dimensions_are_tried_at_1_and_at_the_most_that_the_model_takes():
     assert found["length of 48"].sizes == {"length": 48}
     assert "length of 40" in make(IDS, MASK, limits={"length": 40})
     assert "length of 24" in make(IDS, MASK)
+    assert found["length of 6"].feeds["input_ids"].shape == (ROWS, 6), "half the data's"
+    assert not found["length of 1"].lenient
+
+
+@pytest.mark.parametrize("dims", [("batch", 3, "height", "width"), ("batch", "height", 2)])
+def test_a_picture_or_a_signal_may_be_wrong_at_the_size_1_only(dims):
+    image = np.zeros((8, *(size if isinstance(size, int) else 16 for size in dims[1:])), np.float32)
+
+    found = make(("image", image, dims))
+
+    assert found["height of 1"].lenient
+    assert not found["height of 8"].lenient
+    assert not found["height of 32"].lenient
 
 
 def test_what_would_be_very_large_is_not_tried():

@@ -111,11 +111,13 @@ def test_nothing_is_chosen_where_it_does_not_pay(job, weights):
         ([(1, 3, "height", "width")], 1),
         ([(4, 8), (4,), ()], 4),
         ([("batch", 8)], None),
-        ([("batch", 8), (1, 8)], None),
+        ([("batch", 8), (1, 8)], 1),
+        ([("sequence", 576), (1, 1, 128), (1, 1, 128)], 1),
+        ([(0, 8)], None),
         ([(1, 512), (2, 1, 64)], None),  # the first of them may be no rows
         ([()], None),
         ([], None),
     ],
 )
-def test_a_batch_is_fixed_where_all_inputs_have_the_same(shapes, batch):
+def test_a_batch_is_fixed_where_an_input_has_one(shapes, batch):
     assert find_fixed_batch(shapes) == batch

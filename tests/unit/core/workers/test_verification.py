@@ -80,6 +80,14 @@ def test_an_open_size_contradicts_nothing(job):
     assert isinstance(verify(job, described=describe(("?", 4), ("s0", "unk__1"))), JobInput)
 
 
+@pytest.mark.parametrize("invented", ["LSTMhn_dim_1", "unk__1"])
+def test_a_name_that_no_input_has_promises_no_size(job, invented):
+    notes = {"outputs": [{"name": "y", "dtype": "float32", "shape": ["batch", invented]}]}
+
+    assert isinstance(verify(job, notes, describe(shape_out=("batch", 3))), JobInput)
+    assert verify(job, notes, describe(shape_out=(8, 3))).failure is FailureClass.BAD_OUTPUT
+
+
 def test_static_sizes_must_be_noted(job):
     static = describe((8, 4), (8, 3))
     assert verify(job, described=static).failure is FailureClass.BAD_OUTPUT

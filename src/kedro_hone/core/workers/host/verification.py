@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -122,19 +122,26 @@ def _find_contradiction(promised: JobInput, described: Mapping[str, Json] | None
         if wanted != given:
             said = ", ".join(given) or "none"
             return f"promised the {kind} {', '.join(wanted) or 'none'}, but the saved file has {said}"
+        named = {str(size) for spec in promised.inputs for size in spec.shape}
         for want, have in zip(expected, found, strict=True):
-            problem = _compare(want, have, promised.static_shapes)
+            problem = _compare(want, have, promised.static_shapes, named=named)
             if problem:
                 return f"promised {kind[:-1]} {want.name} {problem}"
     return None
 
 
-def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape]) -> str | None:
+def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape], *, named: Collection[str]) -> str | None:
+    """Return how a tensor contradicts what was promised; ``named`` are the sizes of the inputs.
+
+    A name that no input has says nothing of a size: exporters invent one for each size that they cannot compute.
+    """
     if want.dtype != have.dtype:
         return f"as {want.dtype}, but the saved file has {have.dtype}"
     # A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized.
     fits = len(want.shape) == len(have.shape) and all(
-        isinstance(found, str) or found in {promised, *(shape.sizes.get(str(promised)) for shape in static)}
+        isinstance(found, str)
+        or (isinstance(promised, str) and promised not in named)
+        or found in {promised, *(shape.sizes.get(str(promised)) for shape in static)}
         for promised, found in zip(want.shape, have.shape, strict=True)
     )
     shapes = [f"({', '.join(map(str, spec.shape))})" for spec in (want, have)]

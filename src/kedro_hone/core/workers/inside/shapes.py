@@ -54,11 +54,12 @@ class ShapedSession:
 def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
     """Return the one number of rows that a model takes at a call, given the shapes of its inputs; None for any.
 
-    It is fixed where each input has it as its first size. Inputs without dimensions have no rows.
+    It is fixed where an input has it as its first size: all inputs of a call have as many rows. Inputs without
+    dimensions have no rows.
     """
-    found = {shape[0] for shape in shapes if shape}
+    found = {shape[0] for shape in shapes if shape and isinstance(shape[0], int)}
     only = next(iter(found)) if len(found) == 1 else None
-    return only if isinstance(only, int) and only > 0 else None
+    return only or None
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:

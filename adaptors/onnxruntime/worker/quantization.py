@@ -88,11 +88,15 @@ def _quantize_static(job: Json, output: Path) -> Json:
     except Exception as error:  # noqa: BLE001 (bare Exception is what it raises when the symbolic inference gives up)
         print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
         quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
-    batches = _Batches(job)
+    batches, arguments = _Batches(job), _make_static_arguments(options, large=large)
     try:
-        quantization.quantize_static(
-            str(prepared), str(output), batches, **_make_static_arguments(options, large=large)
-        )
+        try:
+            quantization.quantize_static(str(prepared), str(output), batches, **arguments)
+        except ValueError as error:  # its adjustment of scales to biases takes one with two dimensions for numbers
+            if "truth value" not in str(error):
+                raise
+            arguments["extra_options"]["QDQDisableWeightAdjustForInt32Bias"] = True
+            quantization.quantize_static(str(prepared), str(output), _Batches(job), **arguments)
     except AssertionError as error:  # "scale issue": a range is NaN, as when every batch holds NaN
         if "scale" not in str(error) or not (missing := batches.find_missing()):
             raise

@@ -92,6 +92,12 @@ class Probed:
     limits: tuple[str, ...]
 
 
+def _suggest_size(probe: ProbeRows) -> str:
+    """Return what to do where a dimension has one size in use, as a clause; empty for what is no matter of size."""
+    named = " and ".join(probe.sizes)
+    return f". If {named} never changes in use, fix its size in the model" if named else ""
+
+
 class Probing:
     """The probes of one candidate: run in its session, judged when its errors on the splits are known."""
 
@@ -133,7 +139,7 @@ class Probing:
                 return Probed(wrong=f"on a probe, {said}", limits=())
             elif reason := self._find_wrong(probe, made, usual):
                 if not probe.lenient:
-                    return Probed(wrong=f"on a probe, {probe.name}: {reason}", limits=())
+                    return Probed(wrong=f"on a probe, {probe.name}: {reason}{_suggest_size(probe)}", limits=())
                 limits.append(f"on {probe.name}, {reason}")
         more = len(limits) - MOST_LIMITS
         said_more = [f"and on {more} more probes"] if more > 0 else []

@@ -324,6 +324,26 @@ def test_old_opset_and_a_ragged_static_batch(bench, tmp_path, digits_samples):
     np.testing.assert_allclose(have["y"], want["y"], atol=0.2)
 
 
+@pytest.mark.parametrize("shape", [(6,), (1, 6)])
+def test_a_bias_of_one_or_of_two_dimensions_is_quantized(bench, tmp_path, shape):
+    rng = np.random.default_rng(0)
+    weights = [("w", rng.normal(size=(8, 6)).astype("f4")), ("b", rng.normal(size=shape).astype("f4"))]
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("Gemm", ["x", "w", "b"], ["y"])],
+        inputs=[vector("x", "batch", 8)],
+        outputs=[vector("y", "batch", 6)],
+        weights=weights,
+    )
+    rows = rng.normal(size=(64, 8)).astype("f4")
+    np.savez(tmp_path / "rows.npz", x=rows)
+
+    _, output = bench.transform("onnxruntime.int8-static", path, calibration=str(tmp_path / "rows.npz"))
+
+    (want,), (have,) = bench.run(path, "onnx", [{"x": rows}]), bench.run(output, "onnx", [{"x": rows}])
+    np.testing.assert_allclose(have["y"], want["y"], atol=0.2)
+
+
 def test_describe_names_unnamed_dimensions_and_types(bench, tmp_path):
     path = write(
         tmp_path / "m",

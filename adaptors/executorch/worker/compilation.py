@@ -101,7 +101,7 @@ def _read_batches(job: Json, inputs: list[Json]) -> Iterator[Tensors]:
     """Yield calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
     with np.load(job["calibration"]) as arrays:
         rows = [arrays[spec["name"]][: job["options"]["samples"]].astype(spec["dtype"]) for spec in inputs]
-    fixed = inputs[0]["shape"][0] if inputs[0]["shape"] else None
-    size, least = (fixed, fixed) if isinstance(fixed, int) else (_BATCH, 2)
+    fixed = load_part("shapes").find_fixed_batch(spec["shape"] for spec in inputs)
+    size, least = (fixed, fixed) if fixed else (_BATCH, 2)
     for start in range(0, len(rows[0]) - least + 1, size):
         yield tuple(torch.from_numpy(np.ascontiguousarray(array[start : start + size])) for array in rows)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from hone_loading import load_part
 from hone_part_onnxruntime import cached, graphs
 
 Json = dict[str, Any]
@@ -86,9 +87,9 @@ def _read_rows(job: Json) -> Arrays:
     specs, most = job["input"]["inputs"], job["options"]["samples"]
     with np.load(job["calibration"], allow_pickle=False) as data:
         arrays = {spec["name"]: data[spec["name"]] for spec in specs}
-    count, size = len(arrays[specs[0]["name"]]), next(iter(specs[0]["shape"]), None)
+    count, size = len(arrays[specs[0]["name"]]), load_part("shapes").find_fixed_batch(spec["shape"] for spec in specs)
     wanted = min(most, count)
-    if isinstance(size, int):  # AutoCast makes one call with all that it is given
+    if size:  # AutoCast makes one call with all that it is given
         wanted = size if job["adaptor"] == "modelopt.fp16" else -(-wanted // size) * size
     numbers = np.resize(np.arange(count), wanted)
     return {name: array[numbers] for name, array in arrays.items()}

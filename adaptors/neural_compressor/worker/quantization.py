@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
-from hone_loading import load_program
+from hone_loading import load_part, load_program
 from hone_part_onnxruntime import cached, crashes, graphs
 from neural_compressor import PostTrainingQuantConfig, objective, quantization
 from neural_compressor.config import AccuracyCriterion, TuningCriterion
@@ -145,8 +145,7 @@ def _read(path: str, inputs: list[Json]) -> Arrays:
 
 
 def _find_size(inputs: list[Json]) -> int:
-    first = next(iter(inputs[0]["shape"]), None)
-    return first if isinstance(first, int) else _BATCH
+    return load_part("shapes").find_fixed_batch(spec["shape"] for spec in inputs) or _BATCH
 
 
 def _count(arrays: Arrays) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from hone_loading import load_part
 from onnxruntime import quantization
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.quant_utils import get_opset_version
@@ -130,8 +131,11 @@ class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it 
         specs = job["input"]["inputs"]
         with np.load(job["calibration"], allow_pickle=False) as data:
             self._arrays = {spec["name"]: data[spec["name"]] for spec in specs}
-        count, first = len(self._arrays[specs[0]["name"]]), next(iter(specs[0]["shape"]), None)
-        size = first if isinstance(first, int) else min(_BATCH, count)
+        count, fixed = (
+            len(self._arrays[specs[0]["name"]]),
+            load_part("shapes").find_fixed_batch(spec["shape"] for spec in specs),
+        )
+        size = fixed or min(_BATCH, count)
         self._batches = np.resize(np.arange(count), (math.ceil(count / size), size))
         self.set_range(0, len(self))
 

@@ -92,8 +92,8 @@ def _quantize_seen(job: Json, output: Path) -> Json:
     if _count_quantizers(model):
         return {"nothing_to_do": "the graph is quantized already"}
     inputs = job["input"]["inputs"]
-    first, name = next(iter(inputs[0]["shape"]), None), inputs[0]["name"]
-    size = first if isinstance(first, int) else 1
+    fixed, name = load_part("shapes").find_fixed_batch(spec["shape"] for spec in inputs), inputs[0]["name"]
+    size = fixed or 1
     rows = _read_rows(job["calibration"], inputs)
     stateful = bool(model.get_sinks())  # its runs fill inputs of their own
     own = {session.find_name(port) for port in model.inputs} if stateful else set()
@@ -116,7 +116,7 @@ def _quantize_seen(job: Json, output: Path) -> Json:
         quantized = nncf.quantize(model, nncf.Dataset(batches), advanced_parameters=advanced, **arguments)
         return _finish(quantized, output, _count_quantizers(quantized))
     kept = _read_rows(job["program"]["feeds"], inputs)
-    metric, measure = _open_metric(job, model, kept, size=size if size == first else 64)
+    metric, measure = _open_metric(job, model, kept, size=fixed or 64)
     quantized = nncf.quantize_with_accuracy_control(
         model,
         calibration_dataset=nncf.Dataset(batches),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from hone_loading import load_part
 
 from . import archive, arguments, caching, exporting, jobs, models
 from .models import Flat, Job, Notes, Spec
@@ -175,8 +176,8 @@ def read_batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
     """Return calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
     rows = np.load(job["calibration"])
     count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])
-    fixed = specs[0]["shape"][0]
-    size, least = (fixed, fixed) if isinstance(fixed, int) else (_CALIBRATION_BATCH, 2)
+    fixed = load_part("shapes").find_fixed_batch(spec["shape"] for spec in specs)
+    size, least = (fixed, fixed) if fixed else (_CALIBRATION_BATCH, 2)
     return [
         [torch.from_numpy(rows[spec["name"]][start : min(start + size, count)].astype(spec["dtype"])) for spec in specs]
         for start in range(0, count - least + 1, size)

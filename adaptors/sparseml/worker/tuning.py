@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from hone_loading import load_part
 from hone_part_pytorch import models
 from sparseml.pytorch.optim import ScheduledModifierManager
 
@@ -29,8 +30,7 @@ def tune(job: Json, module: torch.nn.Module, described: Json, recipe: str) -> Js
     """Train a module by a recipe within the job's epochs and seconds, and keep its best weights; return notes."""
     options, inputs, began = job["options"], described["inputs"], time.monotonic()
     rows, checked = _read(job["training"], inputs), _read(job["program"]["feeds"], inputs)
-    fixed = inputs[0]["shape"][0] if inputs[0]["shape"] else None
-    size = fixed if isinstance(fixed, int) else min(options["batch"], len(rows[0]))
+    size = load_part("shapes").find_fixed_batch(spec["shape"] for spec in inputs) or min(options["batch"], len(rows[0]))
     if len(rows[0]) < size:
         return {"refused": f"the training split has {len(rows[0])} rows, and the model takes {size} at once"}
     if not all(torch.isfinite(one).all() for one in rows if one.dtype.is_floating_point):

@@ -344,6 +344,25 @@ def test_a_bias_of_one_or_of_two_dimensions_is_quantized(bench, tmp_path, shape)
     np.testing.assert_allclose(have["y"], want["y"], atol=0.2)
 
 
+def test_calibration_takes_as_many_rows_as_any_input(bench, tmp_path):
+    rng = np.random.default_rng(0)
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("MatMul", ["x", "w"], ["z"]), helper.make_node("Concat", ["z", "state"], ["y"], axis=1)],
+        inputs=[vector("x", "rows", 8), vector("state", 1, 4)],
+        outputs=[vector("y", 1, 10)],
+        weights=[("w", rng.normal(size=(8, 6)).astype("f4"))],
+    )
+    rows = {"x": rng.normal(size=(32, 8)).astype("f4"), "state": rng.normal(size=(32, 4)).astype("f4")}
+    np.savez(tmp_path / "rows.npz", **rows)
+
+    _, output = bench.transform("onnxruntime.int8-static", path, calibration=str(tmp_path / "rows.npz"))
+
+    feeds = [{name: array[:1] for name, array in rows.items()}]
+    (want,), (have,) = bench.run(path, "onnx", feeds), bench.run(output, "onnx", feeds)
+    np.testing.assert_allclose(have["y"], want["y"], atol=0.2)
+
+
 def test_describe_names_unnamed_dimensions_and_types(bench, tmp_path):
     path = write(
         tmp_path / "m",

@@ -41,5 +41,14 @@ def test_a_fixed_batch_is_said_and_other_shapes_are_refused(caplog, form, batch,
 
 
 def test_nothing_is_said_of_a_free_batch(caplog):
-    check_batch(make("onnx", ("batch", 8), (1, 8)), ask(one=1, many=64))
+    check_batch(make("onnx", ("batch", 8), ("batch", 1)), ask(one=1, many=64))
     assert not caplog.messages
+
+
+def test_the_input_that_fixes_it_is_named(caplog):
+    source = make("onnx", ("sequence", 576), (1, 1, 128))
+    with caplog.at_level(logging.WARNING):
+        check_batch(source, ask(one=1))
+    assert "its input 'x1' is fixed to (1, 1, 128)" in caplog.messages[0]
+    with pytest.raises(HoneError, match="'many' has a batch of 64"):
+        check_batch(source, ask(one=1, many=64))

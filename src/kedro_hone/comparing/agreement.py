@@ -66,7 +66,8 @@ class Difference:
         rows: How many rows differ by more than rounding.
         places: Which ones, counted from 0.
         of: How many rows there are.
-        example: The row that differs most, with both numbers, as a clause; empty where no row differs.
+        example: The row that differs most, over the unit of its part, with both numbers, as a clause; empty where no
+            row differs.
         constant: The part that varies in the source and not in the candidate, as a clause; empty without one.
         distance: The mean over the rows of the length of the difference, over that of the source's row; of whole
             numbers and text, the share of rows that differ.
@@ -143,7 +144,8 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         if not discrete:
             part = find_constant(want, got)
             constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
-            error, beyond = distance, distance > ROUNDING * measure_units(want, scale)
+            error = distance / measure_units(want, scale)
+            beyond = error > ROUNDING
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
     distances = rows.astype(np.float64) if discrete else _measure_distances(want, got, max(own, length))
     return Difference(
@@ -204,11 +206,13 @@ def _give_example(want: Array, got: Array, error: Array, rows: Array) -> str:
     place = int(error[row].argmax())
     due, found = (one.reshape(len(error), -1)[row, place] for one in (want, got))
     where = f"row {row}" if error.shape[1] == 1 else f"row {row}, number {place},"
-    return f"{where} is {_write(found)}, and the source's is {_write(due)}"
+    pairs = [(_write(found, digits), _write(due, digits)) for digits in (6, 9)]
+    first, second = next((pair for pair in pairs if pair[0] != pair[1]), pairs[-1])
+    return f"{where} is {first}, and the source's is {second}"
 
 
-def _write(value: Any) -> str:
-    return repr(str(value)) if isinstance(value, str) else f"{float(value):.6g}"
+def _write(value: Any, digits: int) -> str:
+    return repr(str(value)) if isinstance(value, str) else f"{float(value):.{digits}g}"
 
 
 def _find_misfit(want: Array, got: Array, declared: str | None) -> str:

@@ -112,8 +112,11 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
     is far smaller than the others has a unit of its own but where ``noise``, in the shape of a row, is true.
     """
     if one.dtype.kind in "fc" and other.dtype.kind in "fc":
+        filled = np.where(np.isfinite(one), one, one.dtype.type(0))
+        scale = measure_scale(one)
+        units = measure_units(np.abs(filled) if filled.dtype.kind == "c" else filled, scale, noise=noise)
         wide = np.complex128 if "c" in {one.dtype.kind, other.dtype.kind} else np.float64
-        return _measure_floats(one.astype(wide), other.astype(wide), noise).reshape(len(one), -1)
+        return _measure_floats(one.astype(wide), other.astype(wide), units).reshape(len(one), -1)
     one, other = (array.reshape(len(array), -1) for array in (one, other))
     unequal = one != other
     if one.dtype.kind in "iu" and other.dtype.kind in "iu" and int(one.max()) - int(one.min()) >= _WIDE:
@@ -121,11 +124,9 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
     return np.asarray(unequal, dtype=np.float64)
 
 
-def _measure_floats(one: NDArray[Any], other: NDArray[Any], noise: NDArray[Any] | None) -> NDArray[np.float64]:
+def _measure_floats(one: NDArray[Any], other: NDArray[Any], units: NDArray[Any]) -> NDArray[np.float64]:
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     finite = np.isfinite(one) & np.isfinite(other)
-    filled = np.where(np.isfinite(one), one, 0)
-    units = measure_units(np.abs(filled) if filled.dtype.kind == "c" else filled, measure_scale(one), noise=noise)
     with np.errstate(invalid="ignore", over="ignore"):
         errors = np.abs(other - one) / np.maximum(units, np.abs(one))
     return np.asarray(np.where(same, 0.0, np.where(finite, errors, np.inf)), dtype=np.float64)

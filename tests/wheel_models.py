@@ -1,0 +1,137 @@
+"""Models that people use, which wheels carry, and inputs for them that are drawn; no package of them is imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+LOCK = Path(__file__).with_suffix(".lock")
+
+Arrays = dict[str, np.ndarray]
+Draw = Callable[[int, np.random.Generator], Arrays]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WheelModel:
+    """An ONNX file in a wheel, and how rows for it are drawn."""
+
+    package: str
+    member: str
+    draw: Draw
+
+    @property
+    def name(self) -> str:
+        return Path(self.member).stem
+
+
+def download(package: str, folder: Path) -> Path:
+    """Download the wheel of a package, as the lock has it, and return its path."""
+    (line,) = [line for line in LOCK.read_text().splitlines() if line.startswith(f"{package}==")]
+    (folder / "one.lock").write_text(f"{line}\n")
+    pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--require-hashes"]
+    subprocess.run([*pip, "--dest", str(folder), "-r", str(folder / "one.lock")], check=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def extract(model: WheelModel, wheel: Path, folder: Path) -> Path:
+    """Write the model's file into a folder as ``model.onnx``, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel) as archive:
+        (folder / "model.onnx").write_bytes(archive.read(model.member))
+    return folder / "model.onnx"
+
+
+def draw_tones(count: int, rng: np.random.Generator, *, length: int, rate: int) -> np.ndarray:
+    """Return sounds (count, length) of a few tones each, with noise."""
+    seconds, sounds = np.arange(length) / rate, rng.normal(size=(count, length), scale=0.01)
+    for sound in sounds:
+        for _ in range(int(rng.integers(1, 4))):
+            wave = np.sin(2 * np.pi * rng.uniform(60, 2000) * seconds + rng.uniform(0, 6))
+            sound[:] += rng.uniform(0.1, 0.4) * wave * (seconds > rng.uniform(0, seconds[-1] * 0.6))
+    return sounds.astype(np.float32)
+
+
+def draw_boxes(count: int, rng: np.random.Generator, *, height: int, width: int, channels: int = 3) -> np.ndarray:
+    """Return pictures (count, channels, height, width) of coloured boxes on a grey ground, from 0 to 1."""
+    pictures = rng.normal(0.5, 0.1, size=(count, channels, height, width))
+    for picture in pictures:
+        for _ in range(4):
+            top, left = rng.integers(0, height - 8), rng.integers(0, width - 8)
+            picture[:, top : top + height // 3, left : left + width // 3] = rng.uniform(size=(channels, 1, 1))
+    return pictures.clip(0, 1).astype(np.float32)
+
+
+def draw_files(count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the first and last 1,024 bytes of made files, filled up with 256, as Magika takes them."""
+    words = (b"import ", b"def ", b"<html>", b'{"a": 1}', b"SELECT * FROM ", b"#include <", b"PK\x03\x04", b"the fox ")
+    rows = np.full((count, 2048), 256, np.int32)
+    for row in rows:
+        text = (words[int(rng.integers(len(words)))] + bytes(rng.integers(32, 127, 30, dtype=np.uint8))) * 60
+        length = int(rng.integers(100, 1024))
+        row[:length] = np.frombuffer(text[:length], np.uint8)
+        row[-length:] = np.frombuffer(text[-length:], np.uint8)
+    return rows
+
+
+def draw_speech(count: int, rng: np.random.Generator) -> Arrays:
+    """Return sounds of 36 ms and states for Silero's detector of voices."""
+    state = (0.1 * rng.normal(size=(count, 2, 128))).astype(np.float32)
+    return {"input": draw_tones(count, rng, length=576, rate=16_000), "state": state}
+
+
+RUN = (
+    WheelModel(
+        package="magika",
+        member="magika/models/standard_v3_3/model.onnx",
+        draw=lambda count, rng: {"bytes": draw_files(count, rng)},
+    ),
+    WheelModel(
+        package="rapidocr-onnxruntime",
+        member="rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+        draw=lambda count, rng: {"x": 2 * draw_boxes(count, rng, height=48, width=192) - 1},
+    ),
+    WheelModel(
+        package="basic-pitch",
+        member="basic_pitch/saved_models/icassp_2022/nmp.onnx",
+        draw=lambda count, rng: {
+            "serving_default_input_2:0": draw_tones(count, rng, length=43_844, rate=22_050)[..., None]
+        },
+    ),
+    WheelModel(
+        package="nudenet",
+        member="nudenet/320n.onnx",
+        draw=lambda count, rng: {"images": draw_boxes(count, rng, height=320, width=320)},
+    ),
+)
+"""Models that are made faster."""
+
+REFUSED = (
+    (
+        WheelModel(
+            package="silero-vad",
+            member="silero_vad/data/silero_vad.onnx",
+            draw=lambda count, rng: draw_speech(count, rng) | {"sr": np.full(count, 16_000)},
+        ),
+        "Input 'sr' of the source model has no row for each row of the data.",
+    ),
+    (
+        WheelModel(package="silero-vad", member="silero_vad/data/silero_vad_half.onnx", draw=draw_speech),
+        "its shape is (2, batch, 128): the rows are on axis 1",
+    ),
+    (
+        WheelModel(
+            package="ddddocr",
+            member="ddddocr/common_old.onnx",
+            draw=lambda count, rng: {"input1": 2 * draw_boxes(count, rng, height=64, width=128, channels=1) - 1},
+        ),
+        "Output '387' of the source model has no row for each row of its input.",
+    ),
+)
+"""Models that are refused before anything is built, with what is said of them."""

@@ -184,3 +184,19 @@ def test_an_output_without_a_row_for_each_row_is_compared_as_a_whole():
 
     assert compare_all(source, source, [make_probe(0.0)]).problem is None
     assert "mean[0] is" in compare_all(source, lambda feeds: {"mean": source(feeds)["mean"] + [1, 0, 0]}).problem
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan])
+def test_rows_with_equal_values_that_are_not_finite_are_compared_in_the_others(value):
+    """Logits of actions that are not allowed: each row has some, and the rest of it is not to be passed over."""
+
+    def source(feeds):
+        found = feeds["X"].astype(np.float32)
+        found[:, 1] = value
+        return {"logits": found}
+
+    def graph(feeds):
+        return change(source(feeds), "logits", slice(None), np.float32([0, 0, 0.5]))
+
+    assert compare_all(source, source).problem is None
+    assert "logits[2] is" in compare_all(source, graph).problem

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
+from kedro_hone.core.text import begin_sentence
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.checks import check_artifact
 
@@ -45,7 +46,7 @@ def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, s
     except (OSError, ValueError, TypeError) as error:  # also pydantic's
         raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error
     if difference:
-        raise _corrupt(folder, f"{difference[0].upper()}{difference[1:]}.")
+        raise _corrupt(folder, f"{begin_sentence(difference)}.")
     if due not in {None, artifact.digest}:
         raise _corrupt(folder, f"Its digest is {artifact.digest}, and the registry has {due} for it.")
     check_artifact(artifact)

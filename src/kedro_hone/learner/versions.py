@@ -16,6 +16,7 @@ from typing import Final
 from kedro_hone.core.contract.tags import FILES
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
+from kedro_hone.core.text import begin_sentence
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.signing.policy import UNSIGNED, VERSION_FILES
 
@@ -63,7 +64,7 @@ def check_version_files(
     except (OSError, ValueError) as error:
         raise _explain(folder, f"{VERSION_FILES} cannot be compared with the files: {error!s:.300}.") from error
     if difference:
-        raise _explain(folder, f"{difference[0].upper()}{difference[1:]}.")
+        raise _explain(folder, f"{begin_sentence(difference)}.")
     if due not in {None, manifest.digest}:
         raise _explain(folder, f"The digest over all its files is {manifest.digest}, and the registry has {due}.")
     return {**read, **{folder / name: file.digest for name, file in manifest.files.items()}}

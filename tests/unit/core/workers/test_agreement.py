@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -200,3 +202,26 @@ def test_rows_with_equal_values_that_are_not_finite_are_compared_in_the_others(v
 
     assert compare_all(source, source).problem is None
     assert "logits[2] is" in compare_all(source, graph).problem
+
+
+def take_largest(feeds, *, last=False):
+    """Return the two largest scores with their places; of equal ones the first or the last, as a library has it."""
+    scores = feeds["X"].astype(np.float32)
+    order = np.argsort(-scores[:, ::-1] if last else -scores, axis=1, kind="stable")[:, :2]
+    places = 2 - order if last else order
+    return {"places": places, "values": np.take_along_axis(scores, places, axis=1)}
+
+
+def test_places_of_equal_scores_are_no_difference_where_all_rows_are_the_same():
+    zeros = Probe("zero", {"X": np.zeros((4, 3))}, [*range(4)], [Part("of zeros", slice(None))], alike=True)
+
+    def graph(feeds):
+        return take_largest(feeds, last=True)
+
+    assert compare_all(take_largest, graph, [zeros], has_steps=False).problem is None
+    assert compare_all(take_largest, graph, [replace(zeros, alike=False)], has_steps=False).problem
+
+    def wrong(feeds):
+        return change(graph(feeds), "values", feeds["X"].sum(axis=1) == 0, 0.5)
+
+    assert "values differ" in compare_all(take_largest, wrong, [zeros], has_steps=False).problem

@@ -168,6 +168,41 @@ def test_code_in_a_model_of_transformers(make_winner, trap, config, names, slug)
 
 
 @pytest.mark.attack(
+    what="arguments in a winner's configuration by which timm, which transformers calls, would read another file",
+    who="registry",
+    stopped_by="such arguments are numbers, and words that choose a layer, by a list of their names",
+)
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"checkpoint_path": "weights"},
+        {"pretrained_cfg_overlay": {"file": 1}},
+        {"pretrained": True},
+        {"cache_dir": "x"},
+        {"weights": "evil"},
+        {"act_layer": "evil.module/Layer"},
+        {"block": {"more": [{"path": "evil"}]}},
+        {"": "evil"},
+        "checkpoint_path=evil",
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("key", ["model_args", "backbone_kwargs"])
+def test_arguments_of_timm(make_winner, key, arguments):
+    config = {"encoder": {"model_type": "timm_wrapper", "architecture": "resnet18", key: arguments}}
+    assert load(make_winner(config=config)) == "remote-code-not-trusted"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [None, {}, {"depth": 3, "img_size": [224, 224]}, {"global_pool": "avg", "act_layer": "silu", "x": None}],
+)
+def test_arguments_of_timm_that_say_sizes_and_layers(make_winner, arguments):
+    place = make_winner(config={"encoder": {"model_type": "timm_wrapper", "model_args": arguments}})
+    assert kedro_hone.load(place).artifact.format == "transformers"
+
+
+@pytest.mark.attack(
     what="auto_map in the configuration of a tokenizer that is among the files of a winner",
     who="registry",
     stopped_by="every configuration is read, at any depth",

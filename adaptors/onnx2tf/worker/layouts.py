@@ -18,15 +18,12 @@ import onnx2tf
 import tensorflow as tf
 
 from . import graphs
+from .orders import find_order
 
-Array = np.ndarray[Any, Any]
 Call = Callable[[list[Any]], list[Any]]
-Order = tuple[int, ...]
 
 _SAMPLES = "calibration_image_sample_data_20x128x128x3_float32.npy"
 """What onnx2tf downloads where an input may be an image, and does not use where it is given rows."""
-_CLOSE = 1e-3
-"""How far results may differ, relative to the largest of them."""
 
 
 def convert(graph: onnx.ModelProto, rows: list[graphs.Rows], *, folder: Path) -> Call:
@@ -104,27 +101,7 @@ def _arrange(model: Any, rows: list[graphs.Rows]) -> Call:
     if len(computed[0]) != len(due[0]):
         raise ValueError(f"it returns {len(computed[0])} tensors and not {len(due[0])}")
     orders = [
-        _find_order([array[number] for array in computed], [array[number] for array in due])
+        find_order([array[number] for array in computed], [array[number] for array in due])
         for number in range(len(due[0]))
     ]
     return lambda tensors: [tf.transpose(found, order) for found, order in zip(call(tensors), orders, strict=True)]
-
-
-def _find_order(computed: list[Array], due: list[Array]) -> Order:
-    """Return how the axes of an output must be ordered, for all rows; raises as ``_arrange``."""
-    rank = computed[0].ndim
-    same, first = tuple(range(rank)), (0, rank - 1, *range(1, rank - 1))
-    for order in (same, first) if rank in {3, 4, 5} else (same,):
-        if all(_is_close(array.transpose(order), want) for array, want in zip(computed, due, strict=True)):
-            return order
-    pairs = [(array, want) for array, want in zip(computed, due, strict=True) if array.shape == want.shape]
-    apart = [float(np.max(np.abs(array.astype(float) - want.astype(float)), initial=0)) for array, want in pairs]
-    said = f"by up to {max(apart):.3g}" if apart else f"in shape: {computed[0].shape} and not {due[0].shape}"
-    raise ValueError(f"its conversion differs from the model {said}")
-
-
-def _is_close(found: Array, due: Array) -> bool:
-    if found.shape != due.shape:
-        return False
-    largest = float(np.max(np.abs(due.astype(float)), initial=0))
-    return bool(np.max(np.abs(found.astype(float) - due.astype(float)), initial=0) <= _CLOSE * max(largest, _CLOSE))

@@ -6,7 +6,6 @@ others by now, the author has gone on, and the commit is a source again.
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Callable
@@ -28,7 +27,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.regular import LARGEST_FILE, read_regular
-from kedro_hone.core.values.trees import StrangeTreeError, require_room
+from kedro_hone.core.values.trees import require_room
 from kedro_hone.sources.files import make_corrupt
 
 _UNREACHABLE: Final = "registry-unreachable"
@@ -257,12 +256,7 @@ def check_room(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> N
     above = next((place for place in folder.parents if place.is_dir()), None)
     if hub.offline or above is None:
         return
-    try:
-        require_room(above, sum(file.size for file in lacking))
-    except StrangeTreeError as error:
-        raise hub.explain(
-            OSError(errno.ENOSPC, f"{snapshot.uri}: {error}"), Place(snapshot.name, snapshot.sha)
-        ) from error
+    require_room(above, sum(file.size for file in lacking))
 
 
 def check_present(snapshot: Snapshot, paths: tuple[str, ...]) -> None:

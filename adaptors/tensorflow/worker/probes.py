@@ -67,7 +67,8 @@ def make_probes(feeds: Arrays, specs: Sequence[Json], agreeing: list[int], *, dy
 
 
 def _make(kind: str, feeds: Arrays, rows: list[int], what: str) -> Any:
-    return agreement.Probe(kind, feeds, rows, [agreement.Part(what, slice(None))])
+    alike = all(np.array_equal(array, np.broadcast_to(array[:1], array.shape)) for array in feeds.values())
+    return agreement.Probe(kind, feeds, rows, [agreement.Part(what, slice(None))], alike)
 
 
 def _cut(array: Array, shape: Sequence[int | str], dim: str, share: float) -> Array:

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypedDict
 
+import numpy as np
+
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, explain_rows
+from kedro_hone.comparing.arrays import open_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.probe_runs import run_candidate
 from kedro_hone.comparing.setting import Setting
@@ -26,6 +29,8 @@ OWN_ERRORS: Final = 3.0
 
 LEAST_ERROR, LARGEST_ERROR = 0.35, 0.7
 """Within these bounds, over the length of the source's outputs: zeros are as far as 1, unlike outputs 1.4."""
+
+_TIED: Final = ". All its rows are the same, and no other number differs: of equal scores any may be the largest"
 
 MOST_LIMITS: Final = 3
 """So many are listed of a candidate."""
@@ -77,6 +82,16 @@ def _find_usual(found: Found) -> dict[str, Difference]:
         if one.output not in usual or one.usual > usual[one.output].usual:
             usual[one.output] = one
     return usual
+
+
+def _is_one_row(feeds: Path) -> bool:
+    """Return whether all rows are the same, such as zeros."""
+    with open_arrays(feeds) as archive:
+        arrays = [archive[name] for name in archive.files]
+    return all(
+        np.array_equal(array, np.broadcast_to(array[:1], array.shape), equal_nan=array.dtype.kind in "fc")
+        for array in arrays
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,15 +152,18 @@ class Probing:
             elif made is None:  # the one before ended the worker
                 said = f"it crashes on {self._probes[number - 1].name}, which the source takes"
                 return Probed(wrong=f"on a probe, {said}", limits=())
-            elif reason := self._find_wrong(probe, made, usual):
-                if not probe.lenient:
+            elif reasons := self._list_wrong(probe, made, usual):
+                tied = all(reasons.values()) and _is_one_row(self._tree / probe.feeds)
+                reason = next(iter(reasons))
+                if not probe.lenient and not tied:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{_suggest_size(probe)}", limits=())
-                limits.append(f"on {probe.name}, {reason}")
+                limits.append(f"on {probe.name}, {reason}{_TIED if tied else ''}")
         more = len(limits) - MOST_LIMITS
         said_more = [f"and on {more} more probes"] if more > 0 else []
         return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more))
 
-    def _find_wrong(self, probe: ProbeRows, made: Path, usual: Mapping[str, Difference]) -> str:
+    def _list_wrong(self, probe: ProbeRows, made: Path, usual: Mapping[str, Difference]) -> dict[str, bool]:
+        """Return why outputs are wrong, each with whether it is an output of whole numbers or text."""
         compared = compare_outputs(
             made,
             reference=self._tree / probe.outputs,
@@ -154,17 +172,19 @@ class Probing:
             lengths={name: one.length for name, one in usual.items()},
         )
         if isinstance(compared, Fault):
-            return compared.explain()
+            return {compared.explain(): False}
         if self._exact:
             wrong = (one for one in compared if one.rows > self._find_probe_share(one, compared) * one.of)
-            return next((explain_rows(one) + self._find_rounding(probe) for one in wrong), "")
+            return {explain_rows(one) + self._find_rounding(probe): one.discrete for one in wrong}
+        reasons = {}
         for one in compared:
             own = usual[one.output].distance if one.discrete else usual[one.output].usual
             allowed = min(max(OWN_ERRORS * own, LEAST_ERROR), LARGEST_ERROR)
             if one.rows and one.distance > allowed:
                 far = f"as far from the source's as {one.distance:.3g}"
-                return f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
-        return ""
+                said = f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
+                reasons[said] = one.discrete
+        return reasons
 
     def _find_probe_share(self, one: Difference, compared: Sequence[Difference]) -> float:
         """Return the share of rows in which an output of a route that only converts may differ.

@@ -245,16 +245,22 @@ def _find_worst(scores: Mapping[str, Quality]) -> Quality:
 def _find_fall(scores: Mapping[str, Quality], found: Found) -> str:
     """Return which metric fell by more than the recipe allows for certain, and where, or an empty string.
 
-    A part that has one value is named, since it may be the cause.
+    The output that is the least like the source's is named there, with its part; or a part that has one value.
     """
-    constant = next((f"; {one.constant} in it" for each in found.values() for one in each if one.constant), "")
+    constant = next((f"{one.constant} in it" for each in found.values() for one in each if one.constant), "")
     worst = _find_worst(scores)
     ordered = sorted(scores.items(), key=lambda item: item[1] is not worst)
     for place, each in (*ordered[:1], *((where, other) for where, one in ordered for other in one.others)):
         if each.limit is not None and each.drop.low > each.limit:
             fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
-            return f"{fell}; the recipe allows {each.limit:g}{constant}"
+            cause = constant or _explain_furthest(found.get(place, ()))
+            return "; ".join(filter(None, (fell, f"the recipe allows {each.limit:g}", cause)))
     return ""
+
+
+def _explain_furthest(differences: Sequence[Difference]) -> str:
+    one = max((each for each in differences if each.rows), key=lambda each: each.distance, default=None)
+    return "" if one is None else f"{one.furthest} is the least like the source's: {one.example}"
 
 
 def _find_disagreement(found: Found, scores: Mapping[str, Quality], shares: Shares) -> str:
@@ -275,5 +281,6 @@ def _find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:
     where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
     if error <= allowed:
         return ""
-    difference = f"differ from the source's by up to {error:.3g} times the largest of these"
-    return f"the outputs at {where} {difference}; {allowed:.3g} is allowed"
+    worst = max(found[where], key=lambda one: one.largest)
+    away = f"is up to {error:.3g} times the source's largest value away from it"
+    return f"at {where}, {worst.output} {away}, and {allowed:.3g} is allowed: {worst.example}"

@@ -19,7 +19,7 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.programs.shared.parts import find_constant, find_fillers, measure_units
+from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_least_similar, measure_units
 
 Array = NDArray[Any]
 
@@ -30,7 +30,7 @@ _PIXELS: Final = 64
 """Narrow whole numbers over a range of so many are pixels or the like, and not classes."""
 
 _TINY: Final = float(np.finfo(np.float32).tiny)
-"""Numbers below it have few bits, or are flushed to 0 by a runtime: no scale is smaller."""
+"""Numbers below it have few bits, or are flushed to 0 by a runtime: no scale is smaller, and zeros have 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,7 @@ class Difference:
         example: The row that differs most, over the unit of its part, with both numbers, as a clause; empty where no
             row differs.
         constant: The part that varies in the source and not in the candidate, as a clause; empty without one.
+        furthest: The output with its part that is the least like the source's; the name alone without parts.
         distance: The mean over the rows of the length of the difference, over that of the source's row; of whole
             numbers and text, the share of rows that differ.
         usual: What 95 in 100 rows have no larger distance than.
@@ -83,6 +84,7 @@ class Difference:
     places: tuple[int, ...] = ()
     example: str = ""
     constant: str = ""
+    furthest: str = ""
     distance: float = 0.0
     usual: float = 0.0
     length: float = 0.0
@@ -129,7 +131,7 @@ def compare_outputs(
 def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -> Difference:
     """Compare one output with the source's; both have the same shape and kind, and the same values not finite."""
     discrete, count = want.dtype.kind not in "fc", len(want) if want.ndim else 1
-    constant, largest = "", 0.0
+    constant, largest, furthest = "", 0.0, name
     if not want.size:
         return Difference(output=name, discrete=discrete, of=count)
     error: Array = _find_unequal(want, got)
@@ -138,7 +140,7 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         want, got = (np.atleast_1d(one) for one in _fill(want, got))
         own = float(np.sqrt(np.square(want.astype(np.float64)).sum() / count))
         usual = length / np.sqrt(want.size / count)  # of one number
-        scale = max(float(np.abs(want).max()), usual, _TINY)
+        scale = _choose_scale(float(np.abs(want).max()), usual)
         distance = np.abs(got - want)
         largest = float(distance.max()) / scale
         if not discrete:
@@ -146,8 +148,10 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
             constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
             error = distance / measure_units(want, scale)
             beyond = error > ROUNDING
+            least = find_least_similar(got, want) if beyond.any() else None
+            furthest = f"{name}{least or ''}"
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
-    distances = rows.astype(np.float64) if discrete else _measure_distances(want, got, max(own, length))
+    distances = rows.astype(np.float64) if discrete else _measure_distances(want, got, _choose_scale(own, length))
     return Difference(
         output=name,
         discrete=discrete,
@@ -157,6 +161,7 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         of=count,
         example=_give_example(want, got, error.reshape(count, -1), rows) if rows.any() else "",
         constant=constant,
+        furthest=furthest,
         distance=float(distances.mean()),
         usual=float(np.quantile(distances, 0.95)),
         length=own,
@@ -169,6 +174,11 @@ def explain_rows(difference: Difference) -> str:
     rows = f"in {difference.rows} of {difference.of} rows"
     verb = "differ" if difference.output.endswith("s") else "differs"
     return f"{difference.output} {verb} from the source's{measure} {rows}: {difference.example}"
+
+
+def _choose_scale(*sizes: float) -> float:
+    largest = max(sizes)
+    return largest if largest >= _TINY else 1.0
 
 
 def _fill(want: Array, got: Array) -> tuple[Array, Array]:
@@ -197,7 +207,7 @@ def _measure_distances(want: Array, got: Array, usual: float) -> Array:
     """Return the length of each row's difference over that of the source's row, or of a usual one if that is more."""
     tables = [one.reshape(len(one), -1).astype(np.float64) for one in (want, got - want)]
     lengths, errors = (np.sqrt(np.square(table).sum(axis=1)) for table in tables)
-    return np.asarray(errors / np.maximum(np.maximum(lengths, usual), _TINY))
+    return np.asarray(errors / np.maximum(lengths, usual))
 
 
 def _give_example(want: Array, got: Array, error: Array, rows: Array) -> str:

@@ -30,6 +30,7 @@ _SETTING: Final = re.compile(
 )
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{30,256}")
 """A token of the Hugging Face Hub, which `hf auth login` keeps in a file, and no variable."""
+_WORD: Final = re.compile(r"[a-z]+(['\u2019]s)?[,:;]?(\s|$)")
 _SHORTEST_SECRET: Final = 8
 """Characters of the shortest value of a variable that is hidden wherever it is: a shorter one is in other words too."""
 
@@ -67,6 +68,14 @@ def suggest(name: str, known: Iterable[str], shown: str = "{!r}") -> str:
     """Return ``Did you mean 'fast'? `` with the nearest known name, for a hint that may go on; else nothing."""
     nearest = difflib.get_close_matches(name, sorted(known), n=1)
     return f"Did you mean {shown.format(nearest[0])}? " if nearest else ""
+
+
+def begin_sentence(clause: str) -> str:
+    """Return a clause as the start of a sentence: its first letter is a capital unless its first word is a name.
+
+    The names of files, options and classes are what they are; a word is one of letters only.
+    """
+    return clause[:1].upper() + clause[1:] if _WORD.match(clause) else clause
 
 
 def open_logger(name: str) -> logging.Logger:

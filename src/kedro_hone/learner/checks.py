@@ -7,6 +7,7 @@ from typing import Final
 
 from kedro_hone.core.contract.catalogue import find_installed
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import begin_sentence
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
 from kedro_hone.learner.notes import find_faults
@@ -30,7 +31,7 @@ def check_artifact(artifact: Artifact) -> None:
         raise HoneError(
             "model-unsupported",
             "The model asks its runtime for what models may not ask for.",
-            why=f"{fault[0].upper()}{fault[1:]}. With such options a runtime can write files and open libraries.",
+            why=f"{begin_sentence(fault)}. With such options a runtime can write files and open libraries.",
             hint="Do not load it unless you know who published it, and why; optimize its source again with kedro-hone.",
         )
 
@@ -40,7 +41,7 @@ def explain_fault(fault: str) -> HoneError:
     return HoneError(
         "model-corrupt",
         "The model's manifest describes no model.",
-        why=f"{fault[0].upper()}{fault[1:]}.",
+        why=f"{begin_sentence(fault)}.",
         hint="Pull or download it again; when that does not help, publish it again.",
     )
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST, Manifest
+from kedro_hone.core.text import begin_sentence
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.checks import check_artifact
 
@@ -19,10 +20,10 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
         HoneError: ``model-corrupt``: the files are not those that were sealed.
     """
     if (folder / MANIFEST).exists():
-        raise _corrupt(folder, f"It holds a file {MANIFEST}, where its manifest has to be.")
+        raise _corrupt(f"It holds a file {MANIFEST}, where its manifest has to be.")
     manifest = Manifest.measure(folder, artifact.manifest())
     if manifest.digest != artifact.digest:
-        raise _corrupt(folder, f"Its content has the digest {manifest.digest}, and {artifact.digest} is due.")
+        raise _corrupt(f"Its content has the digest {manifest.digest}, and {artifact.digest} is due.")
     manifest.write(folder / MANIFEST)
 
 
@@ -43,11 +44,11 @@ def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, s
         artifact = Artifact(digest=manifest.digest, **manifest.attributes)
         difference = manifest.find_difference(folder, inside=True, read=read)
     except (OSError, ValueError, TypeError) as error:  # also pydantic's
-        raise _corrupt(folder, f"The manifest cannot be read: {error!r}.") from error
+        raise _corrupt(f"The manifest cannot be read: {error!r}.") from error
     if difference:
-        raise _corrupt(folder, f"{difference[0].upper()}{difference[1:]}.")
+        raise _corrupt(f"{begin_sentence(difference)}.")
     if due not in {None, artifact.digest}:
-        raise _corrupt(folder, f"Its digest is {artifact.digest}, and the registry has {due} for it.")
+        raise _corrupt(f"Its digest is {artifact.digest}, and the registry has {due} for it.")
     check_artifact(artifact)
     return artifact
 
@@ -57,10 +58,10 @@ def list_digests(folder: Path) -> dict[Path, str]:
     return {folder / name: file.digest for name, file in Manifest.read(folder / MANIFEST).files.items()}
 
 
-def _corrupt(folder: Path, why: str) -> HoneError:
+def _corrupt(why: str) -> HoneError:
     return HoneError(
         "model-corrupt",
-        f"The model in {folder.name} is not what was sealed.",
+        "The model is not what was sealed.",
         why=why,
         hint="Pull or download it again; when that does not help, publish it again.",
     )

@@ -19,7 +19,7 @@ from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.plugins import describe_exception
-from kedro_hone.core.text import clean_text
+from kedro_hone.core.text import begin_sentence, clean_text
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.core.values.trees import measure_tree
@@ -68,7 +68,7 @@ class Loading:
         if learner is not None and not difference:
             return learner
         machine = golden.say_machine(read_host())
-        why = clean_text(f"{difference[0].upper()}{difference[1:]}.{machine}")
+        why = clean_text(f"{begin_sentence(difference)}.{machine}")
         if learner is None or self.on_mismatch != "warn":
             learner = self._fall_back(golden, why)
             why += clean_text(f" In its place, its source is loaded: {learner.source_uri}.")

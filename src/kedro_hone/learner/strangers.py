@@ -38,6 +38,12 @@ _CODE_KEYS: Final = re.compile(
 first, where it is trusted, and those of quantized weights."""
 _ELSEWHERE: Final = re.compile(r"(hf[-_]hub|local[-_]dir|https?|file|s3|gs):.*", re.DOTALL)
 """A text by which timm, which Transformers calls, would take a model from elsewhere."""
+_ARGUMENTS: Final = ("model_args", "backbone_kwargs")
+"""Keys of a configuration whose values Transformers gives to ``timm.create_model``, which gives them to hundreds of
+classes: so only numbers are taken there, and words that choose a layer."""
+_LOADING: Final = re.compile(r"pretrain|checkpoint|cache|cfg|config|path|file|url|hub|dir$|source|load|name")
+_CHOICE: Final = re.compile(r"(\w+_)?(pool|layer|type|init|embed|mode|features|cls|fmt)")
+_WORD: Final = re.compile(r"\w{,64}")
 _ESTIMATORS: Final = frozenset({"skops", "xgboost", "lightgbm"})
 """How an estimator may be written to be data; other ways are pickles."""
 _XGBOOST: Final = re.compile(r"xgboost\.(core\.Booster|sklearn\.XGB\w+)")
@@ -125,7 +131,19 @@ def _find_key(value: Any) -> str:
     return next(filter(None, map(_find_key, value)), "") if isinstance(value, list) else ""
 
 
+def _is_plain(value: Any, key: str = "") -> bool:
+    """Return whether an argument of ``timm.create_model`` is a number or chooses a layer, or is made of these."""
+    if isinstance(value, dict):
+        named = ((one, item) for one, item in value.items() if item is not None)
+        return all(_LOADING.search(one) is None and _is_plain(item, one) for one, item in named)
+    if isinstance(value, list):
+        return all(_is_plain(item, key) for item in value)
+    return not isinstance(value, str) or bool(_CHOICE.fullmatch(key) and _WORD.fullmatch(value))
+
+
 def _is_code(key: str, value: Any) -> bool:
+    if key in _ARGUMENTS:
+        return not _is_plain(value)
     named = key in {"architecture", "backbone"} and isinstance(value, str)
     if named and (_ELSEWHERE.fullmatch(value) or "/" in value):
         return True

@@ -16,6 +16,7 @@ from typing import Final
 from kedro_hone.core.contract.tags import FILES
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
+from kedro_hone.core.text import begin_sentence
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.signing.policy import UNSIGNED, VERSION_FILES
 
@@ -59,13 +60,13 @@ def check_version_files(
         extra = frozenset(name for name in manifest.list_odd(folder) if _KEPT_BY_OTHERS.fullmatch(name))
         difference = manifest.find_difference(folder, without=_APART | extra, read=read)
     except FileNotFoundError as error:
-        raise _explain(folder, f"{VERSION_FILES} is missing, and the registry has a digest of it.") from error
+        raise _explain(f"{VERSION_FILES} is missing, and the registry has a digest of it.") from error
     except (OSError, ValueError) as error:
-        raise _explain(folder, f"{VERSION_FILES} cannot be compared with the files: {error!s:.300}.") from error
+        raise _explain(f"{VERSION_FILES} cannot be compared with the files: {error!s:.300}.") from error
     if difference:
-        raise _explain(folder, f"{difference[0].upper()}{difference[1:]}.")
+        raise _explain(f"{begin_sentence(difference)}.")
     if due not in {None, manifest.digest}:
-        raise _explain(folder, f"The digest over all its files is {manifest.digest}, and the registry has {due}.")
+        raise _explain(f"The digest over all its files is {manifest.digest}, and the registry has {due}.")
     return {**read, **{folder / name: file.digest for name, file in manifest.files.items()}}
 
 
@@ -80,10 +81,10 @@ def _read_tag(folder: Path) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _explain(folder: Path, why: str) -> HoneError:
+def _explain(why: str) -> HoneError:
     return HoneError(
         "model-corrupt",
-        f"The version in {folder.name} is not what was published.",
+        "The version is not what was published.",
         why=why,
         hint="Pull or download it again; when that does not help, publish it again.",
     )

@@ -9,6 +9,7 @@ from typing import Any
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import describe_exception
+from kedro_hone.core.text import begin_sentence
 
 
 @contextmanager
@@ -40,7 +41,7 @@ def explain_unfit(why: str) -> HoneError:
     return HoneError(
         "cluster-unfit",
         "The Dask cluster cannot run this search.",
-        why=f"{why[0].upper()}{why[1:]}.",
+        why=f"{begin_sentence(why)}.",
         hint="Start every worker with its resources, the same code and the project's folder: Run on a Dask cluster in "
         "the documentation has the commands.",
     )

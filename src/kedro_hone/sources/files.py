@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import link_or_copy
+from kedro_hone.core.text import begin_sentence
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
@@ -56,7 +57,7 @@ def make_corrupt(path: Path, why: str) -> HoneError:
     return HoneError(
         "model-corrupt",
         "The model that was pulled cannot be read." if path.is_dir() else f"The model in {path.name} cannot be read.",
-        why=why[:1].upper() + why[1:] + ".",
+        why=f"{begin_sentence(why)}.",
         hint="Download or log the model again.",
     )
 

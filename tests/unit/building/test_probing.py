@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from kedro_hone.building.probing import Probing
+from kedro_hone.comparing.agreement import Difference
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.values.samples import ProbeRows, Reference
@@ -54,3 +56,45 @@ def test_a_candidate_that_ends_its_worker_on_a_probe_is_wrong(make):
 def test_of_a_candidate_that_was_ended_from_outside_nothing_is_known(make, failure):
     """An interrupt, a budget that ended, a time-out, no memory, a full disk: it is neither right nor wrong."""
     assert make(FailureClass.CRASH, failure).ended.failure is failure
+
+
+@pytest.fixture
+def judge(tmp_path):
+    """Return a function that judges what a candidate returns for one probe, whose rows and due outputs are given."""
+
+    def judge(rows, due, made, *, exact):
+        for name, arrays in (("feeds", {"x": rows}), ("due", due), ("made", made)):
+            np.savez(tmp_path / f"{name}.npz", **arrays)
+        specs = [TensorSpec(name=name, dtype=str(array.dtype), shape=("batch", 2)) for name, array in due.items()]
+        probe = ProbeRows(name="zeros", feeds="feeds.npz", outputs="due.npz", extreme=False)
+        probing = object.__new__(Probing)
+        probing._artifact, probing._exact = ARTIFACT.model_copy(update={"outputs": tuple(specs)}), exact
+        gates = SimpleNamespace(conversion=None, unscored=0.1)
+        probing._setting = SimpleNamespace(recipe=SimpleNamespace(gates=gates), source=ARTIFACT)
+        probing._tree, probing._probes, probing._found = tmp_path, [probe], {"zeros": tmp_path / "made.npz"}
+        usual = [Difference(output=name, discrete=array.dtype.kind == "i", of=9) for name, array in due.items()]
+        return probing.judge({"one": usual})
+
+    return judge
+
+
+SCORES = np.full((5, 2), 0.5, np.float32)
+FIRST, LAST = np.tile([0, 1], (5, 1)), np.tile([1, 0], (5, 1))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_places_of_equal_scores_are_a_limit_where_all_rows_are_the_same(judge, exact):
+    """The largest of scores that are all equal may be any: each library has its own order."""
+    zeros, due, made = np.zeros((5, 3)), {"scores": SCORES, "places": FIRST}, {"scores": SCORES, "places": LAST}
+    found = judge(zeros, due, made, exact=exact)
+    assert found.wrong == ""
+    assert found.limits[0].startswith("on zeros, places ")
+    assert "of equal scores any may be the largest" in found.limits[0]
+    assert "places" in judge(np.arange(15.0).reshape(5, 3), due, made, exact=exact).wrong
+    other = {**made, "scores": SCORES + np.float32(9)}
+    assert "scores" in judge(zeros, due, other, exact=exact).wrong
+
+
+def test_a_class_alone_is_a_limit_there_too(judge):
+    found = judge(np.zeros((5, 3)), {"label": FIRST}, {"label": LAST}, exact=True)
+    assert (found.wrong, len(found.limits)) == ("", 1)

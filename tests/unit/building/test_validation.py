@@ -6,14 +6,16 @@ import time
 from dataclasses import replace
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from kedro_hone.building import validation as module
 from kedro_hone.building.budget import VALID, Budget, list_valid
+from kedro_hone.comparing.agreement import compare_arrays
 from kedro_hone.core.contract.catalogue import Catalogue
 from kedro_hone.core.store.clock import Clock
 from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.measurement import BUDGET, Status
+from kedro_hone.core.values.measurement import BUDGET, Interval, Quality, Status
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.core.values.samples import Reference
 
@@ -126,3 +128,20 @@ def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, slug
         _, found = check(setting, monkeypatch, run=run, checked=fail)
         assert (found.status, found.slug) == (Status.FAILED, slug)
     assert ran == tried
+
+
+@pytest.mark.parametrize(("channel", "factor"), [(2, 0.3), (0, -1.0)])
+def test_a_fall_names_the_channel_that_is_the_least_like_the_source_s(channel, factor):
+    random = np.random.default_rng(0)
+    want = {name: random.normal(size=(50, 4, 6)).astype(np.float32) for name in ("boxes", "scores")}
+    got = {**want, "scores": want["scores"].copy()}
+    got["scores"][:, channel] *= np.float32(factor)
+    drop = Interval(estimate=0.3, low=0.2, high=0.4)
+    quality = Quality(
+        id="a", metric="similarity", higher_is_better=True, kind="mean", source=1.0, candidate=0.7, n=50,
+        split="search", limit=0.02, drop=drop,
+    )  # fmt: skip
+    found = {"one": [compare_arrays(name, want[name], got[name]) for name in want]}
+    said = module._find_fall({"one": quality}, found)
+    assert said.startswith("similarity on the search split fell from 1.0000 to 0.7000 at one; the recipe allows 0.02; ")
+    assert f"; scores[:, {channel}] is the least like the source's: row " in said

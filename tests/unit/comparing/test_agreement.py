@@ -223,3 +223,30 @@ def test_the_rounding_of_fp32_is_allowed_where_a_probe_gives_less_than_usual():
     assert compare_arrays("y", want, got, length=0.05 * 360**0.5).rows == 0
     assert compare_arrays("y", want, got).rows == 7
     assert compare_arrays("y", want, want * 2, length=0.05 * 360**0.5).rows == 7
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-42])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_what_differs_from_zeros_is_so_far_as_it_is_large(value, kind):
+    """A network whose last rectifier is never open, or padding that is answered by zeros: they have no scale."""
+    want = np.full((6, 4), value, kind)
+    found = compare_arrays("y", want, want + kind(0.5))
+    assert found.largest == pytest.approx(0.5)
+    assert found.distance == found.usual == pytest.approx(1.0)  # the length of four numbers of 0.5
+    assert found.rows == 6
+    assert compare_arrays("y", want, want + kind(1e-9)).rows == 0
+
+
+def test_a_probe_that_is_answered_by_zeros_has_the_scale_of_usual_rows():
+    want = np.zeros((2, 4), np.float32)
+    found = compare_arrays("y", want, want + np.float32(0.5), length=20.0)
+    assert (found.distance, found.rows) == (pytest.approx(0.05), 2)
+
+
+def test_the_channel_that_is_the_least_like_the_source_s_is_named():
+    want = RANDOM.normal(size=(40, 3, 9)).astype(np.float32)
+    got = want * np.float32(1.02)
+    got[:, 1] += 1
+    assert compare_arrays("boxes", want, got).furthest == "boxes[:, 1]"
+    assert compare_arrays("score", want[:, 0, 0], got[:, 1, 0]).furthest == "score"
+    assert compare_arrays("boxes", want, want).furthest == "boxes"

@@ -10,7 +10,7 @@ import kedro
 import pytest
 from controls import CONTROLS, find_controls
 
-from kedro_hone.core.text import clean_text, hide_secrets, open_logger, suggest
+from kedro_hone.core.text import begin_sentence, clean_text, hide_secrets, open_logger, suggest
 
 ROOT = Path(__file__).parents[3]
 OURS = ROOT / "conf" / "logging.yml"
@@ -175,3 +175,14 @@ def test_a_secret_that_begins_another_does_not_show_the_others_end():
     variables = {"A_TOKEN": "s3cr3t-value", "B_TOKEN": "s3cr3t-value-and-more"}
 
     assert hide_secrets("s3cr3t-value-and-more s3cr3t-value", variables) == "*** ***"
+
+
+@pytest.mark.parametrize("name", ["worker.py", "files/model.onnx", "model_2", "hone-files.json,", "iPhone", "x86"])
+def test_a_name_at_the_start_of_a_sentence_stays_as_it_is(name):
+    assert begin_sentence(f"{name} is not there") == f"{name} is not there"
+
+
+@pytest.mark.parametrize("clause", ["its file is cut", "the model's file is cut", "missing: a file", "empty"])
+def test_a_word_at_the_start_of_a_sentence_has_a_capital(clause):
+    assert begin_sentence(clause) == clause[0].upper() + clause[1:]
+    assert begin_sentence("") == ""

@@ -8,6 +8,7 @@ import pytest
 from kedro_hone.programs.shared.parts import (
     find_constant,
     find_fillers,
+    find_least_similar,
     is_distribution,
     measure_least_similar,
     measure_scales,
@@ -75,6 +76,16 @@ def test_the_least_similar_part_counts_where_the_whole_hides_it():
     assert measure_similarity(lost, DETECTED, "cosine").mean() < 0.3
     noisy = DETECTED * (1 + RANDOM.normal(0, 0.01, DETECTED.shape))
     assert measure_similarity(noisy, DETECTED, "cosine").min() > 0.999
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_the_part_that_is_the_least_like_the_source_s_is_named(axis):
+    wanted = np.moveaxis(DETECTED, 1, axis)
+    given = wanted * 1.01
+    given[(slice(None),) * axis + (5,)] *= 1.5
+    part = find_least_similar(given, wanted)
+    assert (part.axis, part.place) == (axis, 5)
+    assert find_least_similar(wanted[:, 0, 0] + 1, wanted[:, 0, 0]) is None
 
 
 @pytest.mark.parametrize("how", ["cosine", "l2", "argmax", "equal"])

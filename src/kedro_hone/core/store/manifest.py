@@ -144,7 +144,7 @@ class Manifest(Value):
         without: Collection[str] = (),
         read: Mapping[Path, str] = MappingProxyType({}),
     ) -> str | None:
-        """Compare every byte of a folder with what was sealed (slow); return what differs as the start of a sentence.
+        """Compare every byte of a folder with what was sealed (slow); return what differs as a clause.
 
         With ``inside`` the manifest is among the files, as in a published winner. Files of the names in ``without`` may
         be there, and are not compared. What was ``read`` already, with its digest, is not read again.
@@ -154,10 +154,10 @@ class Manifest(Value):
             UnsealableError: As ``measure_files``.
         """
         if odd := self.list_odd(folder, without={*without, *([MANIFEST] if inside else [])}):
-            return f"{odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
+            return f"the file {odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
         for name, file in self.files.items():
             if (read.get(folder / name) or digest_file(folder / name)) != file.digest:
-                return f"{name} is not the file that was sealed"
+                return f"the file {name} is not the one that was sealed"
         if self.digest != _digest(self.files, self.attributes):
             return "the manifest is not the one that was sealed"
         return None

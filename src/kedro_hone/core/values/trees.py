@@ -65,18 +65,17 @@ def require_room(place: Path, size: int) -> None:
     """Check that so many bytes fit on the disk of a folder.
 
     Raises:
-        StrangeTreeError: They would not fit if it were empty.
-        HoneError: ``store-full``: they would.
+        HoneError: ``store-full``: they do not.
     """
     disk = shutil.disk_usage(place)
-    if size > disk.total:
-        raise StrangeTreeError(f"it has {size >> 20} MiB, and the disk for it has {disk.total >> 20} MiB in all")
     if size > disk.free:
+        free, total = (f"{one / 2**20:.1f} MiB" for one in (disk.free, disk.total))
         raise HoneError(
             "store-full",
             f"There is no room for a model on the disk that holds {place}.",
-            why=f"It has {size >> 20} MiB, and {disk.free >> 20} MiB are free.",
-            hint="Free space there; or let TMPDIR or HONE_HOME name a folder on another disk. Then run again.",
+            why=f"It has {size / 2**20:.1f} MiB, and {free} are free of {total} in all.",
+            hint="Free space there, or take a larger disk: the catalog names that of the store, and TMPDIR and "
+            "HONE_HOME name others. Then run again.",
         )
 
 
@@ -84,7 +83,7 @@ def copy_tree_bounded(source: Path, target: Path) -> None:
     """Copy the files of a folder into one that exists, links as links, after it was seen that they fit.
 
     Raises:
-        StrangeTreeError: As ``measure_tree`` and ``require_room``.
+        StrangeTreeError: As ``measure_tree``.
         HoneError: As ``require_room``.
         OSError: The disk is full.
         shutil.Error: A file cannot be read or written, or was changed meanwhile.

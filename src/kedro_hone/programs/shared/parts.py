@@ -171,14 +171,21 @@ def measure_least_similar(given: Array, wanted: Array) -> Array:
     row of it, the same with the means of all rows below the line.
     """
     rows = np.ones(len(wanted))
-    for similarity in _measure_parts(given, wanted):
+    for _, similarity in _measure_parts(given, wanted):
         if similarity.mean() < rows.mean():
             rows = similarity
     return rows
 
 
-def _measure_parts(given: Array, wanted: Array) -> Iterator[Array]:
-    """Yield the similarities (rows) of the least similar part of each axis."""
+def find_least_similar(given: Array, wanted: Array) -> Part | None:
+    """Return the part that is the least similar over all rows; None without parts that are each compared."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = min(_measure_parts(given, wanted), key=lambda one: one[1].mean(), default=None)
+    return found[0] if found else None
+
+
+def _measure_parts(given: Array, wanted: Array) -> Iterator[tuple[Part, Array]]:
+    """Yield the least similar part of each axis, with the similarities of its rows."""
     errors = (given - wanted) ** 2
     for axis in list_axes(wanted):
         if is_distribution(wanted, axis):
@@ -189,7 +196,8 @@ def _measure_parts(given: Array, wanted: Array) -> Iterator[Array]:
         means = errors.mean(axis=_list_others(wanted, axis)) / limits
         worst = int(np.argmax(np.nan_to_num(means, nan=np.inf)))
         part = errors.take(worst, axis=axis).reshape(len(wanted), -1).mean(axis=1) / limits[worst]
-        yield np.asarray(np.nan_to_num(1 - part, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1.0))
+        similarity = np.nan_to_num(1 - part, nan=0.0, posinf=0.0, neginf=0.0).clip(0.0, 1.0)
+        yield Part(axis, worst), np.asarray(similarity)
 
 
 def _list_others(output: Array, axis: int) -> tuple[int, ...]:

@@ -28,7 +28,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     if path is None:
         return None
     if not path.is_file():
-        raise make_corrupt(folder, f"{path.name} is missing")
+        raise make_corrupt(folder, f"the file {path.name} is missing")
     others = {file: file.relative_to(path.parent).as_posix() for file in sorted(path.parent.rglob("*"))}
     data = [
         (name_in(folder, file), name)

@@ -30,7 +30,7 @@ def _find_program(folder: Path, data: Path) -> Path | None:
         return programs[0]
     if list_pickles(data):
         return None
-    raise make_corrupt(folder, f"{data.name} holds no model.pt2")
+    raise make_corrupt(folder, f"the folder {data.name} holds no model.pt2")
 
 
 SOURCE_FORMAT = SourceFormat(

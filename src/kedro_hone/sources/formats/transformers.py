@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
+from kedro_hone.core.text import begin_sentence, open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
 from kedro_hone.sources.huggingface import documents, tasks, weights
@@ -132,7 +132,7 @@ def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
         raise HoneError(
             "model-unsupported",
             "The model is of Transformers, and what it is for is not known.",
-            why=f"{purpose[:1].upper()}{purpose[1:]}.",
+            why=f"{begin_sentence(purpose)}.",
             hint=f"Set hone.model.task to one of {', '.join(tasks.TASKS)} if it is for one of these.",
         )
     return purpose

@@ -35,10 +35,10 @@ def test_it_round_trips(folder, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "clue"),
     [
-        ("c", "d", "c is not the file"),
-        ("c", "longer", "c is not the file"),
-        ("d", "d", "d is not in the manifest"),
-        ("c", None, "c is missing"),
+        ("c", "d", "the file c is not the one that was sealed"),
+        ("c", "longer", "the file c is not the one that was sealed"),
+        ("d", "d", "the file d is not in the manifest"),
+        ("c", None, "the file c is missing"),
         ("artifact.json", "{}", "artifact.json is not in the manifest"),
     ],
 )

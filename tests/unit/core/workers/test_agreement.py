@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -184,3 +186,42 @@ def test_an_output_without_a_row_for_each_row_is_compared_as_a_whole():
 
     assert compare_all(source, source, [make_probe(0.0)]).problem is None
     assert "mean[0] is" in compare_all(source, lambda feeds: {"mean": source(feeds)["mean"] + [1, 0, 0]}).problem
+
+
+@pytest.mark.parametrize("value", [-np.inf, np.inf, np.nan])
+def test_rows_with_equal_values_that_are_not_finite_are_compared_in_the_others(value):
+    """Logits of actions that are not allowed: each row has some, and the rest of it is not to be passed over."""
+
+    def source(feeds):
+        found = feeds["X"].astype(np.float32)
+        found[:, 1] = value
+        return {"logits": found}
+
+    def graph(feeds):
+        return change(source(feeds), "logits", slice(None), np.float32([0, 0, 0.5]))
+
+    assert compare_all(source, source).problem is None
+    assert "logits[2] is" in compare_all(source, graph).problem
+
+
+def take_largest(feeds, *, last=False):
+    """Return the two largest scores with their places; of equal ones the first or the last, as a library has it."""
+    scores = feeds["X"].astype(np.float32)
+    order = np.argsort(-scores[:, ::-1] if last else -scores, axis=1, kind="stable")[:, :2]
+    places = 2 - order if last else order
+    return {"places": places, "values": np.take_along_axis(scores, places, axis=1)}
+
+
+def test_places_of_equal_scores_are_no_difference_where_all_rows_are_the_same():
+    zeros = Probe("zero", {"X": np.zeros((4, 3))}, [*range(4)], [Part("of zeros", slice(None))], alike=True)
+
+    def graph(feeds):
+        return take_largest(feeds, last=True)
+
+    assert compare_all(take_largest, graph, [zeros], has_steps=False).problem is None
+    assert compare_all(take_largest, graph, [replace(zeros, alike=False)], has_steps=False).problem
+
+    def wrong(feeds):
+        return change(graph(feeds), "values", feeds["X"].sum(axis=1) == 0, 0.5)
+
+    assert "values differ" in compare_all(take_largest, wrong, [zeros], has_steps=False).problem

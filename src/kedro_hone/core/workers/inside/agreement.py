@@ -45,12 +45,15 @@ class Probe:
         feeds: The inputs.
         origins: The row of the calibration data that each is made of.
         parts: Its rows, in parts that are each counted, too: what a source refuses is left out part by part.
+        alike: Whether all its rows are the same, such as zeros. Of scores that are all equal then, any may be the
+            largest: labels and places count only where other numbers differ.
     """
 
     kind: str
     feeds: Arrays
     origins: Sequence[int]
     parts: Sequence[Part]
+    alike: bool = False
 
 
 @dataclass
@@ -140,7 +143,7 @@ def compare(
         )
     for probe in make_probes(found.agreeing) if found.agreeing else ():
         for what, some, given, due in _ask_probe(source, probe):
-            if problem := judge.find_problem(probe.kind, some, what, given, due):
+            if problem := judge.find_problem(probe.kind, some, what, given, due, alike=probe.alike):
                 found.problem = problem
                 return found
     found.problem = found.problem or judge.find_problem_of_all()
@@ -167,7 +170,9 @@ class _Judge:
         self.totals: dict[str, Tally] = {}
         self.apart: set[int] = set()
 
-    def find_problem(self, kind: str, places: Sequence[int], what: str, given: Arrays, due: Arrays) -> str | None:
+    def find_problem(
+        self, kind: str, places: Sequence[int], what: str, given: Arrays, due: Arrays, *, alike: bool = False
+    ) -> str | None:
         """Return why the graph's answers to some rows are not the source's (``due``); None if absent."""
         try:
             made = self._graph(given)
@@ -175,7 +180,8 @@ class _Judge:
             said = " ".join(str(error).split())[:300]
             return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
         part: dict[str, Tally] = {}
-        for name, wanted in due.items():
+        numbers_first = sorted(due.items(), key=lambda one: one[1].dtype.kind not in "fc")
+        for name, wanted in numbers_first if alike else due.items():
             if name not in self._scales:
                 self._scales[name] = measure(wanted, by_column=name in self._by_column)
             scale = self._scales[name]
@@ -189,6 +195,12 @@ class _Judge:
                 tied = find_ties(due[self._scores[name]]) & (distances > 1)
                 if kind != CALIBRATION or tied.mean() <= TIES:
                     distances = np.where(tied, 0.0, distances)
+            if (
+                alike
+                and wanted.dtype.kind not in "fc"
+                and not any(tally.numbers and tally.apart for tally in part.values())
+            ):
+                distances = np.zeros_like(distances)
             describe = partial(_describe, places, what, name, say)
             fresh = partial(Tally, name, wanted.dtype.kind in "fc")
             for tally in (

@@ -58,16 +58,24 @@ def find_fault(
     """
     real, size = feeds[MASK] != 0, feeds[IDS].shape[1]
     for how, cuts in (("a run at once", [size]), ("steps with the cache", list(range(max(1, size // 2), size + 1)))):
-        error, whole = _measure(_advance(start(), feeds, cuts)[real], wanted[real], rounds=rounds)
+        pair = _settle(_advance(start(), feeds, cuts)[real], wanted[real])
+        with np.errstate(invalid="ignore", over="ignore"):  # other infinities and NaN are a fault, too
+            error, whole = _measure(*pair, rounds=rounds)
         if not error <= whole * (ROUNDED if rounds else EXACT):
             return f"{how} gave logits that differ from {whose} by {error:.3g} of {whole:.3g}"
     return None
 
 
+def _settle(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+    """Return logits with 0 for infinities that are equal, as of words that are not allowed, and for equal NaN."""
+    same = ~np.isfinite(wanted) & ((found == wanted) | (np.isnan(found) & np.isnan(wanted)))
+    return [np.where(same, each.dtype.type(0), each) for each in (found, wanted)]
+
+
 def _measure(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any], *, rounds: bool) -> tuple[float, float]:
     """Return by how much logits (tokens, words) differ, and what it is a part of."""
     if not rounds:
-        return float(np.abs(found - wanted).max()), float(np.abs(wanted).max())
+        return float(np.abs(found - wanted).max()), float(np.abs(wanted[np.isfinite(wanted)]).max(initial=0.0))
     found, wanted = (each - each.mean(1, keepdims=True) for each in (found, wanted))
     return float(np.sqrt(np.square(found - wanted).mean())), float(np.sqrt(np.square(wanted).mean()))
 

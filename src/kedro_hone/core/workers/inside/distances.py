@@ -41,8 +41,9 @@ def find_distances(
 ) -> tuple[Array, Callable[[str, int], str]]:
     """Return how far each row is, in units of what is allowed, and what describes one; the shapes are equal.
 
-    A row of numbers that the source does not give as finite ones has no distance: it is no fair question. An output
-    without a row for each row of the inputs is as far in all of them.
+    Equal infinities have no distance, nor have two that are NaN. A row of which other numbers of the source are not
+    finite has none either: it is no fair question. An output without a row for each row of the inputs is as far in all
+    of them.
     """
     shared = not (wanted.ndim and len(wanted) == rows)
     left, right = (one.reshape(1 if shared else rows, -1) for one in (wanted, made))
@@ -74,8 +75,9 @@ def _measure_numbers(left: Array, right: Array, scale: tuple[Array, Array]) -> A
     with np.errstate(all="ignore"):
         allowed = TOLERANCE * np.maximum(extent, np.abs(left - middle)) + ROUNDING * np.abs(left)
         apart = np.abs(right - left.astype(np.float64)) / allowed
-    fair = np.isfinite(left).all(axis=1, keepdims=True)
-    return np.where(fair, np.where(np.isfinite(apart), apart, np.inf), 0.0)
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    fair = (np.isfinite(left) | same).all(axis=1, keepdims=True)
+    return np.where(fair & ~same, np.where(np.isfinite(apart), apart, np.inf), 0.0)
 
 
 def _measure_others(left: Array, right: Array) -> Array:

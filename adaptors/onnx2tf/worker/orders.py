@@ -1,0 +1,45 @@
+"""The order of axes in which a converted output is what the model computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+Order = tuple[int, ...]
+
+_CLOSE = 1e-3
+"""How far results may differ, relative to the largest of them."""
+
+
+def find_order(computed: list[Array], due: list[Array]) -> Order:
+    """Return how the axes of an output must be ordered, for all rows.
+
+    Raises:
+        ValueError: In none of them it computes what is due.
+    """
+    rank = computed[0].ndim
+    same, first = tuple(range(rank)), (0, rank - 1, *range(1, rank - 1))
+    for order in (same, first) if rank in {3, 4, 5} else (same,):
+        if all(_is_close(array.transpose(order), want) for array, want in zip(computed, due, strict=True)):
+            return order
+    pairs = [(array, want) for array, want in zip(computed, due, strict=True) if array.shape == want.shape]
+    apart = [float(_measure_errors(array, want).max(initial=0)) for array, want in pairs]
+    said = f"by up to {max(apart):.3g}" if apart else f"in shape: {computed[0].shape} and not {due[0].shape}"
+    raise ValueError(f"its conversion differs from the model {said}")
+
+
+def _is_close(found: Array, due: Array) -> bool:
+    if found.shape != due.shape:
+        return False
+    largest = float(np.abs(due[np.isfinite(due)].astype(float)).max(initial=0))
+    return bool(_measure_errors(found, due).max(initial=0) <= _CLOSE * max(largest, _CLOSE))
+
+
+def _measure_errors(found: Array, due: Array) -> Array:
+    """Return by how much each number differs: not at all where both are the same infinity, or both NaN."""
+    found, due = found.astype(float), due.astype(float)
+    same = (found == due) | (np.isnan(found) & np.isnan(due))
+    apart = np.abs(np.subtract(found, due, out=np.zeros_like(due), where=~same))
+    return np.where(np.isnan(apart), np.inf, apart)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.probes import ROWS, Arrays, Probe, is_mask, make_probes
+from kedro_hone.comparing.ranges import confine
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, ProbeRows
@@ -38,7 +39,8 @@ class SourceProbing:
                 array = rows[spec.name]
                 base[spec.name] = array[:ROWS].copy()
                 masks |= {spec.name} if is_mask(spec, array) else set()
-        self._probes = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
+        made = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
+        self._probes = confine(made, base, setting.recipe.model.ranges, seed=setting.recipe.seed)
         self._folder = folder
         self._takes_missing = "sklearn" in source.metadata
         self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, attacks, commands, errors, inputs, programs, recipe, results
+from generated import adaptors, attacks, commands, errors, estimators, inputs, programs, recipe, results
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -34,6 +34,7 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/concepts/data.md": {"programs": programs.describe_programs},
     "docs/errors/index.md": {"errors": errors.list_errors},
     "docs/reference/cli.md": {"commands": commands.describe_commands},
+    "docs/reference/estimators.md": {"estimators": estimators.list_estimators},
     "docs/reference/exit-codes.md": {"codes": errors.list_codes},
     "docs/reference/inputs.md": {"inputs": inputs.list_conversions},
     "docs/reference/recipe.md": {"keys": recipe.describe_keys},

@@ -43,6 +43,8 @@ def take_baseline(*, setting: Setting) -> Reference:
     """
     source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.seed, recipe.program.model_dump(mode="json")]
+    if recipe.model.ranges:
+        asked.append([[name, *ends] for name, ends in sorted(recipe.model.ranges.items())])
     if recipe.gates.drops:
         asked.append([[name, digest_metric(name, project=setting.run.project)] for name in recipe.gates.drops])
     code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]

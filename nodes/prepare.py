@@ -22,7 +22,7 @@ from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)
 
-VERSION = 3
+VERSION = 4
 """Increase it when the code would prepare other samples; it is part of their key in the store."""
 
 
@@ -74,19 +74,14 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     return samples
 
 
-def _explain_overlap(
-    *, splits: list[str], count: int, example_rows: list[int], different: int | None = None, rows: int = 0
-) -> HoneError:
+def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) -> HoneError:
     (first, second), (row, other) = splits, example_rows
-    why = f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing."
-    hint = "Remove the shared rows from one of them, then dvc add, git commit, dvc push."
-    if different is not None:
-        why += f" Their {rows} rows have only {different} different inputs."
-        hint = (
-            "Split by these different inputs, so that all copies of one are in the same split. A model with only a few "
-            "inputs needs no faster program: keep its answers in a table."
-        )
-    return HoneError("data-overlap", f"The {first} and {second} splits share {count} row(s).", why=why, hint=hint)
+    return HoneError(
+        "data-overlap",
+        f"The {first} and {second} splits share {count} row(s).",
+        why=f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing.",
+        hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
+    )
 
 
 def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:

@@ -6,6 +6,7 @@ import math
 import platform
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -64,9 +65,9 @@ def write_winner(
         copy_companions(winner.companions, folder)
     interface = artifact.metadata.get("interface")
     unnamed = interface == "pytorch"
-    # By tensors MLflow would take a table's columns by their places, and refuse whole numbers: as estimators do not.
-    specs = None if interface == "sklearn" else (artifact.inputs, artifact.outputs)
-    model = Model(signature=specs and make_signature(*specs, unnamed=unnamed))
+    of_estimator = interface == "sklearn"
+    make = partial(make_signature, artifact.inputs, artifact.outputs, unnamed=unnamed)
+    model = Model(signature=read_signature(artifact) if of_estimator else make())
     described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
     model.add_flavor(OURS, artifact="artifact", **described)
     # As mlflow.pyfunc.add_to_model does; importing mlflow.pyfunc warns of MLflow's own classes.
@@ -77,7 +78,7 @@ def write_winner(
         env={"conda": "conda.yaml", "virtualenv": "python_env.yaml"},
         python_version=platform.python_version(),
     )
-    if model.signature is not None and (example := _make_example(artifact)):
+    if model.signature is not None and not of_estimator and (example := _make_example(artifact)):
         first, *others = example.values()
         _save_example(model, first if unnamed and not others else example, str(folder))
     model.model_size_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
@@ -105,6 +106,23 @@ def copy_companions(source: Path, folder: Path, *, known: Mapping[str, Path] = M
     for name in list_companions(source):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(known.get(name, source / name), folder / name)
+
+
+def read_signature(artifact: Artifact) -> ModelSignature | None:
+    """Return the signature that an estimator was logged with; None if absent, or where MLflow cannot read it.
+
+    None is made up: by tensors MLflow would take a table's columns by their places, and refuse whole numbers.
+    """
+    from mlflow.models import ModelSignature  # noqa: PLC0415 - slow to import, and only needed to publish
+
+    said = artifact.metadata.get("sklearn")
+    sides = said.get("signature") if isinstance(said, dict) else None
+    if not isinstance(sides, dict):
+        return None
+    try:
+        return ModelSignature.from_dict(sides)
+    except Exception:  # noqa: BLE001 - whatever its parser raises for a signature of another version
+        return None
 
 
 def make_signature(

@@ -32,7 +32,7 @@ class OnnxOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="sklearn.onnx",
-        version=3,
+        version=4,
         toolchain=TOOLCHAIN,
         stage=Stage.CONVERT,
         accepts=frozenset({"sklearn"}),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hone_loading import load_part
 
-from . import estimators, probes
+from . import estimators, parts, probes
 
 agreement = load_part("agreement")
 
@@ -27,7 +27,7 @@ def compare(estimator: Any, job: Json) -> Any:
         data = {spec["name"]: archive[spec["name"]].reshape(-1, spec["shape"][1]) for spec in specs}
     # Text as objects: arrays of text cut what is longer than their longest.
     data = {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in data.items()}
-    names = estimators.get(estimator, "feature_names_in_")
+    names = parts.get(estimator, "feature_names_in_")
     make_probes = partial(
         probes.make_probes,
         data,

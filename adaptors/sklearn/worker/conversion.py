@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from . import comparison, converters, estimators
+from . import boosting, categories, comparison, converters, estimators, joining, naming, parts
 
 Json = dict[str, Any]
 
@@ -21,9 +20,10 @@ _ML_OPSET = 3  # what ONNX Runtime, and those who read its models, have had for 
 def transform(job: Json) -> Json:
     """Write ``model.onnx``: its inputs and outputs are the source's, its arithmetic is fp32."""
     import skl2onnx
+    from skl2onnx.common.data_types import FloatTensorType
 
     source, _ = estimators.open_estimator(job)
-    estimator = source
+    estimator = parts.find_best(source)
     if isinstance(estimator, estimators.BoosterModel):
         estimator = _dress(estimator, job)
         if estimator is None:
@@ -32,20 +32,25 @@ def transform(job: Json) -> Json:
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
-    if strange := find_unconvertible(estimator):
+    if strange := naming.find_unconvertible(estimator):
         return {"refused": f"there is no converter to ONNX for {strange}"}
-    if estimators.takes_categories(estimator):
-        return {"refused": "there is no converter to ONNX for columns of pandas' type category: encode them in a step"}
     try:
-        types = [(spec["name"], _choose_type(spec)) for spec in inputs]
+        known = categories.list_categories(estimator)
+    except LookupError as error:
+        return {"refused": f"the categories of its columns cannot be converted: {error}"}
+    joined = joining.is_needed(estimator, inputs, known)
+    types = [(joining.TABLE, FloatTensorType([None, len(inputs)]))] if joined else _choose_types(inputs)
+    try:
         model = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
     except Exception as error:  # noqa: BLE001 - it raises what its many converters do
-        reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else ""
-        return {"failed": {"class": "convert", "reason": f"skl2onnx: {type(error).__name__}: {reason}"}}
+        return naming.explain(error, estimator)
     _keep_outputs(model, outputs)
-    _name_inputs(model, [spec["name"] for spec in inputs])
-    for spec in inputs:
-        if spec["dtype"] not in {"float32", "int64", "str"} or (spec["dtype"] == "int64" and len(inputs) == 1):
+    if joined:
+        joining.join(model, inputs, known)
+    else:
+        _name_inputs(model, [spec["name"] for spec in inputs])
+    for spec in () if joined else inputs:
+        if spec["dtype"] != "str":
             _cast_input(model, spec)
     _clean_opsets(model)
     onnx.checker.check_model(model)
@@ -70,20 +75,23 @@ def _specify(value: onnx.ValueInfoProto) -> Json:
     return {"name": value.name, "dtype": "str" if dtype == np.dtype(object) else dtype.name, "shape": shape}
 
 
-def _choose_type(spec: Json) -> Any:
-    """Return what skl2onnx is told of an input; what it computes in fp32 is cast before, by ``_cast_input``."""
+def _choose_types(specs: list[Json]) -> list[tuple[str, Any]]:
+    """Return what skl2onnx is told of the inputs; what it computes in fp32 is cast before, by ``_cast_input``.
+
+    It gives columns that go to a step together the type of the first one, so whole numbers next to others are fp32.
+    """
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 
-    kinds = {"str": StringTensorType, "int64": Int64TensorType}
-    alone = spec["dtype"] == "int64" and spec["shape"][1] != 1
-    return (FloatTensorType if alone else kinds.get(spec["dtype"], FloatTensorType))([None, spec["shape"][1]])
+    whole = len(specs) > 1 and all(spec["dtype"] in {"int64", "str"} for spec in specs)
+    kinds = {"str": StringTensorType, **({"int64": Int64TensorType} if whole else {})}
+    return [(spec["name"], kinds.get(spec["dtype"], FloatTensorType)([None, spec["shape"][1]])) for spec in specs]
 
 
 def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
     """Let a model take an input in the source's own type, and cast it to fp32 first."""
     graph, name = model.graph, spec["name"]
     (value,) = (value for value in graph.input if value.name == name)
-    if value.type.tensor_type.elem_type != TensorProto.FLOAT:
+    if value.type.tensor_type.elem_type != TensorProto.FLOAT or spec["dtype"] == "float32":
         return
     cast = f"{name}_float32"
     for node in graph.node:
@@ -136,32 +144,6 @@ def _clean_opsets(model: onnx.ModelProto) -> None:
     model.opset_import.extend(helper.make_opsetid(domain, version) for domain, version in sorted(versions.items()))
 
 
-def find_unconvertible(estimator: Any, name: str = "") -> str:
-    """Return the first step that has no converter, with its name, as a noun; empty where all have one."""
-    from skl2onnx._supported_operators import sklearn_operator_name_map
-
-    parts = [*_list_parts(estimator)]
-    for step, part in parts:
-        if not isinstance(part, str) and part is not None and (found := find_unconvertible(part, step)):
-            return found
-    if parts and not hasattr(estimator, "named_estimators_"):
-        return ""
-    said = (f"the step {name!r}, " if name else "") + f"{type(estimator).__module__}.{type(estimator).__name__}"
-    if len(getattr(estimators.get(estimator, "indicator_"), "features_", ())):
-        return f"the indicators of missing values (add_indicator) of {said}"
-    return "" if type(estimator) in sklearn_operator_name_map else said
-
-
-def _list_parts(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the steps of pipelines, column transformers, unions, and votes of named estimators, with their names."""
-    if (steps := estimators.get(estimator, "transformers_")) is not None and hasattr(estimator, "sparse_threshold"):
-        yield from ((name, part) for name, part, *_ in steps)
-    elif (steps := getattr(estimator, "steps", None)) or (steps := getattr(estimator, "transformer_list", None)):
-        yield from steps
-    elif named := estimators.get(estimator, "named_estimators_"):
-        yield from named.items()
-
-
 def _dress(model: estimators.BoosterModel, job: Json) -> Any:
     """Return a booster of XGBoost as the class of scikit-learn's interface that gives the same; None for others."""
     if not type(model.booster).__module__.startswith("xgboost"):
@@ -169,7 +151,7 @@ def _dress(model: estimators.BoosterModel, job: Json) -> Any:
     import xgboost
 
     objective = json.loads(model.booster.save_config())["learner"]["objective"]["name"]
-    if not objective.startswith(("reg:", "count:")) or objective in converters.LOGISTIC:
+    if not objective.startswith(("reg:", "count:")) or objective in boosting.LOGISTIC:
         return None
     path = Path(job["temporary"], "booster.ubj")
     model.booster.save_model(path)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import estimators
+from . import categories, estimators, parts, taking
 
 Json = dict[str, Any]
 
@@ -30,33 +30,42 @@ def describe(job: Json) -> Json:
     except estimators.UntrustedError as error:
         return {"refused": str(error), "slug": "pickle-not-trusted"}
     try:
-        inputs = _describe_inputs(estimator, job)
+        inputs, missing = taking.find_missing(estimator, _describe_inputs(estimator, job))
         outputs, about = _describe_outputs(estimator, inputs)
     except Unsuited as unsuited:
         return {"refused": str(unsuited)}
-    stated = (job["input"].get("metadata", {}).get("sklearn") or {}).get("columns") or []
+    known = job["input"].get("metadata", {}).get("sklearn") or {}
+    stated = known.get("columns") or []
     if not stated and isinstance(estimator, estimators.BoosterModel):
         stated = [*map(str, estimator.names or ())]
     columns = [spec["name"] for spec in inputs] if estimators.is_split(inputs) else _list_names(estimator, stated)
     about |= {"class": type(estimator).__name__, "split": estimators.is_split(inputs)}
     about |= {"feature_names_in": columns} if columns else {"columns": stated} if stated else {}
-    about |= {"n_features_in": int(count)} if (count := estimators.get(estimator, "n_features_in_")) is not None else {}
+    about |= {"missing": missing} if missing else {}
+    about |= {"signature": known["signature"]} if "signature" in known else {}
+    about |= {"n_features_in": int(count)} if (count := parts.get(estimator, "n_features_in_")) is not None else {}
     about |= {"predict_fn": method} if (method := estimators.read_reference(job).get("predict_fn")) else {}
     return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": said} if said else {})}
 
 
 def _list_names(estimator: Any, stated: list[str]) -> list[str]:
     """Return the names of the columns that an estimator was fitted on; as the signature states those with spaces."""
-    found = [*map(str, names)] if (names := estimators.get(estimator, "feature_names_in_")) is not None else []
+    found = [*map(str, names)] if (names := parts.get(estimator, "feature_names_in_")) is not None else []
     return stated if found == [name.replace(" ", "_") for name in stated] else found  # LightGBM's, which has none
 
 
 def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
     """Return the inputs that the recipe or the signature states, or a matrix of as many columns as were fitted."""
-    first = estimators.find_first(estimator)
+    first = parts.find_first(estimator)
     if takes_texts(first):
         raise Unsuited(f"{type(first).__name__} takes a list of texts, and an estimator is given rows of columns")
-    stated, count = job["input"]["inputs"], estimators.get(estimator, "n_features_in_")
+    stated, count = job["input"]["inputs"], parts.get(estimator, "n_features_in_")
+    if len(stated) < 2 and not any(spec["dtype"] == "str" for spec in stated):
+        known = dict(taking.list_known(estimator))
+        names = parts.get(estimator, "feature_names_in_")
+        numbered = categories.has_categories(estimator)
+        if names is not None and (numbered or any(isinstance(one, str) for one in known.values())):
+            return [_describe_column(str(name), known.get(str(name))) for name in names]
     if len(stated) == 1 and stated[0]["dtype"] != "str":
         (spec,) = stated
         if len(spec["shape"]) != 2:
@@ -71,6 +80,11 @@ def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
     return [{"name": "X", "dtype": "float64", "shape": ["batch", int(count)]}]
 
 
+def _describe_column(name: str, known: Any) -> Json:
+    """Return the input of a column, given a category of it; None if absent."""
+    return {"name": name, "dtype": "str" if isinstance(known, str) else "float64", "shape": ["batch", 1]}
+
+
 def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], Json]:
     _refuse_kind(estimator)
     if not hasattr(estimator, "predict"):
@@ -81,9 +95,9 @@ def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], J
             "kind": "regressor",
             "flat": flat,
         }
-    classes = estimators.get(estimator, "classes_")
+    classes = parts.get(estimator, "classes_")
     if classes is None or isinstance(classes, list) or np.asarray(classes).ndim != 1 or _labels_several(estimator):
-        name = type(estimators.find_last(estimator)).__name__
+        name = type(parts.find_last(estimator)).__name__
         raise Unsuited(f"{name} predicts several labels for each row; one is taken")
     classes = np.asarray(classes)
     text = classes.dtype.kind in "OU"
@@ -111,14 +125,14 @@ def _refuse_kind(estimator: Any) -> None:
     except Exception:  # noqa: BLE001 - a booster, or an estimator of the author's own, may have none
         return
     if noun := _OTHERS.get(kind):
-        what = f"{type(estimators.find_last(estimator)).__name__} is {noun}"
+        what = f"{type(parts.find_last(estimator)).__name__} is {noun}"
         raise Unsuited(f"{what}, and its answers cannot be judged: a classifier or a regressor is taken")
 
 
 def _labels_several(estimator: Any) -> bool:
     """Return whether a classifier answers a row with several labels, though it may list its classes once."""
-    last = estimators.find_last(estimator)
-    count = estimators.get(last, "n_features_in_")
+    last = parts.find_last(estimator)
+    count = parts.get(last, "n_features_in_")
     if count is None:
         return False
     with warnings.catch_warnings():
@@ -135,10 +149,8 @@ def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:
         example = {inputs[0]["name"]: np.zeros((2, inputs[0]["shape"][1]), inputs[0]["dtype"])}
         found = np.asarray(estimator.predict(estimators.make_rows(estimator, inputs, example)))
         return found.reshape(2, -1).shape[1], found.ndim == 1
-    weights = estimators.get(
-        estimators.find_last(estimator), "coef_"
-    )  # its categories are not known: nothing can be predicted
-    count = estimators.get(estimators.find_last(estimator), "n_outputs_") or (
+    weights = parts.get(parts.find_last(estimator), "coef_")  # its categories are not known: nothing can be predicted
+    count = parts.get(parts.find_last(estimator), "n_outputs_") or (
         len(weights) if weights is not None and np.ndim(weights) == 2 else 1
     )
     return int(count), count == 1

@@ -14,7 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_loading import require_cpu
+from hone_loading import load_part, require_cpu
+
+from . import categories
+from .parts import get
+
+texts = load_part("texts")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -178,28 +183,6 @@ def _limit_threads(estimator: Any, threads: int) -> None:
                 estimator.set_params(**{name: threads})
 
 
-def find_last(estimator: Any) -> Any:
-    """Return the last step of a pipeline, however deep, or the estimator itself."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
-    return estimator
-
-
-def find_first(estimator: Any) -> Any:
-    """Return the first step of a pipeline, however deep, or the estimator itself."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[0][1]
-    return estimator
-
-
-def get(estimator: Any, name: str) -> Any:
-    """Return an attribute; None where there is none, or where it raises, as attributes that are computed may."""
-    try:
-        return getattr(estimator, name)
-    except Exception:  # noqa: BLE001 - NotFittedError and others
-        return None
-
-
 def is_classifier(estimator: Any) -> bool:
     """Return whether an estimator predicts classes."""
     from sklearn.base import is_classifier
@@ -224,22 +207,38 @@ def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> 
     import pandas as pd
 
     if is_split(specs):
+        known, numbered = find_categories(estimator), categories.has_categories(estimator)
+        missing = find_missing_value(estimator)
         columns: dict[str, Any] = {spec["name"]: feeds[spec["name"]].ravel() for spec in specs}
-        for name in (spec["name"] for spec in specs if spec["dtype"] == "str"):
-            text = columns[name].astype(object)
-            columns[name] = pd.Categorical(text) if takes_categories(estimator) else text
+        for spec in specs:
+            name = spec["name"]
+            if spec["dtype"] == "str":
+                columns[name] = texts.restore_missing(columns[name], missing)
+            if name in known or (numbered and spec["dtype"] == "str"):
+                columns[name] = categories.make_column(columns[name], known.get(name, ["text"]))
+        if known:
+            categories.check_known(estimator, columns)
         return pd.DataFrame(columns)
     return pd.DataFrame(feeds[specs[0]["name"]], columns=list(estimator.feature_names_in_))
 
 
-def takes_categories(estimator: Any) -> bool:
-    """Return whether an estimator was fitted on columns of pandas' type ``category``, whose texts it numbers itself."""
-    if getattr(get(estimator, "booster_"), "pandas_categorical", None):  # LightGBM's
-        return True
-    if get(estimator, "enable_categorical"):  # XGBoost's
-        return "c" in (get(estimator, "feature_types") or estimator.get_booster().feature_types or ())
-    of_types = isinstance(stated := get(estimator, "categorical_features"), str) and stated == "from_dtype"
-    return of_types and get(estimator, "is_categorical_") is not None
+def find_categories(estimator: Any) -> categories.Categories:
+    """Return the columns of pandas' type ``category``, with their categories; empty where these are not known."""
+    try:
+        return categories.list_categories(estimator)
+    except LookupError:
+        return {}
+
+
+def find_missing_value(estimator: Any) -> Any:
+    """Return what a missing text is to an estimator: None or pandas' own where a step names that, else NaN."""
+    try:
+        found = estimator.get_params(deep=True)
+    except Exception:  # noqa: BLE001 - a booster has none, and an author's own class may not have them
+        return np.nan
+    stated = [value for name, value in found.items() if name.rpartition("__")[2] == "missing_values"]
+    odd = [value for value in stated if not isinstance(value, str) and texts.is_missing(value)]
+    return odd[0] if odd else np.nan
 
 
 def answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:

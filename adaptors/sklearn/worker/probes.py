@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from hone_loading import load_part
 
-agreement = load_part("agreement")
+agreement, texts = load_part("agreement"), load_part("texts")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -101,6 +101,7 @@ def _list_values(column: Array, sentinels: Sequence[float | str]) -> Iterator[tu
     if column.dtype.kind not in "biuf":
         yield "unseen", "kedro-hone: unseen"
         yield "empty", ""
+        yield "missing", texts.MISSING
         for value in sentinels:
             if isinstance(value, str):
                 yield "sentinel", value

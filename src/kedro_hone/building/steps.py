@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -164,7 +165,10 @@ class _Step:
     def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
         built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
         route = (self.setting.source.format, *built)
-        logger.info("%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
+        # Most adaptors are for sources of other formats, which is no news.
+        strange = isinstance(outcome, Refused) and outcome.slug == "format" and not self.parent.steps
+        level = logging.DEBUG if strange else logging.INFO
+        logger.log(level, "%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
 
     def _make_key(self, environment: str, options: Options) -> tuple[str, dict[str, Json]]:
         samples, needs = self.setting.samples.digest, self.adaptor.needs

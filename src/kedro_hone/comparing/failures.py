@@ -13,18 +13,34 @@ _SHARED: Final = 3
 """From so many candidates on a failure is said to be shared."""
 _MOST: Final = 3
 """So many such failures are told."""
+_LOST: Final = frozenset({Status.FAILED, Status.REFUSED, Status.NOT_TRIED})
+_FORMAT: Final = "format"
 _LONGEST: Final = 300
 """Characters of a reason; the report has all of it."""
 
 
 def list_shared(validations: Iterable[Validation]) -> list[str]:
-    """Return one sentence for each reason that three candidates or more failed for, the most frequent one first."""
-    groups: dict[str, list[Validation]] = {}
-    for validation in validations:
-        if validation.status is Status.FAILED:
-            groups.setdefault(_find_reason(validation), []).append(validation)
-    shared = sorted((group for group in groups.items() if len(group[1]) >= _SHARED), key=lambda item: -len(item[1]))
-    return [_say(reason, failed) for reason, failed in shared[:_MOST] if reason]
+    """Return one sentence for each reason that three candidates or more failed for, the most frequent one first.
+
+    Where no candidate could be compared, it is one for each reason, of refusals too: they are why there is none.
+    """
+    listed = [*validations]
+    none = all(one.status in _LOST for one in listed)
+    groups: dict[tuple[Status, str], list[Validation]] = {}
+    for validation in listed:
+        if validation.status is Status.FAILED or (none and validation.status is Status.REFUSED):
+            groups.setdefault((validation.status, _find_reason(validation)), []).append(validation)
+    least = 1 if none else _SHARED
+    shared = sorted((group for group in groups.items() if len(group[1]) >= least), key=_rank)
+    told = [_say(status, reason, lost) for (status, reason), lost in shared if reason]
+    return told[:_MOST]
+
+
+def _rank(group: tuple[tuple[Status, str], list[Validation]]) -> tuple[bool, int]:
+    """Return what sorts reasons: that an adaptor is for another format says less than any other one."""
+    outcomes = [one.candidate.outcome for one in group[1]]
+    strange = all(isinstance(one, Refused) and one.slug == _FORMAT for one in outcomes)
+    return strange, -len(outcomes)
 
 
 def _find_reason(validation: Validation) -> str:
@@ -35,8 +51,10 @@ def _find_reason(validation: Validation) -> str:
     return validation.reason.removeprefix(f"{validation.candidate.id}: ")
 
 
-def _say(reason: str, failed: list[Validation]) -> str:
-    steps = {one.candidate.outcome.by for one in failed if not isinstance(one.candidate.outcome, Artifact)}
+def _say(status: Status, reason: str, lost: list[Validation]) -> str:
+    steps = {one.candidate.outcome.by for one in lost if not isinstance(one.candidate.outcome, Artifact)}
     where = f" at {', '.join(sorted(steps))}" if 0 < len(steps) <= _MOST else ""
     cut = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"
-    return f"{len(failed)} candidates failed{where} for one reason: {cut}"
+    count = "1 candidate" if len(lost) == 1 else f"{len(lost)} candidates"
+    verb = "failed" if status is Status.FAILED else "was refused" if len(lost) == 1 else "were refused"
+    return f"{count} {verb}{where}{' for one reason' if len(lost) > 1 else ''}: {cut}"

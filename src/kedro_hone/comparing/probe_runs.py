@@ -14,6 +14,7 @@ from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.differences import measure_errors
 from kedro_hone.comparing.probes import ROWS, Arrays, Probe, is_mask, make_probes
+from kedro_hone.comparing.ranges import confine
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_company import choose_bound
 from kedro_hone.core.values.outcome import Failed
@@ -40,7 +41,8 @@ class SourceProbing:
                 array = rows[spec.name]
                 base[spec.name] = array[:ROWS].copy()
                 masks |= {spec.name} if is_mask(spec, array) else set()
-        self._probes = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
+        made = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
+        self._probes = confine(made, base, setting.recipe.model.ranges, seed=setting.recipe.seed)
         self._source, self._folder = source, folder
         self._takes_missing = "sklearn" in source.metadata
         self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None

@@ -52,6 +52,17 @@ FiniteOptions = Annotated[dict[str, Json], AfterValidator(_check_finite)]
 """JSON values by name, without infinite numbers."""
 
 
+def _check_ranges(ranges: dict[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    for name, (low, high) in ranges.items():
+        if low > high:
+            raise ValueError(f"the range of {name!r} begins at {low:g}, which is more than its end, {high:g}")
+    return ranges
+
+
+Ranges = Annotated[dict[str, tuple[float, float]], AfterValidator(_check_ranges)]
+"""The least and the largest number of inputs, by their names."""
+
+
 def _leave_out(value: Any) -> Any:
     """Leave out the shapes that are null: of those that ``conf/base`` names, another environment needs other ones."""
     return {name: sizes for name, sizes in value.items() if sizes is not None} if isinstance(value, dict) else value

@@ -28,7 +28,7 @@ from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.core.values.artifact import Shape, TensorSpec
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.recipe.bounds import FiniteOptions, Place, Section, Shapes
+from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
 from kedro_hone.recipe.measuring import ConfirmSection, RaceSection
 from kedro_hone.recipe.toolchains import Absolute, EnvironmentSection, Missing
@@ -54,6 +54,11 @@ class ModelSection(Section):
         (),
         description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "
         "names in shapes are equal sizes, as in `[batch, length]`.",
+    )
+    ranges: Ranges = Field(
+        default_factory=dict,
+        description="The least and the largest number of an input, by its name, as `{token_type_ids: [0, 1]}`: "
+        "candidates are not probed outside.",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -28,6 +28,8 @@ logger = open_logger(__name__)
 LARGEST_MLMODEL: Final = 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
 _DEEPEST_YAML: Final = 64
+_SIDES: Final = ("inputs", "outputs", "params")
+"""The parts of a signature, each of which MLflow writes as JSON."""
 _SAFE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Python's takes half a minute for the largest
 
 
@@ -181,7 +183,9 @@ def _read_mlmodel(path: Path) -> MlModel:
         columns = _read_columns(model.get("signature"))
     except (AttributeError, KeyError, TypeError, *_BROKEN) as error:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
-    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns)
+    said = model.get("signature")
+    sides = {name: said[name] for name in _SIDES if isinstance(said.get(name), str)} if isinstance(said, dict) else {}
+    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns, signature=sides)
 
 
 def _read_yaml(text: str) -> Any:
@@ -227,10 +231,15 @@ def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
     """Return each column's name and type where the input of a ``signature`` is a table whose columns have names."""
     text = signature.get("inputs") if isinstance(signature, dict) else None
     rows = json.loads(text) if isinstance(text, str) else (text or [])
-    found = [(row.get("name"), row.get("type")) for row in rows]
+    found = [(row.get("name"), _name_type(row)) for row in rows]
     if any(not isinstance(name, str) or not isinstance(kind, str) or kind == "tensor" for name, kind in found):
         return ()
     return tuple(found)
+
+
+def _name_type(row: Mapping[str, Json]) -> Json:
+    kind = row.get("type")
+    return "double" if row.get("required") is False and kind in {"boolean", "integer", "long", "float"} else kind
 
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:

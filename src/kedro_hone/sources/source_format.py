@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 
@@ -26,13 +26,15 @@ THREADS: Final = "{threads}"
 class MlModel:
     """What an ``MLmodel`` file says: each flavor's entry by its name, and the signature's sides, if it has one.
 
-    A side that is a table has no tensors. Of such an input, ``columns`` has each column's name and MLflow's type.
+    A side that is a table has no tensors. Of such an input, ``columns`` has each column's name and MLflow's type; a
+    number that may be missing is a double there, which has NaN. ``signature`` has the sides as MLflow wrote them.
     """
 
     flavors: Mapping[str, Json]
     inputs: tuple[TensorSpec, ...] = ()
     outputs: tuple[TensorSpec, ...] = ()
     columns: tuple[tuple[str, str], ...] = ()
+    signature: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,7 @@ def convert(worker: Any, folder: Path, estimator: Any, rows: Any) -> dict[str, A
     (folder / "source" / "model.pkl").write_bytes(pickle.dumps(estimator))
     reference = {"class": "", "file": "model.pkl", "serialization": "pickle", "version": ""}
     (folder / "source" / "estimator.json").write_text(json.dumps(reference))
-    np.savez(folder / "calibration.npz", X=rows.to_numpy(float))
+
     inputs = [{"name": "X", "dtype": "float64", "shape": ["batch", rows.shape[1]]}]
     given = {"path": str(folder / "source"), "format": "sklearn", "inputs": inputs, "outputs": []}
     job = {"input": given, "output": str(folder / "output"), "temporary": str(folder / "temporary")}
@@ -185,6 +185,8 @@ def convert(worker: Any, folder: Path, estimator: Any, rows: Any) -> dict[str, A
     job |= {"threads": 1, "seed": 0, "trust": ["pickle"]}
     told = worker.describe(job)
     given |= {side: told[side] for side in ("inputs", "outputs")}
+    columns = {"X": rows.to_numpy(float), **{name: rows[name].to_numpy(float) for name in rows}}
+    np.savez(folder / "calibration.npz", **{spec["name"]: columns[spec["name"]] for spec in told["inputs"]})
     made: dict[str, Any] = worker.transform(job)
     return made
 

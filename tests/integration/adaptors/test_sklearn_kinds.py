@@ -80,8 +80,8 @@ def test_columns_of_categories_reach_the_source_as_such():
     feeds = {"size": X[:7, :1], "color": np.asarray(color, dtype=str)[:7, None]}
     found = worker.estimators.answer(model, specs, feeds)
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(frame[:7]), rtol=1e-6)
-    assert worker.estimators.takes_categories(model)
-    assert not worker.estimators.takes_categories(HistGradientBoostingClassifier(max_iter=5).fit(X, Y[:, 0]))
+    assert worker.estimators.find_categories(model) == {"color": ["blue", "green", "red"]}
+    assert worker.estimators.find_categories(HistGradientBoostingClassifier(max_iter=5).fit(X, Y[:, 0])) == {}
 
 
 @pytest.mark.parametrize(

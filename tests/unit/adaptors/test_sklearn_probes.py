@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 from kedro_hone.core.workers.inside.loading import load_file
+from kedro_hone.core.workers.inside.texts import MISSING
 
 probes = load_file("hone_probes_of_estimators", str(TOOLCHAIN.folder / "worker" / "probes.py"), parts=False)
 DRAW = np.random.default_rng(0)
@@ -68,7 +69,7 @@ def test_a_column_of_text_has_a_category_that_does_not_occur():
     found = make(TABLE, sentinels=["?", -1.0])
     assert set(read_changed(found["unseen"], TABLE)) == {"kedro-hone: unseen"}
     assert set(read_changed(found["sentinel"], TABLE)) == {"?", -1}
-    assert "missing" not in found  # whole numbers have no NaN
+    assert set(read_changed(found["missing"], TABLE)) == {MISSING}  # whole numbers have no NaN
     assert TABLE["count"].dtype == make(TABLE)["zero"].feeds["count"].dtype
 
 

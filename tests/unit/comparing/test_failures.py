@@ -58,3 +58,18 @@ def test_a_long_reason_is_cut():
 
     assert len(told) < 400
     assert told.endswith("x…")
+
+
+def refused(name, *, by="sklearn.onnx", slug="refused", reason="there is no converter to ONNX for the step 'knn'"):
+    outcome = Refused(by=by, slug=slug, reason=reason)
+    return Validation(candidate=Candidate(id=name, route=(by,), outcome=outcome), status=Status.REFUSED, reason=reason)
+
+
+def test_where_no_candidate_could_be_compared_each_reason_is_told_and_other_formats_last():
+    others = [refused(name, by="a", slug="format", reason="takes keras") for name in "xyzw"]
+
+    assert list_shared([*others, refused("a"), refused("b"), failed("c")]) == [
+        "2 candidates were refused at sklearn.onnx for one reason: there is no converter to ONNX for the step 'knn'",
+        f"1 candidate failed at pytorch.onnx: {WHY}",
+        "4 candidates were refused at a for one reason: takes keras",
+    ]

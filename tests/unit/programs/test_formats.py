@@ -67,7 +67,7 @@ def test_json_lines_have_numbers_text_and_lists(read, tmp_path):
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [([1.5, None, 3], "f"), ([None, 2], "f"), ([None, None], "O"), ([True, None], "O"), ([2**60, None], "O")],
+    [([1.5, None, 3], "f"), ([None, 2], "f"), ([None, None], "O"), ([True, None], "f"), ([2**60, None], "O")],
 )
 def test_a_missing_number_is_nan_as_in_a_csv_file(read, tmp_path, values, kind):
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"a": value}) + "\n" for value in values))

@@ -54,17 +54,6 @@ def test_a_planted_row_is_found(worker, make_job, save, images):
     assert read(Path(job["output"], "calibration", "targets.npz")) == {}
 
 
-def test_rows_of_few_different_inputs_are_counted(worker, make_job, save, images):
-    labels = np.zeros(30, dtype=int)
-    paths = {
-        "calibration": save("a.npz", images=images[np.arange(30) % 3]),
-        "search": save("b.npz", images=images[np.arange(30) % 4], labels=labels),
-        "gate": save("c.npz", images=images[4:], labels=labels[:2]),
-    }
-    (found,) = worker.read(make_job("image-classification", splits=splits(**paths)))["overlaps"]
-    assert (found["different"], found["rows"]) == (4, 60)
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "folder"])
 def test_tables(worker, make_job, tmp_path, suffix):
     if suffix == "parquet" and not importlib.util.find_spec("pyarrow"):

@@ -95,7 +95,7 @@ def test_where_one_text_ends_and_the_next_begins_counts(read, save):
 @pytest.mark.parametrize(
     ("colors", "says"),
     [
-        (["red", None, "blue"], "row 1 holds nan, not text: a missing value"),
+        (["red", None, "blue"], "row 1 (line 3 of a .csv file) has no value, and the model takes text there"),
         ([1, 2, 3], "the model takes text, and the data are int64"),
     ],
 )

@@ -99,3 +99,18 @@ def test_signatures_round_trip():
     signature = make_signature([X], [Y], unnamed=False).to_dict()
     assert json.loads(signature["inputs"])[0]["tensor-spec"]["shape"] == [-1, 4]
     assert _read_signature(signature) == ((X,), (Y,))
+
+
+COLUMNS = json.dumps([{"type": "double", "name": "age", "required": True}])
+
+
+def test_a_winner_of_an_estimator_has_the_signature_that_this_was_logged_with(tmp_path):
+    model = write(tmp_path, interface="sklearn", sklearn={"signature": {"inputs": COLUMNS, "outputs": COLUMNS}})
+    assert json.loads(model["signature"]["inputs"]) == json.loads(COLUMNS)
+    assert not (tmp_path / "model" / "input_example.json").exists()
+
+
+@pytest.mark.parametrize("said", [{}, {"signature": {"inputs": "no JSON"}}, {"signature": [1]}, {"signature": {}}])
+def test_no_signature_is_made_up_for_an_estimator(tmp_path, said):
+    model = write(tmp_path, interface="sklearn", sklearn=said)
+    assert not (model.get("signature") or {}).get("inputs")

@@ -21,7 +21,7 @@ UNLABELLED = "unlabelled_"
 
 def is_table(name: str) -> bool:
     """Return whether the target of this name is one for all rows."""
-    return name.startswith(TABLE)
+    return name.removeprefix(UNLABELLED).startswith(TABLE)
 
 
 def take_rows(targets: Mapping[str, Array], rows: Any) -> Arrays:

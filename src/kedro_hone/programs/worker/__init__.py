@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from hone_loading import load_program
 
-from . import axes, formats, metrics, reading, scoring
+from . import axes, formats, metrics, reading, repeats, scoring
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
@@ -46,8 +46,9 @@ def read(job: Job) -> dict[str, Any]:
     """Prepare the ``splits`` (name to ``{"path": file}``) for a model: the job's ``input``.
 
     Written are ``<split>/feeds.npz`` and ``<split>/targets.npz``. Returned are ``splits`` (name to ``{"n": rows}``),
-    ``overlaps`` (pairs of splits that share rows) and ``warnings``: what the program warned of (``UserWarning``),
-    inputs with numbers that are not finite, and copies of rows in the gate split, one line each.
+    ``overlaps`` (pairs of splits that share rows by a mistake) and ``warnings``: what the program warned of
+    (``UserWarning``), inputs with numbers that are not finite, copies of rows in the gate split, and rows that are in
+    two splits by nature, one line each.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -59,15 +60,26 @@ def read(job: Job) -> dict[str, Any]:
             warnings.simplefilter("always", UserWarning)
             feeds, targets = _prepare(program, job, split=name, path=path)
         hashes[name] = reading.hash_rows(feeds)
-        copies = reading.describe_copies(hashes[name]) if name == "gate" else ()
+        copies = repeats.describe_copies(hashes[name]) if name == "gate" else ()
         texts = (*_list_warnings(caught), *reading.describe_not_finite(feeds), *copies)
         said += [f"{name} ({path.name}): {text}" for text in texts]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
         np.savez(folder / "targets.npz", allow_pickle=False, **_import_targets().name_prepared(program, targets))
-    splits = {name: {"n": len(rows)} for name, rows in hashes.items()}
-    return {"splits": splits, "overlaps": [*reading.find_overlaps(hashes)], "warnings": said}
+    overlaps = [*repeats.find_overlaps(hashes)]
+    kept, told = repeats.find_repeats(hashes) if not overlaps else ({}, [])
+    for name, rows in kept.items():
+        _keep_rows(Path(job["output"], name), rows)
+    splits = {name: {"n": len(kept.get(name, rows))} for name, rows in hashes.items()}
+    return {"splits": splits, "overlaps": overlaps, "warnings": [*said, *told]}
+
+
+def _keep_rows(folder: Path, rows: list[int]) -> None:
+    """Write some rows of a split in the place of all of them."""
+    feeds, targets = (formats.load_npz(folder / name) for name in ("feeds.npz", "targets.npz"))
+    np.savez(folder / "feeds.npz", allow_pickle=False, **{name: array[rows] for name, array in feeds.items()})
+    np.savez(folder / "targets.npz", allow_pickle=False, **_import_targets().take_rows(targets, rows))
 
 
 @explained
@@ -148,6 +160,7 @@ def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[st
         if slug not in SLUGS:
             raise
         raise ReportedError(slug, f"{SLUGS[slug][:-1]} ({split}: {path.name}).", str(error)) from error
-    feeds = reading.fit_feeds(feeds, job["input"]["inputs"], split=split)
+    said = job["input"].get("metadata", {}).get("sklearn") or {}
+    feeds = reading.fit_feeds(feeds, job["input"]["inputs"], split=split, missing=said.get("missing", ()))
     needed = getattr(program, "NEEDS_TARGETS", True) and split not in _UNSCORED
     return feeds, reading.fit_targets(targets, len(next(iter(feeds.values()))), split=split, needed=needed)

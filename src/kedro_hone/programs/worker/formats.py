@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from hone_loading import load_part
 
 from .errors import ReportedError
 from .reading import Array
+
+is_missing = load_part("texts").is_missing
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
 STATE, DICTIONARY = "state.json", "dataset_dict.json"  # which datasets.save_to_disk writes, of one split and of several
@@ -56,8 +59,36 @@ def _read_file(path: Path) -> dict[str, Array]:
         return _read_lines(path)
     import pandas as pd  # noqa: PLC0415 - only these formats need it
 
-    frame = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    return {str(name): frame[name].to_numpy() for name in frame.columns}
+    frame = _read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    return {str(name): _make_array(frame[name]) for name in frame.columns}
+
+
+def _read_csv(path: Path) -> Any:
+    """Return the columns of a ``.csv`` file; words such as NA are missing numbers, and are text among texts."""
+    import pandas as pd  # noqa: PLC0415 - only this format needs it
+
+    frame = pd.read_csv(path, low_memory=False)  # which would find the type of a column chunk by chunk
+    places = [at for at in range(frame.shape[1]) if _holds_text(frame.iloc[:, at])]
+    if places:
+        words = pd.read_csv(path, usecols=places, dtype=object, keep_default_na=False, na_values=[""])
+        for at, name in zip(places, words.columns, strict=True):
+            frame.isetitem(at, words[name])
+    return frame
+
+
+def _holds_text(column: Any) -> bool:
+    return column.dtype.kind not in "biufcmM" and any(isinstance(value, str) for value in column)
+
+
+def _make_array(column: Any) -> Array:
+    """Return a column of pandas as an array: its nullable types as those of NumPy, with NaN for a missing number."""
+    plain = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
+    if plain or column.dtype.kind in "mM":
+        return np.asarray(column.to_numpy())
+    if column.dtype.kind in "biuf" and not column.isna().any():
+        return np.asarray(column.to_numpy(dtype=f"{column.dtype.kind}{column.dtype.itemsize}"))
+    values = np.asarray(column.to_numpy(dtype=object))
+    return make_column([None if is_missing(value) else value for value in values])
 
 
 def load_npz(path: Path | str) -> dict[str, Array]:
@@ -90,7 +121,7 @@ def _read_lines(path: Path) -> dict[str, Array]:
 def make_column(values: list[Any]) -> Array:
     """Return one value for each row as an array: of numbers where all are numbers or missing, else of objects.
 
-    A missing number is NaN, as in a ``.csv`` file; not among integers that float64 does not hold.
+    A missing number or truth value is NaN, as in a ``.csv`` file; not among integers that float64 does not hold.
     """
     if values and all(isinstance(value, bool | int | float) for value in values):
         return np.asarray(values)
@@ -103,9 +134,7 @@ def make_column(values: list[Any]) -> Array:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number, and no truth value, that float64 holds."""
-    if isinstance(value, bool):
-        return False
+    """Return whether a value is a number, or a truth value, that float64 holds."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _WHOLE)
 
 

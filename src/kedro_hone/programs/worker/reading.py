@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from itertools import combinations
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
+from hone_loading import load_part
 from numpy.typing import NDArray
 
 from .axes import explain_counts
 from .errors import ReportedError
 
+texts = load_part("texts")
+
 Array = NDArray[Any]
 TABLE = "table_"  # how the name of a target begins that has no row for each row of the data; see shared/targets.py
-COPIES_LIMIT = 0.01  # the largest share of rows that may be copies of others without a warning
 
 _FILL = (
-    ": a missing value; give it a text of its own, as the model was trained with, or leave the row out "
-    "(cells such as NA and None of a .csv file are read as missing: save them as .parquet or .jsonl)"
+    "Fill the cell with what the model was trained with, or leave the row out; then dvc add, git commit and dvc push."
 )
-_FEW = 4  # rows of two splits for each different one, from which on their rows are known to repeat by nature
+_AS_TRAINED = "give them as the numbers or text that the model was trained with"
 
 
-def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str) -> dict[str, Array]:
+def fit_feeds(
+    feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str, missing: Collection[str] = ()
+) -> dict[str, Array]:
     """Cast what a program prepared to the model's inputs (``specs``), in their order: contiguous, with rows first.
+
+    A ``missing`` text becomes the one that stands for it, in the inputs of these names.
 
     Raises:
         ReportedError: ``data-unreadable``, ``data-empty`` or ``source-not-rowwise``.
     """
 
-    def misfit(why: str) -> ReportedError:
-        return ReportedError("data-unreadable", f"The {split} split does not fit the model.", why)
+    def misfit(why: str, *, hint: str = "") -> ReportedError:
+        return ReportedError("data-unreadable", f"The {split} split does not fit the model.", why, hint=hint)
 
     names = {spec["name"] for spec in specs}
     if feeds.keys() != names:
@@ -44,8 +49,12 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
         array = np.asarray(feeds[name])
         if array.ndim == 1 and list(shape[1:]) == [1]:  # a column, for a model that takes a table of one
             array = array[:, None]
-        if problem := _find_misfit(array, shape, sizes) or find_lossy_cast(array, dtype):
-            raise misfit(f"input {name!r}: {problem}")
+        if name in missing and dtype == "str":
+            array = _mark_missing(array)
+        absent = None
+        problem = _find_misfit(array, shape, sizes) or (absent := _find_missing(array, dtype))
+        if problem := problem or find_lossy_cast(array, dtype):
+            raise misfit(f"input {name!r}: {problem}", hint=_FILL if absent else "")
         fitted[name] = np.ascontiguousarray(array.astype(dtype))
     counts = {name: len(array) for name, array in fitted.items()}
     if len(set(counts.values())) > 1:
@@ -54,6 +63,34 @@ def fit_feeds(feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: s
     if not any(counts.values()):
         raise ReportedError("data-empty", f"The {split} split has no rows.", "the program prepared none from it")
     return fitted
+
+
+def _mark_missing(array: Array) -> Array:
+    """Return a column of text whose missing values are text, too; a column without any value is one of numbers."""
+    empty = array.dtype.kind == "f" and bool(np.isnan(array).all())
+    return texts.mark_missing(array.astype(object)) if empty or array.dtype.kind == "O" else array
+
+
+def _find_missing(array: Array, dtype: str) -> str | None:
+    """Return which row has no value where the model takes text or whole numbers, which cannot be missing."""
+    wanted = {"U": "text", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
+    kind = wanted.get(np.dtype(dtype).kind) if _is_known(dtype) else None
+    if kind is None or array.dtype.kind not in "Of" or (kind == "text" and array.dtype.kind == "f"):
+        return None
+    rows = array.reshape(len(array), -1)
+    found = np.isnan(rows).any(axis=1) if array.dtype.kind == "f" else [any(map(texts.is_missing, row)) for row in rows]
+    if not (places := np.flatnonzero(found)).size:
+        return None
+    said = f"row {places[0]} (line {places[0] + 2} of a .csv file) has no value, and the model takes {kind} there"
+    return said + (f"; so have {len(places) - 1} more rows" if len(places) > 1 else "")
+
+
+def _is_known(dtype: str) -> bool:
+    try:
+        np.dtype(dtype)
+    except TypeError:
+        return False
+    return True
 
 
 def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
@@ -101,7 +138,7 @@ def find_lossy_cast(array: Array, dtype: str) -> str | None:
     if target.kind not in "biuf":
         return f"the model wants {dtype}, and the data are {given}"
     if given.kind not in "biuf":
-        return f"the data are {given}, not numbers"
+        return f"the data are {_describe(array)}, not numbers"
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(target)
     pair = (np.isfinite(cast), np.isfinite(array)) if target.kind == "f" else (cast, array)
@@ -110,13 +147,16 @@ def find_lossy_cast(array: Array, dtype: str) -> str | None:
 
 def _find_no_text(array: Array) -> str | None:
     if array.dtype.kind != "O":
-        return f"the model takes text, and the data are {array.dtype}"
+        return f"the model takes text, and the data are {_describe(array)}"
     strange = ((at[0], value) for at, value in np.ndenumerate(array) if not isinstance(value, str))
     row, value = next(strange, (None, None))
-    if row is None:
-        return None
-    missing = value is None or (isinstance(value, float) and np.isnan(value))
-    return f"row {row} holds {value!r}, not text{_FILL if missing else ''}"
+    return None if row is None else f"row {row} holds {value!r:.80}, not text"
+
+
+def _describe(array: Array) -> str:
+    """Return what an array holds, as a noun; of dates and times, what to do about them."""
+    dated = array.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in array.flat[:1])
+    return f"dates or times ({_AS_TRAINED})" if dated else str(array.dtype)
 
 
 def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bool) -> dict[str, Array]:
@@ -166,25 +206,3 @@ def _encode_rows(array: Array, ends: Array | None) -> Iterator[bytes]:
             yield json.dumps(row.tolist()).encode()
         else:
             yield (row if ends is None else row[: ends[at]]).tobytes()
-
-
-def describe_copies(hashes: list[bytes]) -> Iterator[str]:
-    """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
-    if (count := len(hashes) - len(set(hashes))) > COPIES_LIMIT * len(hashes):
-        yield f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"
-
-
-def find_overlaps(hashes: Mapping[str, list[bytes]]) -> Iterator[dict[str, Any]]:
-    """Yield of each pair of splits with shared rows: how many different ones, and the first places of one of them.
-
-    Where most rows of a pair are copies, as those of a table of few categories are, it says how many are ``different``.
-    """
-    places = {name: {row: at for at, row in reversed(list(enumerate(rows)))} for name, rows in hashes.items()}
-    for names in combinations(places, 2):
-        first, second = (places[name] for name in names)
-        if shared := first.keys() & second.keys():
-            example = min(shared, key=first.__getitem__)
-            rows = [first[example], second[example]]
-            found = {"splits": [*names], "count": len(shared), "example_rows": rows}
-            different, size = len(first | second), sum(len(hashes[name]) for name in names)
-            yield found | ({"different": different, "rows": size} if different * _FEW < size else {})

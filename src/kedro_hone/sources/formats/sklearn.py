@@ -71,13 +71,15 @@ def detect(pulled: Pulled) -> Flavor | None:
         reference["trusted"] = [str(one)[:200] for one in named[:_MOST_TYPES]]
     if method := _find_method(said.flavors.get("python_function")):
         reference |= {"predict_fn": method}
+    noted: dict[str, Json] = {"columns": [name for name, _ in said.columns]} if said.columns else {}
+    noted |= {"signature": dict(said.signature)} if said.signature else {}
     code = list_code(pulled, entry) if "pickle" in pulled.trust else ()
     return Flavor(
         format="sklearn",
         files=((name_in(pulled.folder, path), path.name), *code),
         texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
         inputs=tuple(_list_inputs(said.columns)),
-        metadata={"sklearn": {"columns": [name for name, _ in said.columns]}} if said.columns else {},
+        metadata={"sklearn": noted} if noted else {},
     )
 
 
@@ -101,13 +103,14 @@ def _find_serialization(flavor: str, entry: Mapping[str, Json], path: Path) -> s
 def _list_inputs(columns: tuple[tuple[str, str], ...]) -> Iterator[TensorSpec]:
     """Yield the inputs that a table becomes: one matrix where all columns are numbers, else one for each column."""
     kinds = {kind for _, kind in columns}
-    if odd := sorted(kinds - _NUMBERS.keys() - {"string"}):
-        raise HoneError(
-            "model-unsupported",
-            "The model takes a column that is neither a number nor text.",
-            why=f"Its signature has the type {odd[0]!r:.80}.",
-            hint="Give the model numbers or text, and log it again.",
-        )
+    for name, kind in columns:
+        if kind not in _NUMBERS and kind != "string":
+            raise HoneError(
+                "model-unsupported",
+                f"The model takes the column {name!r:.80}, which is neither a number nor text.",
+                why=f"Its signature has the type {kind!r:.80}.",
+                hint="Train the model on a number or text, such as the days since a date, and log it again.",
+            )
     if columns and "string" not in kinds:
         dtype = "float32" if kinds == {"float"} else "float64"
         yield TensorSpec(name="X", dtype=dtype, shape=("batch", len(columns)))

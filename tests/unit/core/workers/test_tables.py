@@ -16,6 +16,7 @@ from kedro_hone.core.workers.inside.tables import (
     make_rows,
     read_classes,
 )
+from kedro_hone.core.workers.inside.texts import MISSING
 
 TABLE = np.arange(6.0).reshape(3, 2)
 
@@ -279,3 +280,23 @@ def test_outputs_that_do_not_fit_the_metadata_are_told_when_a_model_is_opened(ab
 def test_numbers_have_the_shape_of_the_source(flat, shape):
     predict = make_predict(lambda feeds: {"variable": feeds["X"][:, :1]}, make_matrix(flat=flat))
     assert predict(TABLE).shape == shape
+
+
+@pytest.mark.parametrize("rows", [3, 1500])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA], ids=repr)
+def test_a_missing_value_is_taken_where_the_source_takes_it(missing, rows):
+    specs = [TensorSpec(name=name, dtype=kind, shape=("batch", 1)) for name, kind in (("a", "float64"), ("b", "str"))]
+    frame = pd.concat([pd.DataFrame({"a": [1, missing, 2], "b": ["x", missing, "y"]}, dtype=object)] * (rows // 3))
+    feeds = make_reading(make_artifact(*specs, split=True, missing=["b"]))(frame)
+    np.testing.assert_array_equal(feeds["a"][:3, 0], [1, np.nan, 2])
+    assert feeds["b"][:3, 0].tolist() == ["x", MISSING, "y"]
+    with pytest.raises(TypeError, match=r"b holds .*; the model takes text"):
+        make_reading(make_artifact(*specs, split=True))(frame)
+
+
+def test_a_missing_text_is_nan_in_the_rows_that_callers_have():
+    specs = [TensorSpec(name=name, dtype="str", shape=("batch", 1)) for name in "ab"]
+    about = {"split": True, "feature_names_in": ["a", "b"], "missing": ["b"]}
+    feeds = {"a": np.array([["x"], ["y"]]), "b": np.array([["z"], [MISSING]])}
+    rows = make_rows(make_artifact(*specs, **about), feeds)
+    assert rows["b"].isna().tolist() == [False, True]

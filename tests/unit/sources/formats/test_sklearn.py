@@ -111,4 +111,25 @@ def test_what_cannot_be_read_is_said(tmp_path, entry, columns, slug):
 def test_the_names_of_the_columns_are_kept(tmp_path):
     columns = [column("width", "double"), column("1st size (€)", "long")]
     flavor = read_flavor(write(tmp_path, {"sklearn": SKOPS}, "model.skops", columns=columns), trust=NOTHING)
-    assert flavor.metadata == {"sklearn": {"columns": ["width", "1st size (€)"]}}
+    assert flavor.metadata["sklearn"]["columns"] == ["width", "1st size (€)"]
+
+
+def test_the_signature_is_kept_for_the_winner(tmp_path):
+    columns = [column("age", "double"), {"type": "long", "name": "children", "required": False}]
+    flavor = read_flavor(write(tmp_path, {"sklearn": SKOPS}, "model.skops", columns=columns), trust=NOTHING)
+    assert flavor.metadata["sklearn"]["columns"] == ["age", "children"]
+    assert json.loads(flavor.metadata["sklearn"]["signature"]["inputs"]) == columns
+
+
+def test_a_whole_number_that_may_be_missing_is_one_with_nan(tmp_path):
+    columns = [{"type": "long", "name": "children", "required": False}, column("deck", "string"), column("n", "long")]
+    flavor = read_flavor(write(tmp_path, {"sklearn": SKOPS}, "model.skops", columns=columns), trust=NOTHING)
+    assert [spec.dtype for spec in flavor.inputs] == ["float64", "str", "int64"]
+
+
+def test_a_column_of_dates_is_refused_by_its_name(tmp_path):
+    columns = [column("age", "double"), column("since", "datetime")]
+    with pytest.raises(HoneError, match="column 'since'") as refused:
+        read_flavor(write(tmp_path, {"sklearn": SKOPS}, "model.skops", columns=columns), trust=NOTHING)
+    assert refused.value.slug == "model-unsupported"
+    assert "datetime" in refused.value.why

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from .tensors import make_shape_check
+from .texts import is_missing, mark_missing, restore_missing
 
 if TYPE_CHECKING:
     from kedro_hone.core.values.artifact import Artifact, TensorSpec
@@ -109,7 +110,7 @@ def make_rows(artifact: Artifact, feeds: Mapping[str, Array]) -> Any:
     names = said.get("feature_names_in")
     if said.get("split"):
         rows: Any = {
-            spec.name: feeds[spec.name].ravel().astype(object) if spec.dtype == "str" else feeds[spec.name].ravel()
+            spec.name: restore_missing(feeds[spec.name].ravel()) if spec.dtype == "str" else feeds[spec.name].ravel()
             for spec in specs
         }
     else:
@@ -155,14 +156,14 @@ def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
     specs, said = artifact.inputs, artifact.metadata["sklearn"]
     check, columns = make_shape_check(specs), said.get("feature_names_in")
     if said.get("split"):
-        names = [spec.name for spec in specs]
+        names, missing = [spec.name for spec in specs], frozenset(said.get("missing", ()))
 
         def read_columns(rows: Any) -> Arrays:
             rows = _as_pandas(rows)
-            feeds = _read_few(rows, specs, names)
+            feeds = _read_few(rows, specs, names, missing)
             if feeds is None:
                 columns = zip(specs, _split(rows, names), strict=True)
-                feeds = {spec.name: _read_column(spec, column) for spec, column in columns}
+                feeds = {spec.name: _read_column(spec, column, missing) for spec, column in columns}
             check(feeds)
             return feeds
 
@@ -200,12 +201,20 @@ def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
     if array.dtype.kind in "mMc":
         raise TypeError(f"{name} holds {array.dtype}; the model takes {dtype}")
     if dtype.kind not in "iub":
-        return array.astype(dtype)
+        try:
+            return array.astype(dtype)
+        except TypeError:  # as of None and of pandas' own missing value
+            return _fill(array).astype(dtype)
     with np.errstate(invalid="ignore"):
         found = array.astype(dtype)
     if (changed := np.asarray(found != array)).any():
         raise ValueError(f"{name} holds {array[changed][0]!r}; the model takes {dtype}")
     return found
+
+
+def _fill(array: Array) -> Array:
+    """Return objects with NaN for those that stand for a missing number, as pandas' own."""
+    return np.array([np.nan if is_missing(one) else one for one in array.flat], object).reshape(array.shape)
 
 
 def _select(frame: Any, columns: Sequence[str] | None) -> Array:
@@ -231,7 +240,7 @@ def _explain_missing(missing: Sequence[str], names: Sequence[str]) -> ValueError
     return ValueError(f"{said} missing; the model takes {', '.join(map(str, names))}")
 
 
-def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str]) -> Arrays | None:
+def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str], missing: Collection[str]) -> Arrays | None:
     """Return the inputs of a DataFrame of few rows with these columns alone; None for others, and for odd values.
 
     A missing value of pandas (``NA``) and a time are other objects in a table than in their own column.
@@ -242,7 +251,7 @@ def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str]) -> Array
     # As objects: a table of numbers would round whole ones that stand next to fractions.
     table = np.ascontiguousarray(rows.to_numpy(object).T)
     try:
-        return {spec.name: _read_column(spec, column) for spec, column in zip(specs, table, strict=True)}
+        return {spec.name: _read_column(spec, column, missing) for spec, column in zip(specs, table, strict=True)}
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -260,12 +269,15 @@ def _split(rows: Any, names: Sequence[str]) -> Iterable[Array]:
     return [np.asarray(rows[name]) for name in names]
 
 
-def _read_column(spec: TensorSpec, column: Array) -> Array:
+def _read_column(spec: TensorSpec, column: Array, missing: Collection[str]) -> Array:
+    """Return a column as an input; of the text in ``missing`` a value may be missing, as it may among fractions."""
     column = np.ascontiguousarray(column).reshape(-1, 1)
     if spec.dtype != "str":
         return _cast(spec.name, column, np.dtype(spec.dtype))
     if column.dtype.kind == "U" or {*map(type, column.ravel().tolist())} == {str}:
         return column
+    if spec.name in missing:
+        column = mark_missing(column)
     if strange := [one for one in column.flat if not isinstance(one, str)]:
         raise TypeError(f"{spec.name} holds {strange[0]!r}; the model takes text")
     return column.astype(str).astype(object)

@@ -1,0 +1,214 @@
+"""The converters of XGBoost and of scikit-learn's histogram gradient boosting, with what they do wrong mended."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from . import categories, parts
+from .writing import ML, Array, Converter, Writer, convert_copy, replace_input
+
+LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
+"""The objectives of XGBoost that take the logistic function of a margin."""
+_WRITE_HISTOGRAMS = "add_tree_to_attribute_pairs_hist_gradient_boosting"
+
+
+def mend_xgboost(convert: Converter) -> Converter:
+    """Convert the trees that XGBoost itself uses, and give ONNX the margin that these are added to.
+
+    onnxmltools takes all trees where training stopped early, and the base score of a classifier, a probability, for its
+    margin where the first tree is a single leaf. It reads the place of a column in its name, so the copy has no names.
+    It takes trees for those of the classes in turns, which they are not where a round has several of each class.
+    """
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        model, before = operator.raw_operator, len(container.nodes)
+        made = _copy_booster(model)
+        convert_copy(convert, scope, operator, container, made)
+        owners = _read(made.get_booster())["learner"]["gradient_booster"]["model"]["tree_info"]
+        for node in container.nodes[before:]:
+            if node.op_type == "TreeEnsembleClassifier":
+                _set(node, "base_values", find_margins(model))
+                if len(model.classes_) > 2:
+                    trees = next(one.ints for one in node.attribute if one.name == "class_treeids")
+                    _set(node, "class_ids", [owners[tree] for tree in trees])
+                    _set(node, "post_transform", "SOFTMAX")  # as XGBoost itself, whether or not the objective has it
+            elif node.op_type == "TreeEnsembleRegressor" and find_objective(model) in LOGISTIC:
+                _set(node, "base_values", find_margins(model))
+                Writer(scope, container).append(node, "Sigmoid")
+
+    return replace_input(mended, _write_missing)
+
+
+def _write_missing(writer: Writer, model: Any, table: str) -> str:
+    """Write NaN in the place of the number that stands for a missing one, and return the name of the table."""
+    if model.missing is None or np.isnan(model.missing):
+        return table
+    found = writer.add("Equal", table, writer.keep([model.missing]))
+    return writer.add("Where", found, writer.keep([np.nan]), table)
+
+
+def find_objective(model: Any) -> str:
+    """Return the name of what a model of XGBoost was trained for."""
+    return str(json.loads(model.get_booster().save_config())["learner"]["objective"]["name"])
+
+
+def _read(booster: Any) -> Any:
+    return json.loads(bytes(booster.save_raw("json")))
+
+
+def _copy_booster(model: Any) -> Any:
+    """Return a model of XGBoost with the trees that it uses, as trees whose columns have no names.
+
+    Raises:
+        NotImplementedError: It has no trees.
+    """
+    best, booster = parts.get(model, "best_iteration"), model.get_booster()
+    stopped = best is not None and best + 1 < booster.num_boosted_rounds()
+    kept = booster[: best + 1] if stopped else booster.copy()
+    kept.set_attr(best_iteration=None)
+    kept = _scale_trees(kept)
+    kept.feature_names = None
+    made = copy.copy(model)
+    made._Booster, made.missing = kept, np.nan  # noqa: SLF001 - XGBoost has no other way to make a model of a booster
+    made.n_estimators = len(kept.get_dump())
+    return made
+
+
+def _scale_trees(booster: Any) -> Any:
+    """Return a booster that drops trees as one that does not: of each tree, the leaves are as large as they count."""
+    import xgboost
+
+    said = _read(booster)
+    found = said["learner"]["gradient_booster"]
+    if found["name"] == "gbtree":
+        return booster
+    if found["name"] != "dart":
+        raise NotImplementedError(f"booster={found['name']!r} has no converter")
+    model = found["gbtree"]["model"]
+    for tree, weight in zip(model["trees"], found["weight_drop"], strict=True):
+        pairs = zip(tree["split_conditions"], tree["left_children"], strict=True)
+        tree["split_conditions"] = [value * weight if left == -1 else value for value, left in pairs]
+    said["learner"]["gradient_booster"] = {"name": "gbtree", "model": model}
+    made = xgboost.Booster()
+    made.load_model(bytearray(json.dumps(said).encode()))
+    return made
+
+
+def find_margins(model: Any) -> list[float]:
+    """Return what the leaves of a classifier of XGBoost are added to: one number, or one for each class.
+
+    XGBoost 3 keeps it as ``base_score``: as a probability where the objective is logistic, and as it is elsewhere.
+    """
+    learner = json.loads(model.get_booster().save_config())["learner"]
+    said = json.loads(learner["learner_model_param"]["base_score"])
+    scores = np.asarray(said if isinstance(said, list) else [said], np.float64)
+    if learner["objective"]["name"] in LOGISTIC:
+        scores = np.log(scores / (1 - scores))
+    count = int(learner["learner_model_param"]["num_class"])
+    return [float(score) for score in (np.repeat(scores, count) if count > len(scores) else scores)]
+
+
+def _set(node: onnx.NodeProto, name: str, value: Any) -> None:
+    kept = [attribute for attribute in node.attribute if attribute.name != name]
+    del node.attribute[:]
+    node.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+
+def mend_histograms(convert: Converter) -> Converter:
+    """Number the categories of columns as the trees do, and hand lists of plain numbers to the container.
+
+    ONNX takes neither the arrays nor the truth values there.
+    """
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        add = container.add_node
+
+        def add_node(*args: Any, **attributes: Any) -> Any:
+            return add(*args, **{name: _make_plain(value) for name, value in attributes.items()})
+
+        container.add_node = add_node
+        try:
+            convert(scope, operator, container)
+        finally:
+            container.add_node = add
+
+    return replace_input(mended, _number_categories)
+
+
+def _make_plain(value: Any) -> Any:
+    if not isinstance(value, list | np.ndarray):
+        return value
+    listed = np.ravel(value).tolist() if isinstance(value, np.ndarray) else value
+    return [int(one) if isinstance(one, bool | np.bool_) else one for one in listed]
+
+
+def _number_categories(writer: Writer, model: Any, table: str) -> str:
+    """Write columns of categories as their numbers, before the other columns, as scikit-learn's trees have them.
+
+    Categories of text are numbers already.
+    """
+    if parts.get(model, "is_categorical_") is None:
+        return table
+    marked, made = np.asarray(model.is_categorical_), list[str]()
+    for place, known in zip(np.flatnonzero(marked), categories.list_encoded(model), strict=True):
+        column = writer.choose_columns(table, [int(place)])
+        if not any(isinstance(one, str) for one in known):
+            keys, values = [*map(float, known)], [*map(float, range(len(known)))]
+            column = writer.add(
+                "LabelEncoder", column, domain=ML, keys_floats=keys, values_floats=values, default_float=np.nan
+            )
+        made.append(column)
+    if not marked.all():
+        made.append(writer.choose_columns(table, np.flatnonzero(~marked).tolist()))
+    return writer.add("Concat", *made, axis=1)
+
+
+def mend_histogram_trees(module: Any) -> None:
+    """Write the nodes of histogram trees that ask for categories: skl2onnx takes these for thresholds.
+
+    Each becomes a chain of nodes that ask for one category, since ONNX has no node for several before ``ai.onnx.ml`` 5.
+    """
+    write = getattr(module, _WRITE_HISTOGRAMS)
+
+    def mended(pairs: Any, is_classifier: bool, tree: Any, tree_id: int, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001
+        first = len(pairs["nodes_nodeids"])
+        write(pairs, is_classifier, tree, tree_id, *args, **kwargs)
+        for place in np.flatnonzero(tree.nodes["is_categorical"] & ~tree.nodes["is_leaf"].astype(bool)):
+            left = _list_bits(tree.raw_left_cat_bitsets[tree.nodes[place]["bitset_idx"]])
+            _write_chain(pairs, first, first + int(place), left)
+
+    setattr(module, _WRITE_HISTOGRAMS, mended)
+
+
+def _list_bits(words: Array) -> list[float]:
+    """Return the numbers of the bits that are set in words of 32 bits."""
+    return [float(32 * at + bit) for at, word in enumerate(words.tolist()) for bit in range(32) if word >> bit & 1]
+
+
+def _write_chain(pairs: Any, first: int, at: int, found: list[float]) -> None:
+    """Let a node ask for the first of some categories, and a new one, where it is another, for the next.
+
+    Args:
+        pairs: The attributes of the trees, whose last tree begins at ``first``.
+        first: See there.
+        at: The place of the node.
+        found: The categories that go to the left.
+    """
+    right, names = pairs["nodes_falsenodeids"][at], [name for name in pairs if name.startswith("nodes_")]
+    for number, category in enumerate(found):
+        pairs["nodes_modes"][at], pairs["nodes_values"][at] = "BRANCH_EQ", category
+        if number == len(found) - 1:
+            break
+        fresh = len(pairs["nodes_nodeids"]) - first
+        pairs["nodes_falsenodeids"][at] = fresh
+        for name in names:
+            pairs[name].append(pairs[name][at])
+        at = len(pairs["nodes_nodeids"]) - 1
+        pairs["nodes_nodeids"][at], pairs["nodes_falsenodeids"][at] = fresh, right
+        pairs["nodes_missing_value_tracks_true"][at] = 0  # a missing one that goes to the left is there already

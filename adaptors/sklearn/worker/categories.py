@@ -1,0 +1,125 @@
+"""Columns of pandas' type ``category``: which of them an estimator was fitted on, and what the number of each means."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .parts import get
+
+Categories = dict[str, list[Any]]
+"""By the name of a column: its categories, each of which stands for its place."""
+
+
+def list_categories(estimator: Any) -> Categories:
+    """Return the columns whose categories an estimator numbers itself, as texts or numbers; none where it has none.
+
+    Numbers that scikit-learn takes for categories are columns like others.
+
+    Raises:
+        LookupError: It has some, and does not say which columns have them.
+    """
+    model = find_owner(estimator)
+    names = _list_names(model)
+    if (booster := get(model, "booster_")) is not None:
+        return _list_of_lightgbm(booster, names)
+    if get(model, "enable_categorical"):
+        return _list_of_xgboost(model.get_booster(), names)
+    if get(model, "is_categorical_") is None:
+        return {}
+    marked = [name for name, one in zip(names, model.is_categorical_, strict=True) if one]
+    return {name: known for name, known in zip(marked, list_encoded(model), strict=True) if is_text(known)}
+
+
+def has_categories(estimator: Any) -> bool:
+    """Return whether an estimator numbers the categories of some columns itself."""
+    try:
+        return bool(list_categories(estimator))
+    except LookupError:
+        return True
+
+
+def find_owner(estimator: Any) -> Any:
+    """Return the estimator within pipelines of one step and searches."""
+    while True:
+        if (found := get(estimator, "best_estimator_")) is not None:
+            estimator = found
+        elif len(get(estimator, "steps") or ()) == 1:
+            estimator = estimator.steps[0][1]
+        else:
+            return estimator
+
+
+def list_encoded(model: Any) -> list[list[Any]]:
+    """Return the categories of each column of them that histogram gradient boosting was fitted on, but missing ones."""
+    encoder = model._preprocessor.named_transformers_["encoder"]  # noqa: SLF001 - there is no public one
+    return [[one for one in known.tolist() if one is not None and one == one] for known in encoder.categories_]  # noqa: PLR0124
+
+
+def _list_names(model: Any) -> list[str]:
+    names = get(model, "feature_names_in_")
+    count = int(get(model, "n_features_in_") or 0)
+    return [*map(str, names)] if names is not None else [f"{place}" for place in range(count)]
+
+
+def _list_of_lightgbm(booster: Any, names: list[str]) -> Categories:
+    known = booster.pandas_categorical
+    if not known:
+        return {}
+    found = re.search(r"^\[categorical_feature: ([\d,]+)\]$", booster.model_to_string(num_iteration=1), re.MULTILINE)
+    places = [int(place) for place in found[1].split(",")] if found else []
+    if len(places) != len(known):
+        raise LookupError("some of its categories are ordered, which are numbers to LightGBM")
+    return {names[place]: [*one] for place, one in zip(places, known, strict=True)}
+
+
+def _list_of_xgboost(booster: Any, names: list[str]) -> Categories:
+    marked = [name for name, kind in zip(names, booster.feature_types or (), strict=False) if kind == "c"]
+    if not marked:
+        return {}
+    said = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]
+    kept = said.get("model", said.get("gbtree", {}).get("model", {})).get("cats", {}).get("enc", ())
+    if len(kept) != len(booster.feature_types):
+        raise LookupError("it was saved without its categories, by a version of XGBoost before 3.1")
+    return {name: _read_encoded(one) for name, one in zip(names, kept, strict=True) if name in marked}
+
+
+def _read_encoded(said: Any) -> list[Any]:
+    """Return the categories of one column of XGBoost: texts as bytes one after another, or numbers."""
+    if "offsets" not in said:
+        return [*said["values"]]
+    text, ends = bytes(byte % 256 for byte in said["values"]), said["offsets"]
+    return [text[first:last].decode() for first, last in itertools.pairwise(ends)]
+
+
+def is_text(known: list[Any]) -> bool:
+    """Return whether categories are text."""
+    return any(isinstance(one, str) for one in known)
+
+
+def make_column(column: Any, known: list[Any]) -> Any:
+    """Return a column as pandas' type ``category``; whole numbers are whole where the known ones are."""
+    import pandas as pd
+
+    made = pd.Categorical(column)
+    found = made.categories
+    if found.dtype.kind == "f" and all(isinstance(one, int | np.integer) for one in known) and (found % 1 == 0).all():
+        return made.rename_categories(found.astype(np.int64))
+    return made
+
+
+def check_known(estimator: Any, columns: Mapping[str, Any]) -> None:
+    """Refuse categories that XGBoost was not fitted on: version 3.2 takes some for other ones.
+
+    Raises:
+        ValueError: There is one.
+    """
+    known = list_categories(estimator) if get(find_owner(estimator), "enable_categorical") else {}
+    for name, values in known.items():
+        if strange := [one for one in columns[name].categories if one not in values]:
+            raise ValueError(f"column {name!r} has {strange[0]!r}, a category that the model was not fitted on")

@@ -1,0 +1,67 @@
+"""The estimators within an estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+def get(estimator: Any, name: str) -> Any:
+    """Return an attribute; None where there is none, or where it raises, as attributes that are computed may."""
+    try:
+        return getattr(estimator, name)
+    except Exception:  # noqa: BLE001 - NotFittedError and others
+        return None
+
+
+def find_last(estimator: Any) -> Any:
+    """Return the last step of a pipeline, however deep, or the estimator itself."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def find_first(estimator: Any) -> Any:
+    """Return the first step of a pipeline, however deep, or the estimator itself."""
+    while hasattr(estimator, "steps"):
+        estimator = estimator.steps[0][1]
+    return estimator
+
+
+def find_best(estimator: Any) -> Any:
+    """Return the estimator that a search found, which answers in its place; any other one itself."""
+    while (found := get(estimator, "best_estimator_")) is not None:
+        estimator = found
+    return estimator
+
+
+def is_composed(estimator: Any) -> bool:
+    """Return whether an estimator does nothing but to call its parts: a pipeline, or steps side by side."""
+    return hasattr(estimator, "steps") or hasattr(estimator, "transformer_list") or chooses_columns(estimator)
+
+
+def chooses_columns(estimator: Any) -> bool:
+    """Return whether an estimator gives each of its parts some columns."""
+    return hasattr(estimator, "sparse_threshold") and hasattr(estimator, "transformers")
+
+
+def list_parts(estimator: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the fitted estimators within one, with their names; of equal ones the first of each class."""
+    for name, part in _list_all(estimator):
+        if part is not None and not isinstance(part, str):
+            yield name, part
+
+
+def _list_all(estimator: Any) -> Iterator[tuple[str, Any]]:
+    if chooses_columns(estimator):
+        yield from ((name, part) for name, part, *_ in get(estimator, "transformers_") or ())
+    yield from get(estimator, "steps") or get(estimator, "transformer_list") or ()
+    yield "best_estimator_", get(estimator, "best_estimator_")
+    yield "final_estimator_", get(estimator, "final_estimator_")
+    if named := get(estimator, "named_estimators_"):
+        yield from named.items()
+    for name in ("calibrated_classifiers_", "estimators_"):
+        alike = get(estimator, name)
+        if isinstance(alike, list) and not named:
+            first = {type(one): one for one in reversed(alike)}
+            yield from ((name, getattr(one, "estimator", one)) for one in first.values())

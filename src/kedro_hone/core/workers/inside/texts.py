@@ -1,0 +1,40 @@
+"""Missing text: tensors of text cannot hold a missing value, so one text stands for it.
+
+Workers load this file by its path; it imports NumPy only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+MISSING = "\ue000missing"
+"""It begins with a character that Unicode gives no meaning, so that no text of people is it."""
+
+_NAMES = frozenset({"NAType", "NaTType"})
+"""The types of pandas' own missing values."""
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is one that stands for a missing one: None, NaN, or pandas' own."""
+    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _NAMES  # noqa: PLR0124
+
+
+def mark_missing(array: Array) -> Array:
+    """Return an array of objects whose missing values are ``MISSING``; the same one where none is missing."""
+    found = [at for at, value in enumerate(array.flat) if is_missing(value)]
+    if not found:
+        return array
+    made = array.astype(object)
+    made.flat[found] = MISSING
+    return made
+
+
+def restore_missing(array: Array, value: Any = np.nan) -> Array:
+    """Return an array of text as objects, with a missing value in the places of ``MISSING``."""
+    made = array.astype(object)
+    made[array == MISSING] = value
+    return made

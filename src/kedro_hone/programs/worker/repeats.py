@@ -1,0 +1,74 @@
+"""Rows that are in two splits: by a mistake, or since the rows of a table with few values are equal by nature."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from math import comb
+from typing import Any
+
+Hashes = Mapping[str, Sequence[bytes]]
+"""By the name of a split: a hash of each of its rows."""
+
+COPIES_LIMIT = 0.01
+"""The largest share of rows that may be copies of others without a warning."""
+_ORDER = ("gate", "search", "training", "calibration")
+"""A row counts in the first of these splits that has it."""
+_MARGIN = 3
+"""Equal rows of two splits may be so many times as frequent as those within them, of which there are few to count."""
+_LEAST = 0.25
+"""The share of a split that has to stay where rows are left out."""
+
+
+def find_overlaps(hashes: Hashes) -> Iterator[dict[str, Any]]:
+    """Yield of each pair of splits with rows that somebody copied: how many different ones, and places of the first.
+
+    Rows that are equal by nature are so within a split as often as between two.
+    """
+    for names in combinations(hashes, 2):
+        first, second = (Counter(hashes[name]) for name in names)
+        if (shared := first.keys() & second.keys()) and not _is_natural(first, second):
+            places = [{row: at for at, row in reversed([*enumerate(hashes[name])])} for name in names]
+            example = min(shared, key=places[0].__getitem__)
+            rows = [place[example] for place in places]
+            yield {"splits": [*names], "count": len(shared), "example_rows": rows}
+
+
+def _is_natural(first: Counter[bytes], second: Counter[bytes]) -> bool:
+    """Return whether two splits have no more equal rows between them than rows of one source have by chance."""
+    within = sum(comb(count, 2) for one in (first, second) for count in one.values())
+    between = sum(count * second[row] for row, count in first.items() if row in second)
+    pairs = sum(comb(one.total(), 2) for one in (first, second))
+    return within > 0 and between * pairs <= _MARGIN * within * first.total() * second.total()
+
+
+def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
+    """Return which rows of a split stay where others are in a more important one, and a sentence for each such split.
+
+    Where too few would stay, all do.
+    """
+    kept, said, seen = dict[str, list[int]](), list[str](), set[bytes]()
+    for name in (one for one in _ORDER if one in hashes):
+        rows = hashes[name]
+        stay = [at for at, row in enumerate(rows) if row not in seen]
+        before = " or ".join(one for one in _ORDER[: _ORDER.index(name)] if one in hashes)
+        if len(stay) < len(rows):
+            count = f"{len(rows) - len(stay)} of {len(rows)} rows are rows of {before}, too"
+            if len(stay) >= _LEAST * len(rows):
+                kept[name] = stay
+                said.append(f"{name}: {count}, and left out: equal rows, as a table of few values has, count once")
+            else:
+                different = len(set(rows) | seen)
+                said.append(
+                    f"{name}: {count}, since there are only {different} different ones: all of them stay, and what "
+                    "candidates are chosen by here is no evidence of its own"
+                )
+        seen.update(rows)
+    return kept, said
+
+
+def describe_copies(hashes: Sequence[bytes]) -> Iterator[str]:
+    """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
+    if (count := len(hashes) - len(set(hashes))) > COPIES_LIMIT * len(hashes):
+        yield f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"

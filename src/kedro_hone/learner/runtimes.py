@@ -102,7 +102,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
     )
     try:
         load = partial(_import_worker(toolchain).load, job.model_dump(mode="json"))
-        return ForkedSession(load, runtime=toolchain.name, survives=toolchain.survives_fork)
+        return ForkedSession(load, runtime=toolchain.name, survives=toolchain.survives_fork, threads=job.threads)
     except ImportError as error:
         raise ImportError(
             f"This model runs in {toolchain.name}, which cannot be imported ({error}). {_advise(toolchain)}",

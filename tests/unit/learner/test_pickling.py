@@ -175,11 +175,14 @@ def test_a_fork_opens_it_again(folder):
 def test_a_runtime_that_does_not_survive_says_so(tmp_path, install):
     install(toy.make_toolchain(tmp_path / "toolchain"))
     toy.make_model(tmp_path / "winner")
-    learner = kedro_hone.load(tmp_path / "winner")
+    learner = kedro_hone.load(tmp_path / "winner", threads=2)
     kind, said = call_in_child(lambda: learner(toy.predict(1)[0]))
     assert kind == "RuntimeError"
     assert "toy does not survive that" in said
     assert "post_fork" in said
+    x, y = toy.predict(1)
+    alone = kedro_hone.load(tmp_path / "winner", threads=1)
+    assert call_in_child(lambda: alone(x).tolist()) == y.tolist()
 
 
 def test_a_session_that_is_being_opened_has_nothing_private():

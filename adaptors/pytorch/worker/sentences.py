@@ -31,9 +31,12 @@ class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types he
         super().__init__()
         self.encoder, self.steps, self.config = encoder, nn.ModuleList(modules), encoder.config
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None, **others: Tensor) -> dict[str, Tensor]:
-        """Return the embeddings of rows; others are arguments of the encoder's class."""
-        tokens = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **others)[0]
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    ) -> dict[str, Tensor]:
+        """Return the embeddings of rows."""
+        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}  # not every class takes them
+        tokens = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types)[0]
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         found = tokens
         for step in self.steps:

@@ -12,7 +12,6 @@ from kedro_hone.report.wording import (
     format_drop,
     format_metric,
     format_ms,
-    format_percent,
     name_candidate,
     name_metric,
     name_shape,
@@ -36,12 +35,12 @@ def describe_winner(evidence: Evidence, *, name: str, alias: str) -> str:
 
 
 def list_readable_tags(evidence: Evidence) -> dict[str, str]:
-    """Return four tags for people, next to those that programs read."""
+    """Return four tags for people; their capital letters put them before those that programs read."""
     said = {
-        "hone.faster": _say_speed(evidence),
-        "hone.quality": "; ".join(_say_quality(one) for one in evidence.subject_quality),
-        "hone.made_by": _name_winner(evidence),
-        "hone.measured_on": _name_machine(evidence),
+        "Speed": _say_speed(evidence),
+        "Quality": "; ".join(_say_quality(one) for one in evidence.subject_quality),
+        "Made by": _name_winner(evidence),
+        "Measured on": _name_machine(evidence),
     }
     return {name: clean_text(text)[:500] for name, text in said.items() if text}
 
@@ -87,7 +86,7 @@ def _list_rows(evidence: Evidence) -> Iterator[str]:
             yield f"| median time, {name_shape(row.source.shape)} | {times} |"
     for one in evidence.subject_quality:
         values = f"{format_metric(one.metric, one.source)} | {format_metric(one.metric, one.candidate)}"
-        yield f"| {name_metric(one.metric)}, {one.n:,} rows, {format_percent(one.drop.confidence)} | {values} |"
+        yield f"| {name_metric(one.metric)}, {one.n:,} rows | {values} |"
 
 
 def _name_winner(evidence: Evidence) -> str:

@@ -115,6 +115,11 @@ def test_a_part_of_a_version_is_named_by_its_path(logged, wrapper, tmp_path):
     )
 
 
+@pytest.mark.attack(
+    what="a link in a version leads out of it, and a URI names what is behind",
+    who="registry",
+    stopped_by="what a path means must be in the version's own folder",
+)
 def test_a_link_out_of_a_version_is_not_followed(logged, tmp_path):
     (tmp_path / "mlruns" / "secret").mkdir(parents=True, exist_ok=True)
     place = MlflowRegistry().pull(f"models:/{logged.model_id}", tmp_path / "a")

@@ -92,6 +92,11 @@ def test_what_is_code_is_not_pickled(tmp_path, install):
         pickle.dumps(learner)
 
 
+@pytest.mark.attack(
+    what="a pickle of a learner says that code may be run, by whose signature it likes",
+    who="data",
+    stopped_by="nothing is trusted where a learner is unpickled, and no signature vouches for code",
+)
 @pytest.mark.parametrize("verify", [None, {"keys": ["-----BEGIN PUBLIC KEY-----"]}])
 def test_no_pickle_says_what_is_trusted(tmp_path, install, verify):
     """A pickle that somebody wrote opens no code, whatever it says."""

@@ -45,6 +45,11 @@ def test_what_is_not_registered_and_parts(uri, expected):
     assert found == expected
 
 
+@pytest.mark.attack(
+    what="a URI's path leads out of the model that it is in",
+    who="recipe",
+    stopped_by="no part of it leads upwards, and none can be read in two ways",
+)
 @pytest.mark.parametrize("path", ["..", "a/../b", "./a", "a//b", "%2e%2e", "a\\b", "a?b", "a#b", "a\nb", "..%2f"])
 def test_no_path_leads_elsewhere(path):
     for uri in (f"models:/{MODEL}/{path}", f"runs:/{RUN}/{path}", f"models:/w/1/{path}"):

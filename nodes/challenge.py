@@ -14,7 +14,7 @@ from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.aliases import AliasRegistry, find_published
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
-from kedro_hone.core.contract.target import find_target
+from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
@@ -131,8 +131,8 @@ def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, re
 def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
     """Return the version that the alias points to, with its registry; None where there is none, or it is the source."""
     publish = setting.recipe.publish
-    registry, name = find_target(version.uri, uri=publish.uri, name=publish.name, project=setting.run.project)
-    name = name or registry.resolve(version.uri).name
+    target = find_target(version.uri, uri=publish.uri, name=publish.name, project=setting.run.project)
+    registry, name = target.registry, find_name(target, version.uri)
     # Whether the registry has aliases was asked before the model was pulled.
     uri = find_published(cast("AliasRegistry", registry), name, publish.alias)
     info = None if uri is None else registry.resolve(uri)

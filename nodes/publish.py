@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from kedro_hone.building.toolset import name_machine, name_toolset
@@ -12,10 +13,11 @@ from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
-from kedro_hone.core.contract.target import find_target, find_writer, keeps_versions_apart
+from kedro_hone.core.contract.target import find_name, find_target, find_writer, keeps_versions_apart
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
+from kedro_hone.report.description import describe_winner, list_readable_tags
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.report.result_file import note_result
@@ -63,8 +65,9 @@ def publish(
     )
     evidence = parse_evidence((files / EVIDENCE).read_bytes())
     place, signer = recipe.publish, find_signer()
-    registry, name = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
-    name = name or registry.resolve(version.uri).name
+    target = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
+    registry, name = target.registry, find_name(target, version.uri)
+    winner = replace(winner, description=describe_winner(evidence, name=name, alias=place.alias))
     waits = find_wait(decision, evidence)
     if waits and (place.pull_request or not keeps_versions_apart(registry)):
         logger.warning("warning   nothing is published: %s", waits)
@@ -84,6 +87,7 @@ def publish(
         | ({PULL: version.pulled} if version.pulled else {})
         | ({AWAITS: awaits} if awaits else {})
         | ({HELD: place.alias} if waits else {})
+        | list_readable_tags(evidence)
         | {TOOLSET: name_toolset(recipe), MACHINE: name_machine(evidence.hardware)},
         alias=None if awaits or waits else place.alias,
         metrics=find_metrics(evidence),

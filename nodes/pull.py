@@ -6,7 +6,7 @@ from kedro_hone.building.batches import check_batch
 from kedro_hone.building.fetching import fetch
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
-from kedro_hone.core.contract.target import find_source, find_target
+from kedro_hone.core.contract.target import find_name, find_source, find_target
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
@@ -43,4 +43,6 @@ def _read_pointers(recipe: Recipe, registry: Registry, run: RunFolder) -> dict[s
     if publish.uri is not None and not publish.enabled:
         return {}
     target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
-    return read_aliases(target.registry, target.name or registry.resolve(recipe.model.uri).name)
+    if target.name is None and not publish.enabled and not registry.resolve(recipe.model.uri).name:
+        return {}
+    return read_aliases(target.registry, find_name(target, recipe.model.uri))

@@ -49,15 +49,18 @@ def install_once(name: str, lock: Path, install: Callable[[Path], None]) -> Path
     return folder
 
 
-def install_mlflow_server() -> Path:
-    """Return a folder of packages: what MLflow's own server imports beyond this project's environment."""
-    lock = HERE / "integration" / "mlflow_server" / "requirements.lock"
+def install_mlflow_server(version: str = "") -> Path:
+    """Return a folder of packages: what MLflow's own server imports beyond this project's environment.
+
+    Of another ``version`` (2.20, as many still run) it has all that this imports.
+    """
+    lock = HERE / "integration" / "mlflow_server" / f"requirements{f'-{version}' if version else ''}.lock"
 
     def install(folder: Path) -> None:
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--quiet", "--disable-pip-version-check", "--no-deps"]
         subprocess.run([*pip, "--target", folder, "--requirement", lock], check=True, timeout=HANG)
 
-    return install_once("mlflow-server", lock, install)
+    return install_once(f"mlflow-server{version}", lock, install)
 
 
 def install_node_modules() -> Path:

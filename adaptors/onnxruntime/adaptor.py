@@ -25,6 +25,7 @@ TOOLCHAIN = Toolchain(
     name="onnxruntime",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"onnx"}),
+    survives_fork=True,
     data=frozenset({"onnx"}),
     reads=frozenset({"cache", "compiled_shapes", "crashes"}),
     environment={"ORT_DISABLE_TELEMETRY": "1"},

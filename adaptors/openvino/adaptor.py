@@ -28,6 +28,7 @@ TOOLCHAIN = Toolchain(
     name="openvino",
     folder=Path(__file__).resolve().parent,
     runs=frozenset({"openvino-ir"}),
+    survives_fork=True,
     data=frozenset({"openvino-ir"}),
     reads=frozenset({"cache", "compiled_shapes"}),
     limits=Limits(seconds=1200.0),  # accuracy control measures the model once for each layer that it reverts

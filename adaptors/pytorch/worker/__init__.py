@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import compilers, jobs, session, steps, traced
+from . import compilers, jobs, lora, session, steps, traced
 
-describe, load = jobs.describe, session.open_session
+describe, load, merge = jobs.describe, session.open_session, lora.merge
 
 _STEPS = {
     "pytorch.export": steps.export,

@@ -14,6 +14,7 @@ from . import models
 from .inputs import CHANGED, FILLS, SIZES, find_limits, list_inputs, make_examples
 from .models import Job, Notes, Spec
 from .pretrained import Unsuited, open_with_notes
+from .sentences import find_encoder
 
 _SAME = 1e-5  # of the largest result: with a mask of ones attention may add in another order
 
@@ -32,7 +33,11 @@ def describe(job: Job) -> Notes:
 
 def _describe(model: nn.Module, job: Job) -> Notes:
     said = job["input"]["metadata"]["transformers"]
-    stated = [spec for spec in job["input"]["inputs"] if spec["name"] in inspect.signature(model.forward).parameters]
+    stated = [
+        spec
+        for spec in job["input"]["inputs"]
+        if spec["name"] in inspect.signature(find_encoder(model).forward).parameters
+    ]
     limits = find_limits(model, said["kind"])
     inputs = stated or list_inputs(model, Path(job["input"]["path"]), said["kind"])
     sizes = {name: min(size, limits.get(name, size)) for name, size in SIZES.items()}
@@ -51,7 +56,12 @@ def _describe(model: nn.Module, job: Job) -> Notes:
     outputs = [_describe_output(name, value, sizes, others) for name, value in named.items()]
     names = _avoid([spec["name"] for spec in inputs], list(named))
     outputs = [{**spec, "name": name} for spec, name in zip(outputs, names, strict=True)]
-    about = {**said, "class": type(model).__name__, "output_class": type(result).__name__, "optional": optional}
+    about = {
+        **said,
+        "class": type(find_encoder(model)).__name__,
+        "output_class": type(result).__name__,
+        "optional": optional,
+    }
     about |= {"limits": limits} if limits else {}
     if type(model).__module__.startswith("transformers_modules."):
         about["remote_code"] = True

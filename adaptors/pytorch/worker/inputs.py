@@ -14,6 +14,7 @@ from torch import nn
 
 from .models import Spec
 from .pretrained import Unsuited, import_transformers
+from .sentences import find_encoder
 
 _AXES = {
     "input_ids": ("batch", "length"),
@@ -34,7 +35,7 @@ _TABLES = frozenset({"position_embeddings", "wpe", "embed_positions", "position_
 
 def list_inputs(model: nn.Module, folder: Path, kind: str) -> list[Spec]:
     """Return the inputs of a model, in the order of its ``forward``: those that its tokenizer or processor makes."""
-    parameters = inspect.signature(model.forward).parameters
+    parameters = inspect.signature(find_encoder(model).forward).parameters
     if kind == "image":
         return [_image_spec(model.config, folder)]
     if kind == "audio":

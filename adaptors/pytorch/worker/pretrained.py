@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from . import adapters
+from . import adapters, sentences
 from .models import Job
 
 
@@ -66,7 +66,16 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "use_cache"):
             module.config.use_cache = False  # what a cache returns is no tensor
-    return model.eval(), [*_warn(type(model).__name__, pooler=pooler, unused=sorted(found["unexpected_keys"]))]
+    notes = [*_warn(type(model).__name__, pooler=pooler, unused=sorted(found["unexpected_keys"]))]
+    return _add_modules(model.eval(), folder, said.get("modules") or []), notes
+
+
+def _add_modules(model: nn.Module, folder: Path, listed: list[Any]) -> nn.Module:
+    """Return an encoder with the modules of sentence-transformers that are part of the model; itself without any."""
+    try:
+        return sentences.wrap(model, folder, listed) if listed else model
+    except sentences.Unknown as error:
+        raise Unsuited(str(error)) from error
 
 
 def _warn(name: str, *, pooler: list[str], unused: list[str]) -> Iterator[str]:

@@ -24,6 +24,7 @@ from mlflow.exceptions import MlflowException, RestException
 from requests import RequestException, Response
 from sqlalchemy.engine import make_url
 
+from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.core.errors import HoneError
 
 PATIENCE_SECONDS: Final = 20.0
@@ -226,6 +227,15 @@ def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _
                 f"The MLflow registry at {tracking_uri} refuses what it is asked for.",
                 why=_quote(error),
                 hint="Correct the name that it names; asking again changes nothing.",
+            ) from error
+        if getattr(error, "error_code", None) == "ENDPOINT_NOT_FOUND":
+            said = read_server(tracking_uri).text
+            raise HoneError(
+                "registry-refused",
+                f"The MLflow registry at {tracking_uri} does not know what it is asked for.",
+                why=f"{f'The server is MLflow {said}. ' if said else ''}{_quote(error)}",
+                hint="Update the server: aliases need MLflow 2.3, and logged models 3.0. Or correct "
+                "MLFLOW_TRACKING_URI, if it is no server of MLflow's.",
             ) from error
         if isinstance(error, RestException):
             raise HoneError(

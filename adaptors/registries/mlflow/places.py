@@ -73,6 +73,25 @@ def _follow(client: MlflowClient, location: str) -> str:
     raise _explain(location)
 
 
+def enter(place: Path | str, path: str) -> Path | str:
+    """Return a file or folder in a place; ``path`` has no part that leads upwards, and may be empty.
+
+    Raises:
+        HoneError: ``files-elsewhere``: a link leads out of the place.
+        FileNotFoundError: There is none.
+    """
+    if not path:
+        return place
+    if isinstance(place, str):
+        return f"{place.rstrip('/')}/{path}"
+    found = (place / path).resolve()
+    if not found.is_relative_to(place.resolve()):
+        raise _explain(path)
+    if not found.exists():
+        raise FileNotFoundError(f"there is no {path} in it")
+    return found
+
+
 def _split(place: str) -> SplitResult | None:
     """Return the parts of a place; None where two readers could read it differently, or it leaves its folder."""
     try:

@@ -12,13 +12,14 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mlflow import MlflowClient
-from mlflow.entities import LoggedModel, Metric
+from mlflow.entities import LoggedModel, Metric, Run
 from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.mlflow import connection, versions
+from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.adaptors.registries.model_folder import tag_files, write_winner
 from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
@@ -35,42 +36,73 @@ PENDING_ALIAS: Final = "hone.pending_alias"
 """The alias that is still to be moved; removed once it was."""
 _MODEL: Final = "hone.model"
 """On a run: the registered model that it publishes to."""
+_FOLDER: Final = "model"
+"""Where the files are among those of a run."""
 _PUBLISHING: Final = "publishing"
 _PUBLISHER: Final = "hone.publisher"
 REFUSED: Final = "INVALID_PARAMETER_VALUE"
 """MLflow's word for a name that it does not take."""
 
 
+class Logged(NamedTuple):
+    """A winner's files, complete on the server.
+
+    Attributes:
+        source: The place of the files, as a version names it.
+        run: The run that they belong to.
+        model: The id of the logged model; None on a server that has none.
+        tags: The tag of the files.
+    """
+
+    source: str
+    run: str
+    model: str | None
+    tags: dict[str, str]
+
+
 def log_model(
     client: MlflowClient, experiment: str, winner: ProvenWinner, *, name: str, metrics: Mapping[str, float]
-) -> tuple[LoggedModel, dict[str, str]]:
+) -> Logged:
     """Upload a winner's model folder with its numbers, complete, as the logged model of a run of its own.
 
-    The tag of its files is returned with it.
+    A server of MLflow 2 has no logged models: there the files are among the run's.
     """
-    marks = {_MODEL: name, **make_marks()}
+    marks, server = {_MODEL: name, **make_marks()}, read_server(client.tracking_uri)
     made: list[LoggedModel] = []
+    runs: list[Run] = []
 
     def identify(described: Model) -> None:
-        run = client.create_run(experiment, run_name=f"publish-{name}", tags=marks).info.run_id
-        allowed = re.sub(r"[/:.%\"']", "-", name)  # a registered model's name may hold more
-        made.append(client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks)))
-        described.model_id = described.model_uuid = made[0].model_id
-        described.run_id, described.artifact_path = run, made[0].artifact_location
+        runs.append(client.create_run(experiment, run_name=f"publish-{name}", tags=marks))
+        described.run_id, described.artifact_path = runs[0].info.run_id, _FOLDER
+        if server.has_logged_models:
+            allowed = re.sub(r"[/:.%\"']", "-", name)  # a registered model's name may hold more
+            run = described.run_id
+            made.append(client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks)))
+            described.model_id = described.model_uuid = made[0].model_id
+            described.artifact_path = made[0].artifact_location
 
     with tempfile.TemporaryDirectory() as folder:
         write_winner(Path(folder), winner, name=name, identify=identify)
-        model, number, run = made[0], made[0].model_id, made[0].source_run_id
+        run, model = str(runs[0].info.run_id), made[0] if made else None
         written = tag_files(Path(folder))
         with connection.hide_progress():
-            client.log_model_artifacts(number, folder)
-    client.finalize_logged_model(number, "READY")
-    now = int(time.time() * 1000)
+            if model is None:
+                client.log_artifacts(run, folder, _FOLDER)
+            else:
+                client.log_model_artifacts(model.model_id, folder)
+    if model is not None:
+        client.finalize_logged_model(model.model_id, "READY")
+    now, number = int(time.time() * 1000), model and model.model_id
     rows = [Metric(key, value, now, 0, model_id=number, run_id=run) for key, value in metrics.items()]
     if rows:
         client.log_batch(run, metrics=rows)
     client.set_terminated(run)
-    return model, written
+    if model is None:
+        return Logged(f"{str(runs[0].info.artifact_uri).rstrip('/')}/{_FOLDER}", run, None, written)
+    # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global tracking URI
+    # says, which belongs to others; so the version names the place of the files.
+    source = model.model_uri if connection.has_server(client.tracking_uri) else model.artifact_location
+    return Logged(source, run, model.model_id, written)
 
 
 def make_marks() -> dict[str, str]:
@@ -151,8 +183,9 @@ def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:
 
 def _remove_run(client: MlflowClient, experiment: str, run: str) -> None:
     """Remove a run with its logged models."""
-    for model in client.search_logged_models([experiment], f"source_run_id = '{run}'"):
-        client.delete_logged_model(model.model_id)
+    if read_server(client.tracking_uri).has_logged_models:
+        for model in client.search_logged_models([experiment], f"source_run_id = '{run}'"):
+            client.delete_logged_model(model.model_id)
     client.delete_run(run)
 
 

@@ -1,4 +1,4 @@
-"""MLflow's model registry: ``models:/name/version`` and ``models:/name@alias``."""
+"""MLflow's model registry: ``models:/name/version``, ``models:/name@alias``, logged models and what runs logged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from mlflow.artifacts import download_artifacts
 from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.locks import lock_publication
-from kedro_hone.adaptors.registries.mlflow import connection, places, publishing, versions
+from kedro_hone.adaptors.registries.mlflow import connection, places, publishing, references, unregistered, versions
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names, explain_refused
 from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import hide_secrets
-from kedro_hone.core.values.trees import StrangeTreeError, copy_tree_bounded
+from kedro_hone.core.values.trees import (
+    StrangeTreeError,
+    copy_bounded,
+    copy_tree_bounded,
+    measure_tree,
+    require_room,
+)
 
 EXPERIMENT: Final = "kedro-hone"
 
@@ -43,11 +49,14 @@ class MlflowRegistry:
     def resolve(self, uri: str) -> VersionInfo:
         """Return what is known of ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, pinned.
 
+        So of a logged model (``models:/m-…``), of what a run logged (``runs:/…/path``), and of a part of a version
+        (``models:/name/version/path``): these are of no registered model, and have no name.
+
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``; or
                 ``registry-unknown``: it is no such URI.
         """
-        reference = versions.read_uri(uri)
+        reference = references.read_uri(uri)
         with self._open() as client:
             return versions.find_version(client, reference)
 
@@ -64,12 +73,13 @@ class MlflowRegistry:
         if any(folder.iterdir()):
             raise FileExistsError(f"{folder} is not empty")
         with self._open() as client, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage:
-            location = client.get_model_version_download_uri(info.name, info.version)
+            reference = references.read_uri(uri)
+            location, inside = self._locate(client, reference, info)
             try:
                 place = places.find_place(client, location, tracking_uri=self.tracking_uri, project=self._project)
-                downloaded = self._download(place, Path(stage))
+                downloaded = self._download(places.enter(place, inside), Path(stage), takes_file=bool(reference.path))
             except (MlflowException, FileNotFoundError, shutil.Error, StrangeTreeError) as error:
-                if isinstance(error, MlflowException) and error.error_code not in versions.MISSING:
+                if isinstance(error, MlflowException) and error.error_code not in unregistered.MISSING:
                     raise
                 raise HoneError(
                     "model-corrupt",
@@ -82,16 +92,27 @@ class MlflowRegistry:
                 shutil.move(path, folder / path.name)
         return info
 
-    def _download(self, place: Path | str, stage: Path) -> Path:
+    @staticmethod
+    def _locate(client: MlflowClient, reference: references.Reference, info: VersionInfo) -> tuple[str, str]:
+        """Return where the files of a version are, as the registry says, and the path of the part that is meant."""
+        if reference.name is None:
+            return unregistered.locate(client, reference)
+        return str(client.get_model_version_download_uri(reference.name, info.version)), reference.path
+
+    def _download(self, place: Path | str, stage: Path, *, takes_file: bool) -> Path:
         """Bring the files of a place into a folder, and return the folder that they are in."""
+        if isinstance(place, Path) and takes_file and place.is_file():
+            require_room(stage, measure_tree(place))
+            copy_bounded(place, stage / place.name)
+            return stage
         if isinstance(place, Path):
             copy_tree_bounded(place, stage)
             return stage
         with connection.hide_progress():
             found = Path(download_artifacts(place, dst_path=str(stage), tracking_uri=self.tracking_uri))
-        if not found.is_dir():
+        if not found.is_dir() and not takes_file:
             raise FileNotFoundError(f"{place} is one file, and no folder of a version")
-        return found
+        return found if found.is_dir() else found.parent
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
         """Return why MLflow, as it is installed here, refuses a model's name or an alias; empty where it takes both.
@@ -117,7 +138,7 @@ class MlflowRegistry:
         Raises:
             HoneError: As ``resolve``; ``recipe-invalid``: MLflow refuses the alias.
         """
-        reference = versions.read_uri(uri)
+        reference = references.read_uri(uri)
         with self._open() as client:
             info = versions.find_version(client, reference)
             publishing.finish_version(client, info.name, info.version, alias)
@@ -155,15 +176,11 @@ class MlflowRegistry:
             version = publishing.settle(client, experiment, name, key)
             if version is None:
                 logged = publishing.log_model(client, experiment, winner, name=name, metrics=metrics or {})
-                model, written = logged
-                # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global
-                # tracking URI says, which belongs to others; so the version names the place of the files.
-                source = model.model_uri if connection.has_server(self.tracking_uri) else model.artifact_location
-                pending = {KEY: key, **tags, **written, **publishing.make_marks()}
+                pending = {KEY: key, **tags, **logged.tags, **publishing.make_marks()}
                 pending |= {publishing.PENDING_ALIAS: alias} if alias else {}
-                run, number = model.source_run_id, model.model_id
-                made = client.create_model_version(name, source=source, run_id=run, tags=pending, model_id=number)
-                client.set_tag(run, publishing.STATE, publishing.FINISHED)
+                named = {"run_id": logged.run, "model_id": logged.model, "description": winner.description or None}
+                made = client.create_model_version(name, source=logged.source, tags=pending, **named)
+                client.set_tag(logged.run, publishing.STATE, publishing.FINISHED)
                 version = str(made.version)
             note = publishing.finish_version(client, name, version, alias, before=before)
         alias = None if note else alias

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from mlflow import MlflowClient
-from mlflow.entities.model_registry import ModelVersion
+from mlflow.entities.model_registry import ModelVersion, RegisteredModel
 from mlflow.exceptions import MlflowException
 from mlflow.utils.validation import (
     _validate_model_alias_name,
@@ -17,19 +17,21 @@ from mlflow.utils.validation import (
     _validate_model_name,
 )
 
+from kedro_hone.adaptors.registries.mlflow.connection import has_experiments
+from kedro_hone.adaptors.registries.mlflow.references import LATEST, Reference, read_uri
+from kedro_hone.adaptors.registries.mlflow.unregistered import MISSING, find_unregistered, make_inside
 from kedro_hone.core.contract.aliases import PULL, name_record
 from kedro_hone.core.contract.registry import VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 
 _PAGE: Final = 1000
 """Models in a page of a list, as many as MLflow allows."""
+_IS_PROMPT: Final = "mlflow.prompt.is_prompt"
+"""The tag of a prompt."""
 RECORD: Final = "hone"
 """Begins the tags of a registered model that say where its aliases were moved to."""
-_LATEST: Final = "latest"
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
 """A version's number, as a database has it: a longer one would be its error."""
-_URI: Final = re.compile(r"models:/+(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
-MISSING: Final = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
 
 
 class Head(NamedTuple):
@@ -46,39 +48,6 @@ class Head(NamedTuple):
     again: bool = False
 
 
-class Reference(NamedTuple):
-    """What a ``models:/`` URI says: a name, and a version (or ``latest``) or an alias."""
-
-    name: str
-    version: str | None
-    alias: str | None
-
-
-def read_uri(uri: str) -> Reference:
-    """Return what a URI says.
-
-    Raises:
-        HoneError: ``registry-unknown``: it is no ``models:/`` URI; ``version-unknown``: it names no version.
-    """
-    match = _URI.fullmatch(uri)
-    if match is None:
-        raise HoneError(
-            "registry-unknown",
-            f"{uri!r} is no URI of an MLflow registry.",
-            why="Such a URI is models:/<name>/<version> or models:/<name>@<alias>.",
-            hint="Write the model's name and a version or an alias.",
-        )
-    if not (match["version"] or match["alias"]):
-        model = f"models:/{match['name']}"
-        raise HoneError(
-            "version-unknown",
-            f"{uri!r} names no version.",
-            why="A model has many versions, and the URI must name one.",
-            hint=f"Write {model}/<version>, {model}@<alias> or {model}/{_LATEST}.",
-        )
-    return Reference(**match.groupdict())
-
-
 def find_problem(*, name: str | None, alias: str | None) -> str:
     """Return why MLflow refuses a registered model's name or an alias, or an empty string.
 
@@ -87,7 +56,8 @@ def find_problem(*, name: str | None, alias: str | None) -> str:
     try:
         if name is not None:
             _validate_model_name(name)
-            read_uri(f"models:/{name}/1")
+            if read_uri(f"models:/{name}/1").name != name:
+                return f"models:/{name}/1 names something else than a version of it, such as a logged model."
         if alias is not None:
             _validate_model_alias_name(alias)
             _validate_model_alias_name_reserved(alias)
@@ -99,16 +69,21 @@ def find_problem(*, name: str | None, alias: str | None) -> str:
 
 
 def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
-    """Return what the registry knows of a version, pinned.
+    """Return what the registry knows of a version, pinned; of what is not registered, or a part, under no name.
 
     Raises:
-        HoneError: ``model-unknown``, ``version-unknown`` or ``alias-unknown``, with what there is.
+        HoneError: ``model-unknown``, ``version-unknown`` or ``alias-unknown``, with what there is; ``model-corrupt``.
     """
-    name, version, alias = reference
+    name, version, alias = reference.name, reference.version, reference.alias
+    if name is None:
+        return find_unregistered(client, reference)
+    if reference.path:
+        whole = find_version(client, reference._replace(path=""))
+        return make_inside(whole, reference.path)
     try:
         if alias is not None:
             return _make_info(client.get_model_version_by_alias(name, alias))
-        if version == _LATEST:
+        if version == LATEST:
             version = next((str(newest.version) for newest in iterate_versions(client, name)), None)
         if version is not None and _NUMBER.fullmatch(version):
             return _make_info(client.get_model_version(name, version))
@@ -183,14 +158,26 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[Versi
 
 def _read_heads(client: MlflowClient) -> dict[str, Head]:
     """Return how far each registered model is, by its name."""
-    heads, token = {}, None
+    heads = {}
+    for model in iterate_models(client):
+        numbers = (int(version.version) for version in model.latest_versions)  # one for each stage
+        heads[model.name] = Head(model.creation_timestamp, max(numbers, default=0))
+    return heads
+
+
+def iterate_models(client: MlflowClient) -> Iterator[RegisteredModel]:
+    """Yield every registered model, without prompts, which MLflow keeps among them.
+
+    MLflow's client leaves prompts out by asking for a tag that is not set, unless the filter holds the tag's name. An
+    older server (2.20) returns nothing that has no such tag. So the filter here holds it, and asks for everything.
+    """
+    wanted = f"name != '{_IS_PROMPT}'" if has_experiments(client.tracking_uri) else None
+    token = None
     while True:
-        page = client.search_registered_models(max_results=_PAGE, page_token=token)
-        for model in page:
-            numbers = (int(version.version) for version in model.latest_versions)  # one for each stage
-            heads[model.name] = Head(model.creation_timestamp, max(numbers, default=0))
+        page = client.search_registered_models(wanted, max_results=_PAGE, page_token=token)
+        yield from (model for model in page if _IS_PROMPT not in (model.tags or {}))
         if not (token := page.token):
-            return heads
+            return
 
 
 def _sort(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
@@ -233,8 +220,8 @@ def _make_info(version: ModelVersion) -> VersionInfo:
 
 
 def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:
-    name, version, alias = reference
-    models = [model.name for model in client.search_registered_models(max_results=1000)]
+    name, version, alias = str(reference.name), reference.version, reference.alias
+    models = [model.name for model in iterate_models(client)]
     if name not in models:
         return explain_unknown("model-unknown", f"The registry has no model {name!r}.", name, models, "models")
     if alias is not None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+from kedro_hone.building.merging import merge_adapter
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
@@ -30,7 +31,7 @@ from kedro_hone.signing.policy import SIGNATURE, Policy
 from kedro_hone.signing.sign import find_signer
 from kedro_hone.signing.verify import verify_version
 from kedro_hone.sources.catalogue import name_source, read_sources
-from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.detection import open_pulled, read_flavor
 from kedro_hone.sources.files import write_files
 from kedro_hone.sources.source_format import AuthorClass, Flavor
 
@@ -78,8 +79,11 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
                 hint="Start the run yourself if it is meant: `kedro run`, or the form of the service's page.",
             )
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
-        flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=version.tags.get(DIGEST))
         check_version_files(pulled, due=version.tags.get(FILES))
+        due = version.tags.get(DIGEST)
+        if model.base is not None:
+            pulled, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
+        flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=due)
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
         return version, _seal(files, flavor, recipe, store, run)
 

@@ -9,7 +9,7 @@ from typing import cast
 from kedro_hone.comparing.scoring import has_nothing_to_lose, may_lose_one
 from kedro_hone.core.contract.aliases import AliasRegistry, find_published, has_aliases
 from kedro_hone.core.contract.registry import check_names
-from kedro_hone.core.contract.target import Target, find_target, find_writer
+from kedro_hone.core.contract.target import Target, find_name, find_target, find_writer
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -78,7 +78,7 @@ def _check_published(target: Target, recipe: Recipe) -> None:
             why="The registry that the winner goes to has no aliases, so nothing says which version is published.",
             hint="Remove gates.beat_published, or publish to another registry by publish.uri.",
         )
-    name = target.name or target.registry.resolve(recipe.model.uri).name
+    name = find_name(target, recipe.model.uri)
     find_published(cast("AliasRegistry", target.registry), name, recipe.publish.alias)
 
 

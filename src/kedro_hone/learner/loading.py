@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.contract.tags import DIGEST, FILES
@@ -19,7 +20,8 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.learner.manifest import list_digests, read_artifact
 from kedro_hone.learner.mismatch import CHOICES, Loading, OnMismatch
 from kedro_hone.learner.model import Interface, Learner, open_learner
-from kedro_hone.learner.runtimes import refuse_code
+from kedro_hone.learner.pickling import Origin
+from kedro_hone.learner.runtimes import is_code, refuse_code
 from kedro_hone.learner.versions import check_version_files
 from kedro_hone.signing.policy import Policy
 from kedro_hone.signing.verify import name_model, verify_version
@@ -70,7 +72,7 @@ def load(
         raise ValueError(f"on_mismatch is {', '.join(CHOICES[:-1])} or {CHOICES[-1]}, and not {on_mismatch!r}")
     if not isinstance(verify, Policy | None):  # what counts as False would check nothing
         raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
-    asked, folder = str(uri_or_path), Path(uri_or_path)
+    asked = str(uri_or_path)
     if not asked:
         raise HoneError(
             "model-unknown",
@@ -78,6 +80,32 @@ def load(
             why="The URI or path to load is empty: perhaps a variable that holds it is not set.",
             hint="Load models:/<name>@honed or a folder; the current one is '.'.",
         )
+    options: Any = {
+        "interface": interface,
+        "threads": threads,
+        "skip_padding": skip_padding,
+        "on_mismatch": on_mismatch,
+    }
+    origin = Origin.model_construct(verify=verify, **options)  # who opens it checks these, and converts none
+    return _load(asked, origin, vouched=verify is not None or bool(trust))
+
+
+def reopen(origin: Origin) -> Learner:
+    """Load a winner that was loaded elsewhere, with the same digest.
+
+    Nothing is trusted, and no signature vouches for code: whoever wrote the pickle may have chosen whose it is.
+
+    Raises:
+        HoneError: As ``load``; ``model-corrupt``: it is not the one that was loaded there.
+        ValueError: It does not say which winner it is.
+    """
+    if not origin.digest:
+        raise ValueError("it does not say which winner it is")
+    return _load(origin.uri, origin, vouched=False)
+
+
+def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
+    folder, verify = Path(asked), origin.verify
     with ExitStack() as stack:
         version = None
         if is_uri(asked) or not folder.is_dir():
@@ -85,25 +113,51 @@ def load(
             version = find_registry(asked).pull(asked, folder)
         name = version.name if version else name_model(folder)
         read = verify_version(folder, verify, name=name) if verify else {}
-        due = version.tags.get(DIGEST) if version else None
+        due = (version.tags.get(DIGEST) if version else None) or origin.digest or None
         artifact, files = find_artifact(folder, asked, due=due, read=read)
-        vouched = verify is not None or bool(trust)
+        if origin.digest not in {"", artifact.digest}:
+            raise explain_other(asked, artifact.digest, origin.digest)
         if not vouched:
             refuse_code(artifact, files)
         whole = version.tags.get(FILES) if version else None
         check_version_files(folder, due=whole, read={**list_digests(files), **read})
-        opened = partial(open_learner, interface=interface, threads=threads, skip_padding=skip_padding)
+        named: Any = {"interface": origin.interface, "threads": origin.threads, "skip_padding": origin.skip_padding}
         loading = Loading(
             folder=folder,
             version=None if verify else version,  # what is signed names its source itself
-            on_mismatch=on_mismatch,
-            open=opened,
+            on_mismatch=origin.on_mismatch,
+            open=partial(open_learner, **named),
             vouched=vouched,
             stack=stack,
         )
         learner = loading.load(artifact, files)
-        weakref.finalize(learner, stack.pop_all().close)  # runtimes may keep the files mapped
+        place = version.uri if version else str(folder.resolve())
+        learner.origin = origin.model_copy(
+            update={"uri": _pin(place), "digest": artifact.digest, "code": is_code(artifact)}
+        )
+        weakref.finalize(learner, _close, stack.pop_all(), os.getpid())  # runtimes may keep the files mapped
     return learner
+
+
+def _pin(place: str) -> str:
+    """Return what names a version in a process whose current folder is another one, too."""
+    return place if is_uri(place) else str(Path(place).resolve())
+
+
+def _close(stack: ExitStack, process: int) -> None:
+    """Remove the files, unless this process was forked from the one whose they are."""
+    if os.getpid() == process:
+        stack.close()
+
+
+def explain_other(asked: str, found: str, wanted: str) -> HoneError:
+    """Return the error for a winner that is not the one that was loaded in another process."""
+    return HoneError(
+        "model-corrupt",
+        f"{asked} is not the winner that was loaded where this was pickled.",
+        why=f"Its digest is {found}, and {wanted} was loaded.",
+        hint="Load the version that is wanted in each process, by its number.",
+    )
 
 
 def is_uri(asked: str) -> bool:

@@ -75,7 +75,7 @@ class Loading:
         warnings.warn(
             f"The winner does not compute here what it computed where it was measured. {why}",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return learner
 

@@ -11,6 +11,7 @@ from kedro_hone.learner.checks import explain_fault
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.lengths import serve_any_length
 from kedro_hone.learner.padding import ROWS_PER_THREAD, serve_without_padding
+from kedro_hone.learner.pickling import Origin, reduce
 from kedro_hone.learner.rows import serve_any_rows, serve_fixed_rows
 from kedro_hone.learner.runtimes import choose_threads, open_session
 
@@ -29,8 +30,10 @@ class Learner:
             except for models that were compiled for some sizes, where rows are split and filled up.
         fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
             for the winner itself. ``source_uri`` says which version it is.
+        origin: How it was loaded, which is what a pickle of it holds; None where it was not loaded by ``load``.
     """
 
+    origin: Origin | None = None
     fallback_reason: str | None = None
     source_uri: str | None = None
 
@@ -85,6 +88,18 @@ class Learner:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return the outputs, structured as the source model returns them."""
         return self._call(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what a pickle holds: where the winner is from, and its digest; see ``pickling``."""
+        return reduce(self)
+
+    def __copy__(self) -> Learner:
+        """Return itself: nothing of it changes by use."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
+        """Return itself: nothing of it changes by use, and threads may share it."""
+        return self
 
     def __repr__(self) -> str:
         return f"<Learner {self.artifact.format} in {self.artifact.runtime}, {self.artifact.digest[:19]}…>"

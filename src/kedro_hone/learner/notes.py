@@ -31,6 +31,15 @@ class _Note(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class ModuleNote(_Note):
+    """One module of sentence-transformers after an encoder; its files are in the folder that ``path`` names."""
+
+    kind: Literal["Pooling", "Dense", "LayerNorm", "Normalize"]
+    path: Annotated[str, Field(pattern="^[0-9]+_[A-Za-z0-9_]+$", max_length=100)]
+    config: dict[str, Json] = Field(default_factory=dict)
+    modes: list[_Text] | None = None
+
+
 class PretrainedNote(_Note):
     """``transformers``: what is known of a source of Transformers.
 
@@ -47,6 +56,7 @@ class PretrainedNote(_Note):
     optional: _Keys | None = None
     limits: _Keys | None = None
     remote_code: bool = False
+    modules: list[ModuleNote] | None = None
 
 
 class StructureNote(_Note):

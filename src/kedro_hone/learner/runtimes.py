@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from kedro_hone.core.values.base import Format
 from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.inside.loading import load_worker
 from kedro_hone.learner.checks import check_artifact
+from kedro_hone.learner.forking import ForkedSession
 from kedro_hone.learner.notes import choose_notes
 from kedro_hone.learner.strangers import refuse_strange_files
 
@@ -41,6 +43,11 @@ def refuse_code(artifact: Artifact, files: Path) -> None:
             hint='or trust whoever can write to the registry: load(…, trust=["native"])',
         )
     refuse_strange_files(artifact.format, files)
+
+
+def is_code(artifact: Artifact) -> bool:
+    """Return whether opening an artifact may run what its author wrote."""
+    return artifact.runtime is not None and artifact.format in _find_toolchain(artifact).code
 
 
 def explain_native(form: Format, *, hint: str, why: str = _RUNS) -> HoneError:
@@ -94,7 +101,8 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
         produces=artifact.format,
     )
     try:
-        return _import_worker(toolchain).load(job.model_dump(mode="json"))
+        load = partial(_import_worker(toolchain).load, job.model_dump(mode="json"))
+        return ForkedSession(load, runtime=toolchain.name, survives=toolchain.survives_fork, threads=job.threads)
     except ImportError as error:
         raise ImportError(
             f"This model runs in {toolchain.name}, which cannot be imported ({error}). {_advise(toolchain)}",

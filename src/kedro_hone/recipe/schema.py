@@ -50,6 +50,11 @@ class ModelSection(Section):
         description="For Transformers: what the model is for, such as text-classification, where its config.json does "
         "not say so or another one is wanted.",
     )
+    base: Place | None = Field(
+        None,
+        description="Where the model is an adapter of PEFT (LoRA): the model that it was trained on, as a URI or path. "
+        "The two are merged, and what that makes is the source.",
+    )
     inputs: tuple[TensorSpec, ...] = Field(
         (),
         description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -22,8 +22,12 @@ from kedro_hone.learner.runtimes import explain_native
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
+from kedro_hone.sources.wrapped import explain_wrapped
 
 logger = open_logger(__name__)
+
+EVERYTHING: Final = frozenset({"module", "native", "pickle", "remote-code"})
+"""All that a recipe can trust. Detection runs nothing, whatever is trusted."""
 
 LARGEST_MLMODEL: Final = 1024 * 1024
 """The largest ``MLmodel`` that is parsed, in bytes."""
@@ -82,18 +86,46 @@ def read_flavor(
             leads out of the folder.
     """
     _refuse_links_out(folder)
+    pulled = open_pulled(folder, trust=trust, author=author, task=task, due=due)
+    if found := _find_source(pulled):
+        return _complete(*found, pulled)
+    raise explain_wrapped(pulled, _name_part) or _explain_unknown(pulled)
+
+
+def open_pulled(folder: Path, **named: Any) -> Pulled:
+    """Return what source formats look at: a folder with what its ``MLmodel`` says, and fields of ``Pulled`` by name.
+
+    Raises:
+        HoneError: ``model-corrupt``: the ``MLmodel`` cannot be read.
+    """
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
-    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author, due=due, trust=trust, task=task)
+    return Pulled(folder=folder, mlmodel=mlmodel, **named)
+
+
+def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
+    """Return the first source format that takes a folder, with what it found; None where none knows it."""
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
     for source, offer in sources.values():
         found = _detect(source, pulled, offer)
         if found is not None:
-            _check_taken(source, found, pulled, trust=trust)
-            return _complete(source, found, pulled)
-    taken = [source.noun for source, _ in sources.values() if source.unsupported is None and not source.takes_class]
-    raise _explain_unknown(pulled, taken, broken)
+            _check_taken(source, found, pulled, trust=pulled.trust)
+            return source, found
+    return None
+
+
+def _name_part(folder: Path) -> str | None:
+    """Return what a folder holds that a run would take, with the trust that it needs; None where it is no model."""
+    found, needed = None, ""
+    for trust in (EVERYTHING, frozenset[str]()):
+        try:
+            found = _find_source(open_pulled(folder, trust=trust)) or found
+        except HoneError as error:
+            needed = error.slug.removesuffix("-not-trusted")
+            if found is None or needed == error.slug:
+                return None
+    return found and f"{found[0].noun}{f' (which needs trust: [{needed}])' if needed else ''}"
 
 
 def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None:
@@ -145,7 +177,9 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
-def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[str]) -> HoneError:
+def _explain_unknown(pulled: Pulled) -> HoneError:
+    sources, broken = read_sources()
+    taken = [source.noun for source, _ in sources.values() if source.unsupported is None and not source.takes_class]
     supported = f"Supported are {', '.join(taken[:-1])} and {taken[-1]}."
     if broken:
         supported += f" Could not be imported: {', '.join(broken)}."

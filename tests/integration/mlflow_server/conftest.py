@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from contextlib import contextmanager
 
 import pytest
 from cryptography.fernet import Fernet
@@ -20,7 +21,20 @@ HANG = 600
 @pytest.fixture(scope="session")
 def uri(tmp_path_factory):
     """The server's address."""
-    packages, place = install_mlflow_server(), tmp_path_factory.mktemp("server")
+    with serve(install_mlflow_server(), tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def old_uri(tmp_path_factory):
+    """The address of a server of MLflow 2.20."""
+    with serve(install_mlflow_server("2.20"), tmp_path_factory.mktemp("old")) as address:
+        yield address
+
+
+@contextmanager
+def serve(packages, place):
+    """Run a server with its stores in a folder, and yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{free.getsockname()[1]}"

@@ -5,8 +5,9 @@ import time
 import pytest
 
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, find_sqlite_file, run_bounded
+from kedro_hone.adaptors.registries.mlflow.references import read_uri
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.adaptors.registries.mlflow.versions import read_uri
+from kedro_hone.adaptors.registries.mlflow.versions import find_problem
 from kedro_hone.core.errors import HoneError
 
 
@@ -21,6 +22,45 @@ from kedro_hone.core.errors import HoneError
 def test_uris(uri, expected):
     reference = read_uri(uri)
     assert (reference.name, reference.version, reference.alias) == expected
+
+
+MODEL, RUN = f"m-{'0a' * 16}", "0b" * 16
+
+
+@pytest.mark.parametrize(
+    ("uri", "expected"),
+    [
+        (f"models:/{MODEL}", {"model": MODEL}),
+        (f"models:/{MODEL}/artifacts/net", {"model": MODEL, "path": "artifacts/net"}),
+        (f"runs:/{RUN}/model", {"run": RUN, "path": "model"}),
+        (f"runs:/{RUN}/a b/c.onnx/", {"run": RUN, "path": "a b/c.onnx"}),
+        ("models:/w/3/artifacts/net", {"name": "w", "version": "3", "path": "artifacts/net"}),
+        ("models:/w@a/artifacts", {"name": "w", "alias": "a", "path": "artifacts"}),
+        ("models:/w/latest/x", {"name": "w", "version": "latest", "path": "x"}),
+        ("models:/m-1/2", {"name": "m-1", "version": "2"}),
+    ],
+)
+def test_what_is_not_registered_and_parts(uri, expected):
+    found = {name: value for name, value in read_uri(uri)._asdict().items() if value}
+    assert found == expected
+
+
+@pytest.mark.attack(
+    what="a URI's path leads out of the model that it is in",
+    who="recipe",
+    stopped_by="no part of it leads upwards, and none can be read in two ways",
+)
+@pytest.mark.parametrize("path", ["..", "a/../b", "./a", "a//b", "%2e%2e", "a\\b", "a?b", "a#b", "a\nb", "..%2f"])
+def test_no_path_leads_elsewhere(path):
+    for uri in (f"models:/{MODEL}/{path}", f"runs:/{RUN}/{path}", f"models:/w/1/{path}"):
+        with pytest.raises(HoneError) as caught:
+            read_uri(uri)
+        assert caught.value.slug == "registry-unknown"
+
+
+def test_a_name_that_is_an_id_is_no_name_of_a_model():
+    assert "logged model" in find_problem(name=MODEL, alias=None)
+    assert find_problem(name="m-1", alias=None) == ""
 
 
 @pytest.mark.parametrize(

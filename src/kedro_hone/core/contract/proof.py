@@ -79,6 +79,7 @@ class ProvenWinner:
         source_uri: The version that was optimized, pinned; the digest is its artifact's.
         folder: Where the files of the evidence are: those of the tree, which nobody writes to.
         companions: The folder of the source's files, where some of them, such as a tokenizer's, go with the winner.
+        description: What it is, in Markdown, for the page of a registry that shows such a text; empty for none.
 
     Raises:
         HoneError: ``evidence-incomplete``: a file is missing or was altered; ``evidence.json`` cannot be read; or it
@@ -92,6 +93,7 @@ class ProvenWinner:
     evidence: EvidenceFolder
     folder: Path
     companions: Path | None = None
+    description: str = ""
 
     def __post_init__(self) -> None:
         self.evidence.check(self.folder)

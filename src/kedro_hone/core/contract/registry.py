@@ -23,6 +23,7 @@ from kedro_hone.core.values.digest import digest_json
 
 REGISTRIES: Final[Mapping[str, str]] = {
     "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "runs": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
     "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
     "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
 }
@@ -41,6 +42,7 @@ class VersionInfo(Value):
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
+        name: The model that it is a version of; empty where it is of none, so that a recipe must name one to publish.
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
         pulled: The run that pulled it; empty where it was only looked up.
         created: Seconds since 1970 by the registry's clock, as ``versions_since`` tells it; 0 where it does not.

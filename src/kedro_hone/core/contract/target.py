@@ -81,6 +81,23 @@ def find_target(source: str, *, uri: str | None, name: str | None, project: Path
     return Target(find_registry(uri, project=project), _SCHEME.sub("", uri, count=1).rstrip("/"))
 
 
+def find_name(target: Target, source: str) -> str:
+    """Return the name of the model that the winner of a source becomes a version of.
+
+    Raises:
+        HoneError: ``recipe-invalid``: the source is a version of no model, and the recipe names none; and as
+            ``Registry.resolve``.
+    """
+    if name := target.name or target.registry.resolve(source).name:
+        return name
+    raise HoneError(
+        "recipe-invalid",
+        "The recipe names no model that the winner is to go to.",
+        why=f"{source} is a version of no registered model, whose name the winner would have.",
+        hint="Name one in hone.publish.name, or set hone.publish.enabled to false.",
+    )
+
+
 def find_writer(registry: Registry, *, pull_request: bool) -> Callable[..., Publication]:
     """Return the method that writes a winner: as a version, or as a proposal.
 

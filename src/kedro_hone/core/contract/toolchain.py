@@ -88,6 +88,8 @@ class Toolchain:
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
         runtime_requirements: What a process needs that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
+        survives_fork: Whether a model can be opened in a process that was forked from one that had opened models. Where
+            all models of a process share the runtime's threads, it cannot.
         takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
         remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file. Its steps
             then run alone, on the machine that measures.
@@ -112,6 +114,7 @@ class Toolchain:
     extra: str | None = None
     runtime_requirements: tuple[str, ...] = ()
     default: bool = True
+    survives_fork: bool = False
     takes_text: bool = False
     remembers: bool = False
     uses: tuple[str, ...] = ()

@@ -48,7 +48,8 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
         TaskMismatchError: A part of the model comes after the pooling, such as a dense layer.
     """
     folder = find_folder(job, options)
-    listed: Any = _read_modules(job, options)
+    inside = job["input"].get("metadata", {}).get("transformers", {}).get("modules")
+    listed: Any = [] if inside else _read_modules(job, options)  # what the model itself computes is done
     kinds = {str(row.get("type", "")).rpartition(".")[2]: str(row.get("path", "")) for row in listed}
     if strange := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
         why = "which the model's outputs do not contain; name the output with the embeddings: program.options.output"

@@ -1,9 +1,9 @@
-"""Transformers: a model in the layout of the Hugging Face Hub, bare or as MLflow's flavor ``transformers``."""
+"""Transformers: a model in the layout of the Hugging Face Hub, bare or as MLflow's flavors of that and of sentences."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -11,8 +11,9 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import begin_sentence, open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
-from kedro_hone.sources.huggingface import documents, tasks, weights
+from kedro_hone.sources.huggingface import documents, sentences, tasks, weights
 from kedro_hone.sources.huggingface.adapters import refuse_adapter
+from kedro_hone.sources.huggingface.quantized import refuse_quantized
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 logger = open_logger(__name__)
@@ -35,7 +36,7 @@ _UNTRUSTED: Final = "Loading a pickle runs whatever code its author put in, and 
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``config.json`` of Transformers, or the folder that MLflow's flavor ``transformers`` names.
+    """Recognise ``config.json`` of Transformers, or the folder that MLflow's flavor for such models names.
 
     It becomes a folder in the Hub's layout with the files that are needed: the configuration, the weights in one file,
     and those of the tokenizer or processor.
@@ -46,7 +47,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     """
     refuse_adapter(pulled)
     _refuse_reference(pulled)
-    entry = find_entry(pulled, "transformers", "model_binary")
+    entry = find_entry(pulled, "transformers", "model_binary") or _find_sentences(pulled)
     if pulled.mlmodel is not None and entry is None:
         return None
     root = entry or pulled.folder
@@ -57,9 +58,11 @@ def detect(pulled: Pulled) -> Flavor | None:
     if not config or left:  # of another format, whose author left the configuration next to it
         return None
     _check_code(config, pulled)
+    refuse_quantized(root, config, heavy)
     _check_weights(heavy, pulled)
     found = dict(_find_files(pulled.folder, root))
-    purpose = _find_purpose(config, pulled)
+    modules = sentences.list_modules(root)
+    purpose = _find_purpose(config, pulled) if not modules else tasks.ENCODER
     if purpose.kind == "text" and not any(map(_TOKENIZERS.fullmatch, found.values())):
         logger.warning("warning   the model has no tokenizer: a program that is given text cannot prepare it")
     safe = [name for name in heavy if name.endswith(".safetensors")]
@@ -78,6 +81,8 @@ def detect(pulled: Pulled) -> Flavor | None:
         "class": tasks.read_architecture(config),
         "config": stripped[CONFIG],
     }
+    if modules:
+        said["modules"] = [*modules]
     if "generation_config.json" in stripped:
         said["generation"] = stripped["generation_config.json"]
     return Flavor(
@@ -86,6 +91,13 @@ def detect(pulled: Pulled) -> Flavor | None:
         texts=tuple((name, documents.write(document)) for name, document in sorted(stripped.items())),
         metadata={"transformers": said},
     )
+
+
+def _find_sentences(pulled: Pulled) -> Path | None:
+    """Return the folder that MLflow's flavor ``sentence_transformers`` names: its loader knows it by that of pyfunc."""
+    if pulled.mlmodel is None or "sentence_transformers" not in pulled.mlmodel.flavors:
+        return None
+    return find_entry(pulled, "python_function", "data")
 
 
 def _refuse_reference(pulled: Pulled) -> None:
@@ -97,7 +109,8 @@ def _refuse_reference(pulled: Pulled) -> None:
             "model-unsupported",
             "The version names its weights and does not hold them.",
             why=f"It was logged with save_pretrained=False, and is a reference to {named!r:.100}.",
-            hint="Call mlflow.transformers.persist_pretrained_model with its URI, which downloads the weights into it.",
+            hint="Call mlflow.transformers.persist_pretrained_model with its URI, which downloads the weights into it. "
+            "Or name that model itself, as hf://owner/name, and in hone.publish.uri where the winner goes.",
         )
 
 
@@ -121,21 +134,33 @@ def _find_dtype(root: Path, names: list[str]) -> str | None:
 def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
     try:
         purpose = tasks.find_purpose(config, task=pulled.task)
-    except KeyError as error:
+    except tasks.UnsuitedTask as error:
+        known, known_class = ", ".join(error.tasks), tasks.read_architecture(config) is not None
         raise HoneError(
             "recipe-invalid",
-            f"There is no task {pulled.task!r}.",
-            why=f"hone.model.task is one of {', '.join(tasks.TASKS)}.",
-            hint="Name one of these, or leave it out where the model's config.json names an architecture.",
+            f"The model is not for the task {pulled.task!r}.",
+            why=f"{begin_sentence(str(error))}, by its {CONFIG}.",
+            hint=f"Set hone.model.task to {'one of ' if len(error.tasks) > 1 else ''}{known}"
+            + (", or leave it out." if known_class else "."),
         ) from error
     if isinstance(purpose, str):
+        possible = tasks.list_tasks(config)
         raise HoneError(
             "model-unsupported",
             "The model is of Transformers, and what it is for is not known.",
             why=f"{begin_sentence(purpose)}.",
-            hint=f"Set hone.model.task to one of {', '.join(tasks.TASKS)} if it is for one of these.",
+            hint=_advise(purpose, possible),
         )
     return purpose
+
+
+def _advise(why: str, possible: Sequence[str]) -> str:
+    """Return what to do with a model that is not taken, by the tasks that it may have; with several inputs none."""
+    if "come later" in why:
+        return "Export the part that you need, such as its encoder, with torch.export, and name that."
+    if len(possible) == 1:
+        return f"Set hone.model.task to {possible[0]} if you need its body, without its head."
+    return f"Set hone.model.task to the one that it was trained for: {', '.join(possible)}."
 
 
 def _find_weights(root: Path, names: set[str]) -> list[str]:

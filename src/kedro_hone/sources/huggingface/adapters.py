@@ -2,17 +2,68 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
+from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.huggingface.documents import read_document
 from kedro_hone.sources.source_format import Pulled
 
 CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = ("adapter_model.safetensors", "adapter_model.bin")
+FOLDER: Final = "adapter"
+"""Where the files of an adapter are for the worker that merges it: in the folder of the base model."""
+ADVICE: Final = (
+    "Or merge it where it was trained, and give the folder that this writes: "
+    "model = model.merge_and_unload(), and then model.save_pretrained(folder)."
+)
+_TEXTS: Final = re.compile(
+    r"tokenizer(_config)?\.json|special_tokens_map\.json|added_tokens\.json|vocab\.\w+|merges\.txt"
+    r"|\w[\w.-]*\.(model|spm|tiktoken)|chat_template[\w.-]*|preprocessor_config\.json|processor_config\.json"
+)
+"""The files of a tokenizer or a processor."""
+
+
+def find_adapter(pulled: Pulled) -> Path | None:
+    """Return the folder of an adapter's configuration, or None where there is none."""
+    return next((folder for folder in _list_folders(pulled) if (folder / CONFIG).is_file()), None)
+
+
+def check_weights(folder: Path) -> None:
+    """Refuse an adapter whose weights are no safetensors.
+
+    Raises:
+        HoneError: ``pickle-not-trusted``, or ``model-corrupt``: there are none.
+    """
+    if (folder / _WEIGHTS[0]).is_file():
+        return
+    if (folder / _WEIGHTS[1]).is_file():
+        raise HoneError(
+            "pickle-not-trusted",
+            f"The adapter's weights are a pickle ({_WEIGHTS[1]}).",
+            why="Loading a pickle runs whatever code its author put in.",
+            hint="Save it again by save_pretrained, which writes safetensors.",
+        )
+    raise make_corrupt(folder, f"it has no {_WEIGHTS[0]}")
+
+
+def copy_adapter(folder: Path, target: Path) -> None:
+    """Copy the two files of an adapter into a folder, which is made."""
+    target.mkdir(parents=True)
+    for name in (CONFIG, _WEIGHTS[0]):
+        shutil.copyfile(folder / name, target / name)
+
+
+def copy_texts(folder: Path, target: Path) -> None:
+    """Copy the files of a tokenizer or a processor into a folder, over those that it has."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_file() and _TEXTS.fullmatch(path.name):
+            shutil.copyfile(path, target / path.name)
 
 
 def refuse_adapter(pulled: Pulled) -> None:
@@ -33,8 +84,7 @@ def refuse_adapter(pulled: Pulled) -> None:
             "model-unsupported",
             "The model is an adapter of PEFT that is not merged into its base model.",
             why=f"{name} says so: its weights{_name_kind(said)} are added to those{of}, and would be lost.",
-            hint="Merge it where it was trained, and give the folder that this writes: "
-            "model = model.merge_and_unload(), and then model.save_pretrained(folder). "
+            hint=f"Name its base model in hone.model.base, to merge them here. {ADVICE} "
             f"If the weights are merged already, remove {name}.",
         )
 

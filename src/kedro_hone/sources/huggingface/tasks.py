@@ -54,6 +54,17 @@ _AUDIO: Final = frozenset(
 )
 _TOKENIZED: Final = frozenset({"beit"})
 """Models of images whose configuration has a vocabulary: of parts of images, for training without labels."""
+_FEATURES: Final = {kind: f"{kind}-feature-extraction".removeprefix("text-") for kind in ("text", "image", "audio")}
+"""The task of a model's body, by what goes in."""
+_LANGUAGE: Final = ("fill-mask", "text-generation", "text2text-generation")
+_KINDS: Final = {
+    "image-classification": "image",
+    "image-feature-extraction": "image",
+    "automatic-speech-recognition": "audio",
+    "audio-classification": "audio",
+    "audio-feature-extraction": "audio",
+}
+"""What goes into a model of a task, where it is no text."""
 _LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine clip siglip siglip2 blip".split())  # noqa: SIM905
 
 
@@ -79,30 +90,78 @@ def read_architecture(config: Mapping[str, Json]) -> str | None:
     return known if isinstance(known, str) and re.fullmatch(r"[A-Za-z]\w{0,199}", known, re.ASCII) else None
 
 
+ENCODER: Final = Purpose(task="feature-extraction", auto_class="AutoModel", kind="text")
+"""What the encoder in a model of sentence-transformers is for, whatever head it was saved with."""
+
+
+class UnsuitedTask(ValueError):  # noqa: N818 - it reads as what it says
+    """A task that a recipe states and the model cannot do.
+
+    Attributes:
+        tasks: Those that the model can do, by its configuration.
+    """
+
+    def __init__(self, why: str, tasks: tuple[str, ...]) -> None:
+        super().__init__(why)
+        self.tasks = tasks
+
+
 def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | str:
     """Return what a model is for, by its configuration and the recipe; or why it is not taken.
 
     Raises:
-        KeyError: The recipe's task is none that is known.
+        UnsuitedTask: The recipe's task is none that is known, or none of this model's.
     """
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
-    audio = model_type in _AUDIO
-    image = "num_channels" in config and ("vocab_size" not in config or model_type in _TOKENIZED)
-    kind = "audio" if audio else "image" if image else "text"
+    kind = _find_kind(config, model_type)
+    if model_type in _LATER or (isinstance(config.get("vision_config"), dict) and kind != "audio"):
+        said = f"its architecture {architecture}" if architecture else f"its type {model_type or 'of several parts'}"
+        return f"{said} takes several kinds of inputs, or speech by features, which come later"
+    own = None if architecture is None else _find_own(architecture, model_type, kind)
     if task is not None:
-        named = _ALIASES.get(task, task)
+        named, possible = _ALIASES.get(task, task), list_tasks(config)
+        named = _FEATURES[kind] if named == "feature-extraction" else named
+        if named not in TASKS:
+            raise UnsuitedTask(f"there is no task {task!r}", possible)
+        known = own is not None or _KINDS.get(named, "text") != kind  # of other classes the weights tell, in the worker
+        if known and named not in possible:
+            raise UnsuitedTask(f"{architecture or f'a model of {kind}'} is not for {task}", possible)
         return Purpose(task=named, auto_class=TASKS[named], kind=kind)
     if architecture is None:
         return "its config.json names no architecture"
-    if model_type in _LATER or (isinstance(config.get("vision_config"), dict) and not audio):
-        return f"its architecture {architecture} takes several kinds of inputs, or speech by features, which come later"
+    if own is None:
+        return f"its architecture {architecture} is for none of the tasks {', '.join(TASKS)}"
+    return Purpose(task=own, auto_class=TASKS[own], kind=kind)
+
+
+def list_tasks(config: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the tasks that a recipe may state for a model, by its configuration; the worker tries the weights.
+
+    The body of any model can be taken without its head. Heads of language models share their weights with others of
+    them. Of a model that names no class nothing more is known than what goes into it.
+    """
+    architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
+    kind = _find_kind(config, model_type)
+    if architecture is None:
+        return tuple(task for task in TASKS if _KINDS.get(task, "text") == kind)
+    own = _find_own(architecture, model_type, kind)
+    several = own in _LANGUAGE or re.fullmatch(r"\w+(ForPreTraining|DoubleHeadsModel)", architecture)
+    others = _LANGUAGE if several and kind == "text" else ()
+    return tuple(dict.fromkeys((*([own] if own else []), *others, _FEATURES[kind])))
+
+
+def _find_kind(config: Mapping[str, Json], model_type: str) -> str:
+    if model_type in _AUDIO:
+        return "audio"
+    image = "num_channels" in config and ("vocab_size" not in config or model_type in _TOKENIZED)
+    return "image" if image else "text"
+
+
+def _find_own(architecture: str, model_type: str, kind: str) -> str | None:
+    """Return the task that a class was made for, by its name; None where that is not known."""
     found = next((name for pattern, name in _HEADS if re.fullmatch(pattern, architecture)), None)
     if found == "text2text-generation" and model_type not in _SEQ2SEQ:
-        found = None
-    if audio and found == "text-classification":
-        found = "audio-classification"
-    if found == "feature-extraction" and kind != "text":
-        found = f"{kind}-feature-extraction"
-    if found is None:
-        return f"its architecture {architecture} is for none of the tasks {', '.join(TASKS)}"
-    return Purpose(task=found, auto_class=TASKS[found], kind=kind)
+        return None
+    if kind == "audio" and found == "text-classification":
+        return "audio-classification"
+    return _FEATURES[kind] if found == "feature-extraction" else found

@@ -69,7 +69,8 @@ def test_ours_keep_the_contract():
     assert isinstance(find_registry("models:/digits/1"), Registry)
     assert isinstance(find_registry("./digits"), Registry)
     assert isinstance(find_registry("hf://owner/name"), Registry)
-    assert {"models", "hf", ""} == set(REGISTRIES)
+    assert isinstance(find_registry(f"runs:/{'0' * 32}/model"), Registry)
+    assert {"models", "runs", "hf", ""} == set(REGISTRIES)
 
 
 def test_the_scheme_decides(site):

@@ -257,7 +257,7 @@ def test_the_recipe_can_say_the_task(pulled):
     flavor = read_flavor(pulled, trust=NOTHING, task="ner")
 
     assert flavor.metadata["transformers"]["auto_class"] == "AutoModelForTokenClassification"
-    assert "is one of" in refuse(pulled, "recipe-invalid", task="cooking")
+    assert "Set hone.model.task to one of text-classification" in refuse(pulled, "recipe-invalid", task="cooking")
 
 
 def test_a_task_for_another_kind_of_model_is_an_error(tmp_path):
@@ -389,3 +389,172 @@ def test_a_reference_without_weights_is_refused_with_what_downloads_them(tmp_pat
     said = refuse(tmp_path, "model-unsupported")
     assert "org/base" in said
     assert "persist_pretrained_model" in said
+
+
+@pytest.mark.parametrize(
+    ("config", "task"),
+    [
+        ({"architectures": ["BertForSequenceClassification"], "model_type": "bert"}, "fill-mask"),
+        ({"architectures": ["BertModel"], "model_type": "bert"}, "text-classification"),
+        ({"architectures": ["BertForTokenClassification"], "model_type": "bert"}, "image-classification"),
+        ({"architectures": ["ViTModel"], "model_type": "vit", "num_channels": 3}, "image-classification"),
+        ({"architectures": ["Wav2Vec2ForCTC"], "model_type": "wav2vec2"}, "audio-classification"),
+        ({"architectures": ["BertForMultipleChoice"], "model_type": "bert"}, "automatic-speech-recognition"),
+    ],
+)
+def test_a_task_that_an_architecture_is_not_for_is_refused(pulled, config, task):
+    (pulled / "config.json").write_text(json.dumps(config))
+    with pytest.raises(HoneError) as caught:
+        read_flavor(pulled, trust=NOTHING, task=task)
+    assert caught.value.slug == "recipe-invalid"
+    assert config["architectures"][0] in caught.value.why
+    for named in tasks.list_tasks(config):  # each that the hint names is taken
+        assert named in caught.value.hint
+        read_flavor(pulled, trust=NOTHING, task=named)
+
+
+@pytest.mark.parametrize(
+    ("config", "task", "auto"),
+    [
+        ({"architectures": ["BertForSequenceClassification"]}, "feature-extraction", "AutoModel"),
+        ({"architectures": ["ViTForImageClassification"], "num_channels": 3}, "feature-extraction", "AutoModel"),
+        ({"architectures": ["BertForPreTraining"]}, "fill-mask", "AutoModelForMaskedLM"),
+        ({"architectures": ["GPT2DoubleHeadsModel"]}, "text-generation", "AutoModelForCausalLM"),
+        ({"architectures": ["NetOfItsAuthor"]}, "text-classification", "AutoModelForSequenceClassification"),
+    ],
+)
+def test_a_task_that_an_architecture_may_be_for_is_taken(pulled, config, task, auto):
+    (pulled / "config.json").write_text(json.dumps({"model_type": "x", **config}))
+    flavor = read_flavor(pulled, trust=NOTHING, task=task)
+    assert flavor.metadata["transformers"]["auto_class"] == auto
+
+
+@pytest.mark.parametrize("task", [None, "automatic-speech-recognition", "feature-extraction"])
+def test_a_model_of_several_inputs_is_advised_no_task(pulled, task):
+    config = {"architectures": ["WhisperForConditionalGeneration"], "model_type": "whisper"}
+    (pulled / "config.json").write_text(json.dumps(config))
+    said = refuse(pulled, "model-unsupported", task=task)
+    assert "come later" in said
+    assert "hone.model.task" not in said
+
+
+def test_of_a_class_without_a_known_head_only_the_body_is_advised(pulled):
+    (pulled / "config.json").write_text(json.dumps({"architectures": ["BertForMultipleChoice"], "model_type": "bert"}))
+    assert "Set hone.model.task to feature-extraction if" in refuse(pulled, "model-unsupported")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "by bitsandbytes."),
+        ({"load_in_4bit": True}, "by bitsandbytes."),
+        ({"quant_method": "gptq", "bits": 4}, "by GPTQ (4 bits)."),
+        ({"quant_method": "awq", "bits": 4}, "by AWQ (4 bits)."),
+        ({"quant_method": "compressed-tensors"}, "by compressed-tensors."),
+        ({"quant_method": "of tomorrow"}, "by 'of tomorrow'."),
+    ],
+)
+def test_a_quantized_checkpoint_is_named(pulled, more, says):
+    (pulled / "config.json").write_text(json.dumps({**CONFIG, "quantization_config": more}))
+    said = refuse(pulled, "model-unsupported")
+    assert f"weights were quantized {says}" in said
+    assert "fp32, fp16 or bf16" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("layer.qweight", "GPTQ or AWQ"), ("layer.SCB", "bitsandbytes"), ("layer.weight.absmax", "bitsandbytes")],
+)
+def test_quantized_weights_are_known_by_their_names(pulled, name, method):
+    write_weights(pulled / "model.safetensors", **{name: A})
+    assert method in refuse(pulled, "model-unsupported")
+
+
+def test_a_file_of_an_older_tool_says_it(pulled):
+    (pulled / "quantize_config.json").write_text("{}")
+    assert "by GPTQ" in refuse(pulled, "model-unsupported")
+
+
+def test_no_quantization_is_none(pulled):
+    (pulled / "config.json").write_text(json.dumps({**CONFIG, "quantization_config": None}))
+    assert read_flavor(pulled, trust=NOTHING).format == "transformers"
+
+
+KINDS = ("Transformer", "Pooling", "Dense", "Normalize")
+
+
+def add_modules(folder, kinds=KINDS, **configs):
+    rows = []
+    for place, kind in enumerate(kinds):
+        path = f"{place}_{kind}" if place else ""
+        rows.append({"idx": place, "name": str(place), "path": path, "type": f"sentence_transformers.models.{kind}"})
+        if place:
+            (folder / path).mkdir()
+            (folder / path / "config.json").write_text(json.dumps(configs.get(kind, {})))
+        if kind in {"Dense", "LayerNorm"}:
+            write_weights(folder / path / "model.safetensors", **{"linear.weight": A})
+    (folder / "modules.json").write_text(json.dumps(rows))
+
+
+def test_a_dense_module_is_part_of_the_model(pulled, tmp_path):
+    add_modules(pulled, Pooling={"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False})
+    flavor = read_flavor(pulled, trust=NOTHING)
+    said = flavor.metadata["transformers"]
+    assert (said["task"], said["auto_class"]) == ("feature-extraction", "AutoModel")
+    assert [row["kind"] for row in said["modules"]] == ["Pooling", "Dense", "Normalize"]
+    assert said["modules"][0]["modes"] == ["cls"]
+    write(flavor, pulled, tmp_path / "files")
+    assert (tmp_path / "files" / "2_Dense" / "model.safetensors").is_file()
+
+
+def test_without_weights_in_its_modules_the_encoder_is_the_model(pulled):
+    add_modules(pulled, ("Transformer", "Pooling", "Normalize"))
+    assert "modules" not in read_flavor(pulled, trust=NOTHING).metadata["transformers"]
+
+
+def test_a_module_that_is_unknown_next_to_a_dense_one_is_refused(pulled):
+    add_modules(pulled, ("Transformer", "Pooling", "CNN", "Dense"))
+    said = refuse(pulled, "model-unsupported")
+    assert "CNN" in said
+    (pulled / "modules.json").unlink()  # the way out
+    assert read_flavor(pulled, trust=NOTHING).format == "transformers"
+
+
+def test_a_module_that_is_unknown_alone_is_said(pulled, caplog):
+    add_modules(pulled, ("Transformer", "SpladePooling"))
+    assert "modules" not in read_flavor(pulled, trust=NOTHING).metadata["transformers"]
+    assert "SpladePooling: its encoder alone" in caplog.text
+
+
+def test_a_dense_module_over_tokens_is_refused(pulled):
+    add_modules(pulled, Dense={"module_input_name": "token_embeddings"})
+    assert "'token_embeddings'" in refuse(pulled, "model-unsupported")
+
+
+def test_pickled_weights_of_a_module_are_refused(pulled):
+    add_modules(pulled)
+    (pulled / "2_Dense" / "model.safetensors").rename(pulled / "2_Dense" / "pytorch_model.bin")
+    assert "2_Dense/pytorch_model.bin" in refuse(pulled, "pickle-not-trusted")
+
+
+@pytest.mark.parametrize("path", ["../2_Dense", "/etc", "2_Dense/..", ""])
+def test_a_module_elsewhere_is_refused(pulled, path):
+    add_modules(pulled)
+    rows = json.loads((pulled / "modules.json").read_text())
+    rows[2]["path"] = path
+    (pulled / "modules.json").write_text(json.dumps(rows))
+    refuse(pulled, "model-corrupt")
+
+
+def test_the_flavor_of_sentences_is_taken_as_its_folder_is(pulled, tmp_path):
+    add_modules(pulled)
+    wanted = seal(pulled, tmp_path / "one")
+    folder = tmp_path / "version"
+    folder.mkdir()
+    pulled.rename(folder / "model.sentence_transformer")
+    flavors = {
+        "python_function": {"loader_module": "mlflow.sentence_transformers", "data": "model.sentence_transformer"},
+        "sentence_transformers": {"source_model_name": "x/y", "pipeline_model_type": "BertModel"},
+    }
+    (folder / "MLmodel").write_text(yaml.safe_dump({"flavors": flavors}))
+    assert seal(folder, tmp_path / "two") == wanted

@@ -1,0 +1,52 @@
+"""What a server of MLflow can do, by its version: logged models came with 3.0, aliases with 2.3."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+from mlflow.exceptions import MlflowException
+from requests import RequestException
+
+_PATH: Final = "/version"
+_LOGGED_MODELS: Final = (3, 0)
+
+
+class Server(NamedTuple):
+    """What answers at a tracking URI.
+
+    Attributes:
+        text: Its version as it says it; empty where it says none, as a database and services other than MLflow's own.
+    """
+
+    text: str = ""
+
+    @property
+    def version(self) -> tuple[int, int] | None:
+        """Its first two numbers, or None where it says none."""
+        found = re.match(r"(\d{1,4})\.(\d{1,4})", self.text)
+        return (int(found[1]), int(found[2])) if found else None
+
+    @property
+    def has_logged_models(self) -> bool:
+        """Whether it keeps logged models; one that says no version is taken for a new one."""
+        return self.version is None or self.version >= _LOGGED_MODELS
+
+    def explain_missing_models(self) -> str:
+        """Return why it has no logged models, or an empty text where it has."""
+        return "" if self.has_logged_models else f"The server is MLflow {self.text}, and logged models came with 3.0"
+
+
+def read_server(tracking_uri: str) -> Server:
+    """Return what a server says of itself, within the limits of MLflow's requests; a database says nothing."""
+    if not tracking_uri.startswith(("http://", "https://")):
+        return Server()
+    from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415 - for servers
+    from mlflow.utils.rest_utils import http_request  # noqa: PLC0415 - for servers
+
+    try:
+        response = http_request(get_default_host_creds(tracking_uri), _PATH, "GET", timeout=8, max_retries=1)
+    except (MlflowException, RequestException):
+        return Server()
+    text = response.text.strip() if response.status_code == 200 else ""
+    return Server(text if re.fullmatch(r"\d[\w.+-]{0,40}", text) else "")

@@ -1,0 +1,116 @@
+"""The modules that sentence-transformers lists after an encoder: those with weights are part of the model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.base import Json
+from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.huggingface.documents import read_document
+
+logger = open_logger(__name__)
+
+MODULES: Final = "modules.json"
+_LARGEST: Final = 1 << 20
+_ENCODER: Final = "Transformer"
+_PLAIN: Final = frozenset({"Pooling", "Normalize", "Dropout"})
+"""Modules without weights: the program computes them where there are no others."""
+_WEIGHTED: Final = frozenset({"Dense", "LayerNorm"})
+_PLACE: Final = re.compile(r"\d+_\w+", re.ASCII)
+_EMBEDDING: Final = "sentence_embedding"
+_FLAGS: Final = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+"""Keys of the configuration of a pooling as older versions wrote it, in the order of the results."""
+
+
+def list_modules(root: Path) -> list[Json]:
+    """Return the modules after the encoder where one of them has weights; else none, and the encoder is the model.
+
+    Each has its ``kind``, its ``path`` and its ``config``, and a pooling its ``modes``.
+
+    Raises:
+        HoneError: ``model-corrupt``: the files are not as sentence-transformers writes them; ``pickle-not-trusted``: a
+            module's weights are a pickle; ``model-unsupported``: a module with weights goes with one that is unknown.
+    """
+    rows = _read_modules(root)
+    kinds = [_name(row) for row in rows]
+    strange = [kind for kind in kinds[1:] if kind not in _PLAIN | _WEIGHTED]
+    weighted = [kind for kind in kinds if kind in _WEIGHTED]
+    if strange or (kinds and kinds[0] != _ENCODER):
+        named = (strange or kinds)[0]
+        if weighted:
+            raise HoneError(
+                "model-unsupported",
+                f"The model has a module of sentence-transformers that cannot be converted: {named:.80}.",
+                why=f"Its {MODULES} lists it with {weighted[0]}; known are {_ENCODER}, Pooling, Dense, LayerNorm and "
+                "Normalize.",
+                hint=f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then.",
+            )
+        if kinds:
+            logger.warning("warning   %s lists %s: its encoder alone is optimized, without that", MODULES, named[:80])
+        return []
+    return [_read_module(root, row) for row in rows[1:] if _name(row) != "Dropout"] if weighted else []
+
+
+def _read_modules(root: Path) -> list[dict[str, Any]]:
+    path = root / MODULES
+    if not path.is_file():
+        return []
+    if path.stat().st_size > _LARGEST:
+        raise make_corrupt(path, f"it is larger than {_LARGEST} bytes")
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise make_corrupt(path, f"it is no JSON: {str(error)[:200]}") from error
+    if not isinstance(found, list):
+        return []
+    return [row for row in found if isinstance(row, dict)]
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return str(row.get("type", "")).rpartition(".")[2][:100]
+
+
+def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:
+    kind, place = _name(row), str(row.get("path", ""))
+    if not _PLACE.fullmatch(place):
+        raise make_corrupt(root / MODULES, f"the path of {kind} is {place!r:.80}")
+    folder = root / place
+    config: dict[str, Json] = read_document(folder / "config.json") if (folder / "config.json").is_file() else {}
+    module: dict[str, Json] = {"kind": kind, "path": place, "config": config}
+    if {config.get(key) or _EMBEDDING for key in ("module_input_name", "module_output_name")} != {_EMBEDDING}:
+        raise HoneError(
+            "model-unsupported",
+            f"The model's module {kind} ({place}) works on something else than the embedding of a sentence.",
+            why=f"Its config.json says so: {config.get('module_input_name')!r:.60}.",
+            hint=f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then.",
+        )
+    if kind == "Pooling":
+        module["modes"] = _list_modes(config)
+    if kind in _WEIGHTED and not (folder / "model.safetensors").is_file():
+        if (folder / "pytorch_model.bin").is_file():
+            raise HoneError(
+                "pickle-not-trusted",
+                f"The weights of the model's module {kind} are a pickle ({place}/pytorch_model.bin).",
+                why="Loading a pickle runs whatever code its author put in.",
+                hint="Save it again: SentenceTransformer(folder).save(other) writes safetensors.",
+            )
+        raise make_corrupt(folder, f"it has no weights of {kind}: model.safetensors is missing")
+    return module
+
+
+def _list_modes(config: Mapping[str, Json]) -> list[Json]:
+    found = config.get("pooling_mode") or [mode for flag, mode in _FLAGS.items() if config.get(flag)] or "mean"
+    return [found] if isinstance(found, str) else list(found) if isinstance(found, list) else ["mean"]

@@ -1,0 +1,89 @@
+"""A PythonModel of MLflow's: its author's code around what it loads, of which some may be optimized by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.values.base import Json
+from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.source_format import MLMODEL, Pulled
+
+_LOADER: Final = "mlflow.pyfunc.model"
+_KEDRO: Final = b"kedro_mlflow"
+"""In the pickle of a pipeline of kedro-mlflow's, which names its classes."""
+_MOST_READ: Final = 64 << 20
+_MOST_FOLDERS: Final = 200
+_MOST_SHOWN: Final = 5
+_PICKLES: Final = (".pkl", ".pickle", ".joblib", ".pth", ".pt", ".bin")
+
+Recognise = Callable[[Path], str | None]
+"""From a folder to what it holds, as words with an article; None where that can not be optimized."""
+
+
+def explain_wrapped(pulled: Pulled, recognise: Recognise) -> HoneError | None:
+    """Return the error for a PythonModel, with what can be optimized inside, by its path; None for another model.
+
+    Nothing is unpickled: a pipeline of kedro-mlflow's is known by a name in the pickle's bytes.
+    """
+    entry = pulled.mlmodel.flavors.get("python_function") if pulled.mlmodel else None
+    if not isinstance(entry, dict) or entry.get("loader_module") != _LOADER:
+        return None
+    found = list(_find_parts(pulled.folder, recognise))[:_MOST_SHOWN]
+    kind = "a pipeline of Kedro's, by kedro-mlflow" if _is_kedro(pulled.folder, entry) else "a PythonModel of MLflow's"
+    what = f"The model is {kind}: its author's code around what it loads."
+    if found:
+        return HoneError(
+            "model-unsupported",
+            what,
+            why=f"Such code cannot be converted. What can is inside: {_join(found)}.",
+            hint=f"Name it: add /{found[0][0]} to the URI in hone.model.uri, and name in hone.publish.name the model "
+            "that its winner goes to.",
+        )
+    pickles = _list_pickles(pulled.folder)
+    named = f" {pickles[0]} is a pickle, which has no flavor." if pickles else ""
+    return HoneError(
+        "model-unsupported",
+        what,
+        why=f"Such code cannot be converted, and there is no model inside that could be.{named}",
+        hint="Log the model that it loads by its own flavor, such as mlflow.sklearn.log_model(model, name='clf'), and "
+        "name what that returns: its model_uri, models:/m-….",
+    )
+
+
+def _find_parts(folder: Path, recognise: Recognise) -> Iterator[tuple[str, str]]:
+    """Yield the paths of models below a folder, each with what it is; nothing within one is looked at."""
+    folders = sorted(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())[:_MOST_FOLDERS]
+    taken: list[Path] = []
+    for place in folders:
+        if any(place.is_relative_to(one) for one in taken):
+            continue
+        if noun := recognise(place):
+            taken.append(place)
+            yield place.relative_to(folder).as_posix(), noun
+
+
+def _list_pickles(folder: Path) -> list[str]:
+    """Return the pickles below a folder, without the PythonModel's own, which is in it."""
+    found = (path for path in sorted(folder.rglob("*/*")) if path.suffix in _PICKLES and path.is_file())
+    return [path.relative_to(folder).as_posix() for path in found]
+
+
+def _is_kedro(folder: Path, entry: dict[str, Json]) -> bool:
+    said = entry.get("python_model")
+    if not isinstance(said, str):
+        return False
+    path = (folder / said).resolve()
+    if not path.is_relative_to(folder.resolve()):
+        raise make_corrupt(folder / MLMODEL, "its python_model is not in the folder")
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        return _KEDRO in stream.read(_MOST_READ)
+
+
+def _join(found: list[tuple[str, str]]) -> str:
+    said = [f"{path} is {noun}" for path, noun in found]
+    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"

@@ -1,0 +1,195 @@
+# ruff: noqa: S301 - what is unpickled was pickled here
+
+from __future__ import annotations
+
+import copy
+import importlib.util
+import io
+import multiprocessing
+import os
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+
+import kedro_hone
+from kedro_hone.core.contract import catalogue as registry
+from kedro_hone.core.errors import HoneError
+from kedro_hone.learner import Learner
+from kedro_hone.learner.forking import ForkedSession
+from kedro_hone.learner.pickling import Origin
+
+_SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).with_name("toy.py"))
+toy = importlib.util.module_from_spec(_SPEC)
+_SPEC.loader.exec_module(toy)
+HANG = 120
+
+
+@pytest.fixture
+def install(monkeypatch):
+    monkeypatch.setenv("HONE_TOY", "1")
+
+    def install(toolchain):
+        registry.forget_registrations()
+        registry.register(toolchain)
+
+    yield install
+    registry.forget_registrations()
+
+
+@pytest.fixture
+def folder(tmp_path, install):
+    install(replace(toy.make_toolchain(tmp_path / "toolchain"), survives_fork=True))
+    toy.make_model(tmp_path / "winner")
+    return tmp_path / "winner"
+
+
+def test_a_pickle_opens_the_same_winner_elsewhere(folder, monkeypatch):
+    monkeypatch.chdir(folder.parent)
+    learner = kedro_hone.load("winner", threads=3)
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickle.dumps(learner))
+    x, y = toy.predict(4)
+    np.testing.assert_array_equal(again(x), y)
+    assert again.artifact == learner.artifact
+    assert again._session.job["threads"] == 3
+    assert pickle.loads(pickle.dumps(again)).origin == learner.origin
+
+
+def test_it_holds_no_file_and_joblib_takes_it(folder, tmp_path):
+    learner = kedro_hone.load(folder)
+    assert len(pickle.dumps(learner)) < 1000
+    joblib.dump(learner, tmp_path / "learner.joblib")
+    x, y = toy.predict(2)
+    np.testing.assert_array_equal(joblib.load(tmp_path / "learner.joblib")(x), y)
+
+
+def test_another_winner_in_the_same_place_is_refused(folder, tmp_path):
+    said = pickle.dumps(kedro_hone.load(folder))
+    folder.rename(tmp_path / "old")
+    toy.make_model(folder, note="another")
+    with pytest.raises(HoneError) as caught:
+        pickle.loads(said)
+    assert caught.value.slug == "model-corrupt"
+
+
+def test_a_file_that_was_changed_meanwhile_is_refused(folder):
+    said = pickle.dumps(kedro_hone.load(folder))
+    np.save(folder / "weights.npy", np.ones((4, 3), np.float32))
+    with pytest.raises(HoneError) as caught:
+        pickle.loads(said)
+    assert caught.value.slug == "model-corrupt"
+
+
+def test_what_is_code_is_not_pickled(tmp_path, install):
+    install(replace(toy.make_toolchain(tmp_path / "toolchain"), data=frozenset()))
+    toy.make_model(tmp_path / "winner")
+    learner = kedro_hone.load(tmp_path / "winner", trust=["native"])
+    with pytest.raises(TypeError, match="it is code"):
+        pickle.dumps(learner)
+
+
+@pytest.mark.attack(
+    what="a pickle of a learner says that code may be run, by whose signature it likes",
+    who="data",
+    stopped_by="nothing is trusted where a learner is unpickled, and no signature vouches for code",
+)
+@pytest.mark.parametrize("verify", [None, {"keys": ["-----BEGIN PUBLIC KEY-----"]}])
+def test_no_pickle_says_what_is_trusted(tmp_path, install, verify):
+    """A pickle that somebody wrote opens no code, whatever it says."""
+    install(replace(toy.make_toolchain(tmp_path / "toolchain"), data=frozenset()))
+    artifact, folder = toy.make_model(tmp_path / "winner")
+    origin = Origin(uri=str(folder), digest=artifact.digest, verify=verify)
+
+    class Crafted:
+        def __reduce__(self):
+            from kedro_hone.learner.pickling import _reopen
+
+            return _reopen, (origin.model_dump(mode="json") | {"code": False},)
+
+    said = pickle.dumps(Crafted())
+
+    class Restricted(pickle.Unpickler):
+        def find_class(self, module, name):
+            assert module.startswith("kedro_hone.")
+            return super().find_class(module, name)
+
+    with pytest.raises((HoneError, ImportError)) as caught:
+        Restricted(io.BytesIO(said)).load()
+    assert getattr(caught.value, "slug", "signature-invalid") in {
+        "native-not-trusted", "signature-invalid", "signing-unusable",
+    }  # fmt: skip
+
+
+def test_what_says_more_than_an_origin_is_refused(folder):
+    from kedro_hone.learner.pickling import _reopen
+
+    with pytest.raises(ValueError, match="trust"):
+        _reopen({"uri": str(folder), "digest": "sha256:1", "trust": ["native"]})
+    with pytest.raises(ValueError, match="which winner"):
+        _reopen({"uri": str(folder)})
+
+
+def test_a_learner_that_was_made_by_hand_is_not_pickled(tmp_path, install):
+    install(toy.make_toolchain(tmp_path / "toolchain"))
+    with pytest.raises(TypeError, match=r"kedro_hone\.load"):
+        pickle.dumps(Learner(*toy.make_model(tmp_path / "winner")))
+
+
+def test_a_copy_is_the_learner_itself(folder):
+    learner = kedro_hone.load(folder)
+    assert copy.deepcopy({"model": learner})["model"] is learner
+    assert copy.copy(learner) is learner
+
+
+def call_in_child(call):
+    """Run something in a process that is forked now; return what it returned, or its error's class and text."""
+    context = multiprocessing.get_context("fork")
+    ours, theirs = context.Pipe()
+
+    def work():
+        try:
+            theirs.send(call())
+        except BaseException as error:  # noqa: BLE001 - it is sent to the parent
+            theirs.send((type(error).__name__, str(error)))
+        os._exit(0)
+
+    process = context.Process(target=work)
+    process.start()
+    try:
+        assert ours.poll(HANG), "it hangs"
+        return ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def test_a_fork_opens_it_again(folder):
+    learner = kedro_hone.load(folder)
+    run, (x, y) = learner.run, toy.predict(3)
+    learner(x)
+    opened = learner._session.find()
+    calls = call_in_child(lambda: (learner(x).tolist(), run({"x": x})["y"].tolist(), len(learner._session.calls)))
+    assert calls == (y.tolist(), y.tolist(), 2)  # counted by a session of its own
+    assert learner._session.find() is opened
+
+
+def test_a_runtime_that_does_not_survive_says_so(tmp_path, install):
+    install(toy.make_toolchain(tmp_path / "toolchain"))
+    toy.make_model(tmp_path / "winner")
+    learner = kedro_hone.load(tmp_path / "winner", threads=2)
+    kind, said = call_in_child(lambda: learner(toy.predict(1)[0]))
+    assert kind == "RuntimeError"
+    assert "toy does not survive that" in said
+    assert "post_fork" in said
+    x, y = toy.predict(1)
+    alone = kedro_hone.load(tmp_path / "winner", threads=1)
+    assert call_in_child(lambda: alone(x).tolist()) == y.tolist()
+
+
+def test_a_session_that_is_being_opened_has_nothing_private():
+    with pytest.raises(AttributeError):
+        ForkedSession.__new__(ForkedSession)._opened  # noqa: B018 - it is asked for

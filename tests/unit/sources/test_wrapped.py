@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.sources.detection import read_flavor
+
+NOTHING: frozenset[str] = frozenset()
+PYFUNC = {"loader_module": "mlflow.pyfunc.model", "python_model": "python_model.pkl"}
+
+
+@pytest.fixture
+def pulled(tmp_path):
+    """A PythonModel as ``mlflow.pyfunc.log_model`` writes it."""
+    folder = tmp_path / "pulled"
+    (folder / "artifacts").mkdir(parents=True)
+    (folder / "MLmodel").write_text(yaml.safe_dump({"flavors": {"python_function": PYFUNC}}))
+    (folder / "python_model.pkl").write_bytes(b"\x80\x05\x95 __main__ Wrapper")
+    return folder
+
+
+def refuse(folder):
+    with pytest.raises(HoneError) as caught:
+        read_flavor(folder, trust=NOTHING)
+    assert caught.value.slug == "model-unsupported"
+    return caught.value
+
+
+def test_an_artifact_with_a_flavor_of_its_own_is_named_by_its_path(pulled):
+    inner = pulled / "artifacts" / "net"
+    inner.mkdir()
+    (inner / "model.onnx").write_bytes(b"x")
+    (inner / "MLmodel").write_text(yaml.safe_dump({"flavors": {"onnx": {"data": "model.onnx"}}}))
+    error = refuse(pulled)
+    assert "PythonModel of MLflow's" in error.what
+    assert "artifacts/net is an ONNX file" in error.why
+    assert "add /artifacts/net to the URI in hone.model.uri" in error.hint
+    assert read_flavor(inner, trust=NOTHING).format == "onnx"
+
+
+def test_a_bare_file_and_an_estimator_that_needs_trust(pulled):
+    (pulled / "artifacts" / "model.onnx").write_bytes(b"x")
+    assert "artifacts is an ONNX file" in refuse(pulled).why
+    (pulled / "artifacts" / "model.onnx").unlink()
+    inner = pulled / "artifacts" / "clf"
+    inner.mkdir()
+    (inner / "model.pkl").write_bytes(b"x")
+    entry = {"pickled_model": "model.pkl", "serialization_format": "cloudpickle", "sklearn_version": "1.7"}
+    (inner / "MLmodel").write_text(yaml.safe_dump({"flavors": {"sklearn": entry}}))
+    said = refuse(pulled).why
+    assert "artifacts/clf is an estimator of scikit-learn, XGBoost or LightGBM (which needs trust: [pickle])" in said
+
+
+def test_two_of_them_are_both_named(pulled):
+    for name in ("a", "b"):
+        (pulled / "artifacts" / name).mkdir()
+        (pulled / "artifacts" / name / "model.onnx").write_bytes(b"x")
+    assert "artifacts/a is an ONNX file and artifacts/b is an ONNX file" in refuse(pulled).why
+
+
+def test_a_pickle_alone_is_told_to_be_logged_by_its_flavor(pulled):
+    (pulled / "artifacts" / "clf.pkl").write_bytes(b"x")
+    error = refuse(pulled)
+    assert "artifacts/clf.pkl is a pickle, which has no flavor" in error.why
+    assert "mlflow.sklearn.log_model" in error.hint
+
+
+def test_a_pipeline_of_kedro_is_named(pulled):
+    name = b"kedro_mlflow.mlflow.kedro_pipeline_model KedroPipelineModel"
+    (pulled / "python_model.pkl").write_bytes(b"\x80\x05\x95" + name)
+    assert "a pipeline of Kedro's, by kedro-mlflow" in refuse(pulled).what
+
+
+def test_a_python_model_outside_the_folder_is_not_read(pulled):
+    entry = {**PYFUNC, "python_model": "../../../etc/passwd"}
+    (pulled / "MLmodel").write_text(yaml.safe_dump({"flavors": {"python_function": entry}}))
+    with pytest.raises(HoneError) as caught:
+        read_flavor(pulled, trust=NOTHING)
+    assert caught.value.slug == "model-corrupt"
+
+
+def test_wrappers_in_wrappers_end(pulled):
+    place = pulled
+    for _ in range(40):
+        place = place / "artifacts"
+        place.mkdir(exist_ok=True)
+        (place / "MLmodel").write_text(json.dumps({"flavors": {"python_function": PYFUNC}}))
+    refuse(pulled)

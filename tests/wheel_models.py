@@ -19,11 +19,12 @@ Draw = Callable[[int, np.random.Generator], Arrays]
 
 @dataclass(frozen=True, kw_only=True)
 class WheelModel:
-    """An ONNX file in a wheel, and how rows for it are drawn."""
+    """An ONNX file in a wheel, and how rows for it are drawn; ``measured`` are candidates that must hold."""
 
     package: str
     member: str
     draw: Draw
+    measured: frozenset[str] = frozenset({"onnx.openvino_ir.openvino_f32"})
 
     @property
     def name(self) -> str:

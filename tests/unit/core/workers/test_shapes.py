@@ -114,6 +114,9 @@ def test_nothing_is_chosen_where_it_does_not_pay(job, weights):
         ([("batch", 8), (1, 8)], 1),
         ([("sequence", 576), (1, 1, 128), (1, 1, 128)], 1),
         ([(0, 8)], None),
+        ([("batch", 512), (2, "batch", 128)], None),
+        ([("batch", 512), (1, "batch", 128)], None),  # its rows are on the second axis
+        ([("input_0", "input_1"), (2, "state_1", 128)], None),
         ([(1, 512), (2, 1, 64)], None),  # the first of them may be no rows
         ([()], None),
         ([], None),

@@ -54,12 +54,15 @@ class ShapedSession:
 def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
     """Return the one number of rows that a model takes at a call, given the shapes of its inputs; None for any.
 
-    It is fixed where an input has it as its first size: all inputs of a call have as many rows. Inputs without
-    dimensions have no rows.
+    It is fixed where all inputs have the same number as their first size. Where some have a name there, only 1 is taken
+    for a number of rows: another one is more likely the size of another axis, as of a state (2, batch, 128). Inputs
+    without dimensions have no rows, and one that has the others' name on another axis has its rows there.
     """
-    found = {shape[0] for shape in shapes if shape and isinstance(shape[0], int)}
+    known = [shape for shape in shapes if shape]
+    names = {shape[0] for shape in known if isinstance(shape[0], str)}
+    found = {shape[0] for shape in known if isinstance(shape[0], int) and not names.intersection(shape[1:])}
     only = next(iter(found)) if len(found) == 1 else None
-    return only or None
+    return only if isinstance(only, int) and only > 0 and (only == 1 or not names) else None
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:

@@ -1,4 +1,4 @@
-"""The workflows of GitHub that the documentation shows."""
+"""The workflows of GitHub and the scripts that the documentation shows."""
 
 from __future__ import annotations
 
@@ -22,6 +22,14 @@ def list_workflows() -> dict[str, str]:
                 pinned = re.sub("<owner>/kedro-hone@v1.*", f"owner/kedro-hone@{'0' * 40} # v1", text)
                 found[f"{page.stem}/{yaml.safe_load(text)['name']}"] = pinned
     return found
+
+
+def read_script(page: str, title: str) -> str:
+    """Return the Python file of a name that a how-to shows."""
+    (block,) = re.findall(
+        rf'^```python title="{title}"\n(.*?)^```$', (DOCS / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+    return block
 
 
 def read_steps(name: str) -> list[dict[str, Any]]:

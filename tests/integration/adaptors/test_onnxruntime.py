@@ -344,6 +344,26 @@ def test_a_bias_of_one_or_of_two_dimensions_is_quantized(bench, tmp_path, shape)
     np.testing.assert_allclose(have["y"], want["y"], atol=0.2)
 
 
+def test_imports_of_operators_that_are_there_twice_are_one(bench, tmp_path):
+    rng = np.random.default_rng(0)
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        inputs=[vector("x", "batch", 8)],
+        outputs=[vector("y", "batch", 6)],
+        weights=[("w", rng.normal(size=(8, 6)).astype("f4"))],
+    )
+    model = onnx.load(path / "model.onnx")
+    model.opset_import.extend([onnx.helper.make_opsetid("", model.opset_import[0].version)] * 2)
+    onnx.save(model, path / "model.onnx")
+    np.savez(tmp_path / "rows.npz", x=rng.normal(size=(64, 8)).astype("f4"))
+
+    notes, output = bench.transform("onnxruntime.int8-static", path, calibration=str(tmp_path / "rows.npz"))
+
+    assert "quantized_operators" in notes["metadata"]
+    assert [each.domain for each in onnx.load(output / "model.onnx").opset_import].count("") == 1
+
+
 def test_calibration_takes_as_many_rows_as_any_input(bench, tmp_path):
     rng = np.random.default_rng(0)
     path = write(

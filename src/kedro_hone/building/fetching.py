@@ -79,12 +79,12 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
                 hint="Start the run yourself if it is meant: `kedro run`, or the form of the service's page.",
             )
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
-        check_version_files(pulled, due=version.tags.get(FILES))
-        due = version.tags.get(DIGEST)
+        place, due = pulled, version.tags.get(DIGEST)
         if model.base is not None:
-            pulled, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
-        flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=due)
-        (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
+            place, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
+        flavor = read_flavor(place, trust=trust, author=author, task=model.task, due=due)
+        check_version_files(pulled, due=version.tags.get(FILES))
+        (read_sources()[0][flavor.source][0].write or write_files)(flavor, place, files)
         return version, _seal(files, flavor, recipe, store, run)
 
 

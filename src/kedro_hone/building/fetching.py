@@ -44,6 +44,10 @@ _HINTS = {
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
 }
 """What to do where a worker refused the source, by the refusal's slug."""
+_HINTS_BY_FORMAT = {
+    "sklearn": "Log a classifier or a regressor that takes rows of columns, and name its version in the recipe."
+}
+"""The same, by the source's format."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -190,7 +194,7 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             else "so that it takes and returns tensors, by operators that its runtime has"
         )
         hint = f"Save the model {mended}, and name the new file or version in the recipe."
-        hint = _HINTS.get(result.slug, hint)
+        hint = _HINTS.get(result.slug) or _HINTS_BY_FORMAT.get(unread.format, hint)
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",

@@ -130,9 +130,9 @@ if method == "predict_proba":  # as the version of a source that was logged so
         return artifact
     pyfunc.read_artifact = read_changed
 model = mlflow.pyfunc.load_model(folder)
-assert model.metadata.get_input_schema() is None
 x = np.load(rows)["X"]
-print(json.dumps([model.predict(x).tolist(), model.predict(x[:2].tolist()).tolist()]))
+assert model.metadata.get_input_schema().inputs[0].shape == (-1, x.shape[1])  # the source's own
+print(json.dumps([model.predict(x).tolist(), model.predict(x[:2]).tolist()]))
 """
 
 

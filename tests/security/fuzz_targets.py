@@ -36,6 +36,7 @@ from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.huggingface.sentences import list_modules
 
 SPEC = {"name": "x", "dtype": "float32", "shape": ["batch", 4]}
 TARGETS: list[Target] = []
@@ -157,6 +158,15 @@ def read_mlmodel(data: bytes, folder: Path) -> None:
     (folder / "MLmodel").write_bytes(data)
     (folder / "model.onnx").write_bytes(b"model")
     read_flavor(folder, trust=frozenset())
+
+
+@_target(HoneError)
+def read_modules(data: bytes, folder: Path) -> None:
+    (folder / "modules.json").write_bytes(data)
+    for name in ("1_Pooling", "2_Dense"):
+        (folder / name).mkdir()
+        (folder / name / "config.json").write_text('{"module_input_name": "sentence_embedding"}')
+    list_modules(folder)
 
 
 @_target(HoneError)

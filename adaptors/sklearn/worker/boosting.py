@@ -1,4 +1,4 @@
-"""The converters of XGBoost and of scikit-learn's histogram gradient boosting, with what they do wrong mended."""
+"""The converters of gradient boosting, mended: XGBoost, LightGBM and scikit-learn's histograms."""
 
 from __future__ import annotations
 
@@ -98,6 +98,20 @@ def _scale_trees(booster: Any) -> Any:
     made = xgboost.Booster()
     made.load_model(bytearray(json.dumps(said).encode()))
     return made
+
+
+def mend_lightgbm(convert: Converter) -> Converter:
+    """Write what the trees add up to where that is asked for: onnxmltools writes probabilities all the same."""
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        before = len(container.nodes)
+        convert(scope, operator, container)
+        if container.get_options(operator.raw_operator, {"raw_scores": False})["raw_scores"]:
+            for node in container.nodes[before:]:
+                if node.op_type == "TreeEnsembleClassifier":
+                    _set(node, "post_transform", "NONE")
+
+    return mended
 
 
 def find_margins(model: Any) -> list[float]:

@@ -1,4 +1,4 @@
-"""The converter of ``CalibratedClassifierCV``: over any classifier that has a converter, pipelines among them.
+"""The converters of ``CalibratedClassifierCV`` and ``StackingClassifier``: over any classifier that has a converter.
 
 skl2onnx does not tell a pipeline that its scores are wanted, and takes the nearest step of an isotonic calibration.
 """
@@ -21,30 +21,81 @@ def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
         NotImplementedError: A calibration by temperature, or of scores that have no converter.
     """
     writer, model = Writer(scope, container), operator.raw_operator
-    made = [
-        _calibrate(writer, one, model.classes_, _find_scores(scope, operator, container, one.estimator))
-        for one in model.calibrated_classifiers_
-    ]
+    made = []
+    for one in model.calibrated_classifiers_:
+        scores = find_scores(
+            scope, container, one.estimator, operator.inputs, raw=hasattr(one.estimator, "decision_function")
+        )
+        made.append(_calibrate(writer, one, model.classes_, scores))
     label, probabilities = (output.full_name for output in operator.outputs)
     mean = writer.add("Mean", *made, output=probabilities)
     place = writer.add("ArgMax", mean, axis=1, keepdims=0)
-    classes = writer.keep(model.classes_, str if model.classes_.dtype.kind in "OU" else np.int64)
-    writer.add("Gather", classes, place, output=label)
+    writer.add("Gather", _keep_classes(writer, model), place, output=label)
 
 
-def _find_scores(scope: Any, operator: Any, container: Any, base: Any) -> str:
-    """Return the name of the scores that are calibrated: those of ``decision_function``, where there is one."""
+def shape_classifier(operator: Any) -> None:
+    """Tell the types of a classifier's outputs, whatever columns it takes."""
+    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+
+    classes = operator.raw_operator.classes_
+    rows = operator.inputs[0].type.shape[0]
+    operator.outputs[0].type = (StringTensorType if classes.dtype.kind in "OU" else Int64TensorType)([rows])
+    operator.outputs[1].type = FloatTensorType([rows, len(classes)])
+
+
+def find_scores(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool) -> str:
+    """Return the name of a classifier's probabilities, or of its ``raw`` scores as ``decision_function`` returns them.
+
+    The scores of two classes are two columns, of which the second one counts.
+
+    Raises:
+        NotImplementedError: The scores have no converter.
+    """
     from skl2onnx._parse import _parse_sklearn
 
-    last, raw = parts.find_last(base), hasattr(base, "decision_function")
+    base = parts.unwrap(base)
+    last = parts.find_last(base)
     if raw and not container.has_options(last, "raw_scores"):
         raise NotImplementedError(f"the scores of {type(last).__name__} have no converter")
-    known = {"raw_scores": raw, "zipmap": False}
+    known = {"zipmap": False, **({"raw_scores": True} if raw else {})}  # LightGBM's takes False for True
     asked = {name: value for name, value in known.items() if container.has_options(last, name)}
     for one in (scope, container):
         one.add_options(id(last), asked)
-    outputs = _parse_sklearn(scope, base, operator.inputs)
-    return str(outputs[1].full_name)
+    return str(_parse_sklearn(scope, base, inputs)[1].full_name)
+
+
+def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
+    """Write the final estimator over what the others return; skl2onnx takes both columns of two classes' scores.
+
+    Raises:
+        NotImplementedError: It stacks labels, or scores that have no converter.
+    """
+    from skl2onnx._parse import _parse_sklearn
+    from skl2onnx.common.data_types import FloatTensorType
+
+    writer, model = Writer(scope, container), operator.raw_operator
+    columns = []
+    for one, method in zip(model.estimators_, model.stack_method_, strict=True):
+        if method == "predict":
+            raise NotImplementedError("labels that are stacked have no converter")
+        scores = find_scores(scope, container, one, operator.inputs, raw=method == "decision_function")
+        columns.append(writer.choose_columns(scores, [1]) if len(model.classes_) == 2 else scores)
+    columns += [one.full_name for one in operator.inputs] if model.passthrough else []
+    joined = writer.add("Concat", *columns, axis=1)
+    stacked = scope.declare_local_variable("stacked", FloatTensorType([None, model.final_estimator_.n_features_in_]))
+    writer.add("Identity", joined, output=stacked.full_name)
+    final = parts.unwrap(model.final_estimator_)
+    last = parts.find_last(final)
+    for one in (scope, container):
+        one.add_options(id(last), {"zipmap": False} if container.has_options(last, "zipmap") else {})
+    place, probabilities = (one.full_name for one in _parse_sklearn(scope, final, [stacked]))
+    writer.add("Identity", probabilities, output=operator.outputs[1].full_name)
+    # The final estimator was fitted on the places of the classes.
+    writer.add("Gather", _keep_classes(writer, model), place, output=operator.outputs[0].full_name)
+
+
+def _keep_classes(writer: Writer, model: Any) -> str:
+    return writer.keep(model.classes_, str if model.classes_.dtype.kind in "OU" else np.int64)
 
 
 def _calibrate(writer: Writer, calibrated: Any, classes: Any, scores: str) -> str:

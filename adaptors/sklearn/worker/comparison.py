@@ -17,8 +17,8 @@ agreement = load_part("agreement")
 Json = dict[str, Any]
 
 
-def compare(estimator: Any, job: Json) -> Any:
-    """Return how an estimator and the ``model.onnx`` that was made of it compare, as ``agreement.Comparison``.
+def compare(estimator: Any, graph: Any, job: Json) -> Any:
+    """Return how an estimator and the graph that was made of it compare, as ``agreement.Comparison``.
 
     Both answer rows of the calibration data, and probes that are made of them.
     """
@@ -39,7 +39,7 @@ def compare(estimator: Any, job: Json) -> Any:
         warnings.simplefilter("ignore")  # of what is odd in probes
         found = agreement.compare(
             partial(estimators.answer, estimator, specs),
-            _open_graph(Path(job["output"], "model.onnx"), job["threads"]),
+            graph,
             data,
             make_probes,
             rows=agreement.choose(len(next(iter(data.values()))), probes.MOST_ROWS),
@@ -52,7 +52,7 @@ def compare(estimator: Any, job: Json) -> Any:
     return found
 
 
-def _open_graph(path: Path, threads: int) -> Any:
+def open_graph(path: Path, threads: int) -> Any:
     """Return a function from inputs by name to outputs by name."""
     import onnxruntime
 

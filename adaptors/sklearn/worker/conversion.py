@@ -20,31 +20,52 @@ _ML_OPSET = 3  # what ONNX Runtime, and those who read its models, have had for 
 def transform(job: Json) -> Json:
     """Write ``model.onnx``: its inputs and outputs are the source's, its arithmetic is fp32."""
     import skl2onnx
-    from skl2onnx.common.data_types import FloatTensorType
 
     source, _ = estimators.open_estimator(job)
-    estimator = parts.find_best(source)
+    estimator = parts.unwrap(source)
     if isinstance(estimator, estimators.BoosterModel):
         estimator = _dress(estimator, job)
         if estimator is None:
             return {"refused": "a bare booster of LightGBM has no converter here; log LGBMClassifier or LGBMRegressor"}
     converters.register()
-    inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
-    opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
-    options = {"zipmap": False} if estimators.is_classifier(estimator) else None
     if strange := naming.find_unconvertible(estimator):
         return {"refused": f"there is no converter to ONNX for {strange}"}
+    model = _convert(estimator, job)
+    if isinstance(model, dict):
+        return model
+    onnx.save(model, path := Path(job["output"], "model.onnx"))
+    try:
+        onnx.checker.check_model(model)
+        graph = comparison.open_graph(path, job["threads"])
+    except Exception as error:  # noqa: BLE001 - of ONNX or ONNX Runtime: what a converter wrote is no valid graph
+        reason = f"skl2onnx wrote no valid graph: {' '.join(str(error).split())[:300]}"
+        return {"failed": {"class": "convert", "reason": reason}}
+    found = comparison.compare(source, graph, job)
+    if found.problem:
+        return {"refused": found.problem}
+    apart = {"apart": said} if (said := found.describe()) else {}
+    return {"metadata": {"skl2onnx": skl2onnx.__version__, **apart}}
+
+
+def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
+    """Return a model with the source's inputs and outputs, or why there is none."""
+    import skl2onnx
+
     try:
         known = categories.list_categories(estimator)
     except LookupError as error:
         return {"refused": f"the categories of its columns cannot be converted: {error}"}
-    joined = joining.is_needed(estimator, inputs, known)
-    types = [(joining.TABLE, FloatTensorType([None, len(inputs)]))] if joined else _choose_types(inputs)
+    inputs = job["input"]["inputs"]
+    joined = joining.find_type(estimator, inputs, known)
+    table = {"name": joining.TABLE, "dtype": joined, "shape": ["batch", len(inputs)]}
+    types = _choose_types([table] if joined else inputs)
+    options = {"zipmap": False} if estimators.is_classifier(estimator) else None
+    opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     try:
-        model = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
+        model: onnx.ModelProto = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
     except Exception as error:  # noqa: BLE001 - it raises what its many converters do
         return naming.explain(error, estimator)
-    _keep_outputs(model, outputs)
+    _keep_outputs(model, job["input"]["outputs"])
     if joined:
         joining.join(model, inputs, known)
     else:
@@ -53,13 +74,7 @@ def transform(job: Json) -> Json:
         if spec["dtype"] != "str":
             _cast_input(model, spec)
     _clean_opsets(model)
-    onnx.checker.check_model(model)
-    onnx.save(model, Path(job["output"], "model.onnx"))
-    found = comparison.compare(source, job)
-    if found.problem:
-        return {"refused": found.problem}
-    apart = {"apart": said} if (said := found.describe()) else {}
-    return {"metadata": {"skl2onnx": skl2onnx.__version__, **apart}}
+    return model
 
 
 def describe(job: Json) -> Json:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ _WRITE, _MISSING = "add_tree_to_attribute_pairs", "nodes_missing_value_tracks_tr
 _OF_CLASSES = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
 
 
-@functools.cache  # what is mended twice is wrong again
+@cache  # what is mended twice is wrong again
 def register() -> None:
     """Tell skl2onnx of XGBoost and LightGBM, and mend its own converters."""
     _register_boosters()
@@ -40,7 +40,7 @@ def _register_boosters() -> None:
     for kind, alias, convert in (
         (xgboost.XGBClassifier, "XGBoostXGBClassifier", of_xgboost),
         (xgboost.XGBRFClassifier, "XGBoostXGBRFClassifier", of_xgboost),
-        (lightgbm.LGBMClassifier, "LightGbmLGBMClassifier", convert_lightgbm),
+        (lightgbm.LGBMClassifier, "LightGbmLGBMClassifier", boosting.mend_lightgbm(convert_lightgbm)),
     ):
         shapes = shape_calculator.calculate_linear_classifier_output_shapes
         update_registered_converter(kind, alias, shapes, convert, options=_OF_CLASSES)
@@ -63,15 +63,26 @@ def _mend_steps() -> None:
         _mend(kind, boosting.mend_histograms)
     for kind in (ensemble.VotingClassifier, ensemble.VotingRegressor):
         _mend(kind, lambda convert: change(convert, _plan_votes))
-    _mend(calibrations.CalibratedClassifierCV, lambda _: calibration.convert_calibrated)
+    for kind, convert in (
+        (calibrations.CalibratedClassifierCV, calibration.convert_calibrated),
+        (ensemble.StackingClassifier, calibration.convert_stacking),
+    ):
+        _mend(kind, partial(_replace, convert), shapes=calibration.shape_classifier)
     _mend(impute.SimpleImputer, lambda convert: change(convert, encoding.plan_imputer))
     _mend(preprocessing.KBinsDiscretizer, lambda convert: change(convert, encoding.make_dense))
-    _mend(preprocessing.OrdinalEncoder, lambda _: encoding.convert_ordinal)
+    _mend(preprocessing.OrdinalEncoder, partial(_replace, encoding.convert_ordinal))
     _mend(preprocessing.OneHotEncoder, _mend_one_hot)
 
 
-def _mend(kind: type, mend: Callable[[Converter], Converter]) -> None:
-    """Register another converter for a class of scikit-learn, made of the one that skl2onnx has."""
+def _replace(convert: Converter, _: Converter) -> Converter:
+    return convert
+
+
+def _mend(kind: type, mend: Callable[[Converter], Converter], *, shapes: Callable[[Any], None] | None = None) -> None:
+    """Register another converter for a class of scikit-learn, made of the one that skl2onnx has.
+
+    What gives its outputs their types is skl2onnx's own where no other is given.
+    """
     from skl2onnx import update_registered_converter
     from skl2onnx._supported_operators import _get_sklearn_operator_name
     from skl2onnx.common._registration import get_converter, get_shape_calculator
@@ -79,7 +90,7 @@ def _mend(kind: type, mend: Callable[[Converter], Converter]) -> None:
 
     alias = _get_sklearn_operator_name(kind)
     options = _OF_CLASSES if issubclass(kind, ClassifierMixin) else None
-    shapes = get_shape_calculator(alias)
+    shapes = shapes or get_shape_calculator(alias)
     if kind.__name__ == "OneHotEncoder":
         shapes = encoding.mend_shapes(shapes)
     update_registered_converter(kind, alias, shapes, mend(get_converter(alias)), options=options)

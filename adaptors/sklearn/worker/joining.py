@@ -19,11 +19,15 @@ TABLE = "kedro_hone_table"
 """The name of the matrix."""
 
 
-def is_needed(estimator: Any, specs: Sequence[Json], known: Categories) -> bool:
-    """Return whether an estimator takes its columns as one matrix, when their categories are numbers."""
+def find_type(estimator: Any, specs: Sequence[Json], known: Categories) -> str | None:
+    """Return the type of the matrix that an estimator takes its columns as; None if it chooses among them by name.
+
+    Categories that it numbers itself are numbers there.
+    """
     if not estimators.is_split([*specs]) or _chooses_columns(estimator):
-        return False
-    return all(spec["dtype"] != "str" or spec["name"] in known for spec in specs)
+        return None
+    texts = [spec["dtype"] == "str" and spec["name"] not in known for spec in specs]
+    return "str" if all(texts) else None if any(texts) else "float32"
 
 
 def _chooses_columns(estimator: Any) -> bool:
@@ -31,23 +35,24 @@ def _chooses_columns(estimator: Any) -> bool:
 
 
 def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> None:
-    """Give a model that takes a matrix the columns as its inputs.
+    """Give a model that takes a matrix the columns as its inputs; text stays text where all columns are.
 
     Categories become the numbers of their places; what is none of them, and a missing one, becomes NaN.
     """
     graph = model.graph
-    nodes = [node for spec in specs for node in _write_column(spec, known.get(spec["name"]))]
-    nodes.append(helper.make_node("Concat", [_name(spec) for spec in specs], [TABLE], name=TABLE, axis=1))
+    text = graph.input[0].type.tensor_type.elem_type == TensorProto.STRING
+    nodes = [] if text else [node for spec in specs for node in _write_column(spec, known.get(spec["name"]))]
+    columns = [spec["name"] if text else _name(spec) for spec in specs]
+    nodes.append(helper.make_node("Concat", columns, [TABLE], name=TABLE, axis=1))
     made = [*nodes, *graph.node]
     del graph.node[:], graph.input[:]
     graph.node.extend(made)
     for spec in specs:
-        text = spec["dtype"] == "str"
-        kind = TensorProto.STRING if text else helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+        kind = (
+            TensorProto.STRING if spec["dtype"] == "str" else helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+        )
         graph.input.append(helper.make_tensor_value_info(spec["name"], kind, ["batch", 1]))
-    versions = {entry.domain for entry in model.opset_import}
-    if ML not in versions and any(node.domain == ML for node in nodes):
-        model.opset_import.append(helper.make_opsetid(ML, 3))
+    model.opset_import.append(helper.make_opsetid(ML, 3))  # with the attributes of LabelEncoder
 
 
 def _name(spec: Json) -> str:

@@ -17,7 +17,7 @@ def get(estimator: Any, name: str) -> Any:
 def find_last(estimator: Any) -> Any:
     """Return the last step of a pipeline, however deep, or the estimator itself."""
     while hasattr(estimator, "steps"):
-        estimator = estimator.steps[-1][1]
+        estimator = unwrap(estimator.steps[-1][1])
     return estimator
 
 
@@ -28,16 +28,21 @@ def find_first(estimator: Any) -> Any:
     return estimator
 
 
-def find_best(estimator: Any) -> Any:
-    """Return the estimator that a search found, which answers in its place; any other one itself."""
-    while (found := get(estimator, "best_estimator_")) is not None:
+def unwrap(estimator: Any) -> Any:
+    """Return the estimator that answers in the place of another one: what a search found, or what is frozen."""
+    while (found := get(estimator, "best_estimator_") or _thaw(estimator)) is not None:
         estimator = found
     return estimator
 
 
+def _thaw(estimator: Any) -> Any:
+    return get(estimator, "estimator") if type(estimator).__name__ == "FrozenEstimator" else None
+
+
 def is_composed(estimator: Any) -> bool:
     """Return whether an estimator does nothing but to call its parts: a pipeline, or steps side by side."""
-    return hasattr(estimator, "steps") or hasattr(estimator, "transformer_list") or chooses_columns(estimator)
+    listed = hasattr(estimator, "steps") or hasattr(estimator, "transformer_list")
+    return listed or chooses_columns(estimator) or _thaw(estimator) is not None
 
 
 def chooses_columns(estimator: Any) -> bool:
@@ -57,6 +62,7 @@ def _list_all(estimator: Any) -> Iterator[tuple[str, Any]]:
         yield from ((name, part) for name, part, *_ in get(estimator, "transformers_") or ())
     yield from get(estimator, "steps") or get(estimator, "transformer_list") or ()
     yield "best_estimator_", get(estimator, "best_estimator_")
+    yield "estimator", _thaw(estimator)
     yield "final_estimator_", get(estimator, "final_estimator_")
     if named := get(estimator, "named_estimators_"):
         yield from named.items()

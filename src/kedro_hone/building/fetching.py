@@ -45,6 +45,10 @@ _HINTS = {
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
 }
 """What to do where a worker refused the source, by the refusal's slug."""
+_HINTS_BY_FORMAT = {
+    "sklearn": "Log a classifier or a regressor that takes rows of columns, and name its version in the recipe."
+}
+"""The same, by the source's format."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -79,12 +83,12 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
                 hint="Start the run yourself if it is meant: `kedro run`, or the form of the service's page.",
             )
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
-        check_version_files(pulled, due=version.tags.get(FILES))
-        due = version.tags.get(DIGEST)
+        place, due = pulled, version.tags.get(DIGEST)
         if model.base is not None:
-            pulled, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
-        flavor = read_flavor(pulled, trust=trust, author=author, task=model.task, due=due)
-        (read_sources()[0][flavor.source][0].write or write_files)(flavor, pulled, files)
+            place, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
+        flavor = read_flavor(place, trust=trust, author=author, task=model.task, due=due)
+        check_version_files(pulled, due=version.tags.get(FILES))
+        (read_sources()[0][flavor.source][0].write or write_files)(flavor, place, files)
         return version, _seal(files, flavor, recipe, store, run)
 
 
@@ -194,7 +198,7 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
             else "so that it takes and returns tensors, by operators that its runtime has"
         )
         hint = f"Save the model {mended}, and name the new file or version in the recipe."
-        hint = _HINTS.get(result.slug, hint)
+        hint = _HINTS.get(result.slug) or _HINTS_BY_FORMAT.get(unread.format, hint)
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",

@@ -60,6 +60,10 @@ def make_pretrained(
     from kedro_hone.learner.generating import GeneratingLearner, is_generating  # noqa: PLC0415 - it imports this module
 
     base: type[PretrainedLearner] = PretrainedLearner
+    if artifact.metadata["transformers"].get("modules"):
+        from kedro_hone.learner.sentences import SentenceLearner  # noqa: PLC0415 - it imports this module
+
+        base = SentenceLearner
     if is_generating(source, artifact):
         base = GeneratingLearner
         members["prepare_inputs_for_generation"] = source.prepare_inputs_for_generation

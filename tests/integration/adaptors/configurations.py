@@ -70,6 +70,7 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     from sklearn import ensemble, linear_model, neighbors, svm
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.feature_extraction.text import TfidfVectorizer
+    from sklearn.frozen import FrozenEstimator
     from sklearn.impute import KNNImputer, SimpleImputer
     from sklearn.model_selection import RandomizedSearchCV
     from sklearn.neural_network import MLPClassifier
@@ -101,6 +102,10 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
             lambda: ensemble.VotingClassifier(votes, voting="soft", weights=[3, 1]),
         ),
         "StackingClassifier": (make_numbers, lambda: ensemble.StackingClassifier(votes, logistic())),
+        "StackingClassifier of LinearSVC": (
+            lambda: make_numbers(2),
+            lambda: ensemble.StackingClassifier([("svm", svm.LinearSVC()), *votes], logistic()),
+        ),
         "BaggingClassifier": (make_numbers, lambda: ensemble.BaggingClassifier(logistic(), 5, random_state=0)),
         "RandomizedSearchCV over RandomForestClassifier": (
             make_numbers,
@@ -110,6 +115,10 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
         "CalibratedClassifierCV over a pipeline": (
             make_numbers,
             lambda: CalibratedClassifierCV(make_pipeline(StandardScaler(), logistic())),
+        ),
+        "CalibratedClassifierCV over FrozenEstimator": (
+            make_numbers,
+            lambda: CalibratedClassifierCV(FrozenEstimator(logistic().fit(*(one[:300] for one in make_numbers())))),
         ),
         "CalibratedClassifierCV(method='isotonic')": (
             make_numbers,
@@ -157,8 +166,9 @@ def _make_texts() -> tuple[Any, Any]:
 
 
 def _of_columns() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
+    from sklearn.calibration import CalibratedClassifierCV
     from sklearn.compose import make_column_transformer
-    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
     from sklearn.pipeline import make_pipeline
@@ -183,6 +193,20 @@ def _of_columns() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
         "OneHotEncoder(min_frequency)": (
             make_mixed,
             lambda: make(lambda: OneHotEncoder(min_frequency=0.05, handle_unknown="infrequent_if_exist")),
+        ),
+        "CalibratedClassifierCV over a pipeline of mixed columns": (
+            make_mixed,
+            lambda: CalibratedClassifierCV(make(lambda: OneHotEncoder(handle_unknown="ignore"))),
+        ),
+        "SimpleImputer, OneHotEncoder of text alone": (
+            lambda: (make_mixed()[0][["deck", "port"]], make_mixed()[1]),
+            lambda: make_pipeline(
+                SimpleImputer(strategy="most_frequent"), OneHotEncoder(handle_unknown="ignore"), LogisticRegression()
+            ),
+        ),
+        "HistGradientBoostingClassifier(categorical_features=['deck', 'port'])": (
+            make_mixed,
+            lambda: HistGradientBoostingClassifier(max_iter=20, categorical_features=["deck", "port"]),
         ),
         "OneHotEncoder of missing text": (make_mixed, lambda: encode_missing(OneHotEncoder(handle_unknown="ignore"))),
         "OrdinalEncoder of missing text": (make_mixed, lambda: encode_missing(ordinal)),
@@ -231,6 +255,7 @@ def _of_boosters() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
         ),
         "VotingClassifier of XGBClassifier": (make_numbers, lambda: VotingClassifier(pair, voting="soft")),
         "StackingClassifier of XGBClassifier": (make_numbers, lambda: StackingClassifier(pair)),
+        "CalibratedClassifierCV over LGBMClassifier": (make_numbers, lambda: CalibratedClassifierCV(light())),
         "CalibratedClassifierCV over XGBClassifier": (make_numbers, lambda: CalibratedClassifierCV(boosted())),
         "LGBMClassifier": (make_numbers, light),
         "LGBMClassifier(boosting_type='dart')": (make_numbers, lambda: light(boosting_type="dart")),
@@ -252,7 +277,7 @@ def describe_inputs(x: Any) -> list[dict[str, Any]]:
     """Return the inputs that the columns of a frame become by a signature, where it has text; else none."""
     if not hasattr(x, "columns"):
         return []
-    kinds = {"f": "float64", "i": "int64"}
+    kinds = {"f": "float64", "i": "int64", "b": "int64"}
     named = [(name, kinds.get(x[name].dtype.kind, "str")) for name in x.columns]
     if any(kind == "str" for _, kind in named) and not any(x[name].dtype == "category" for name in x.columns):
         return [{"name": name, "dtype": kind, "shape": ["batch", 1]} for name, kind in named]

@@ -11,7 +11,9 @@ from tiny_transformers import make_tokenizer, write_models
 from torch import nn
 
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.inside.loading import load_file
+from kedro_hone.learner.model import open_learner
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 
@@ -48,6 +50,15 @@ def make_modules(name):
     if name == "two modes, then a norm":
         return [models.Pooling(32, ("mean", "max")), models.LayerNorm(64), models.Dropout(0.5)]
     return [models.Pooling(32, "weightedmean"), general.Normalize(), general.Dense(**dense, bias=False)]
+
+
+def describe(tmp_path):
+    """Describe what was saved as a source's worker does; return that, the flavor, and the folder of its files."""
+    flavor = read_flavor(tmp_path / "saved", trust=frozenset())
+    write(flavor, tmp_path / "saved", tmp_path / "sealed")
+    given = {"path": str(tmp_path / "sealed"), "format": "transformers", "inputs": [], "outputs": []}
+    job = {"input": {**given, "metadata": flavor.metadata}, "threads": 1, "trust": [], "shapes": []}
+    return worker.describe(job), flavor, tmp_path / "sealed"
 
 
 def make_model(encoder, name):
@@ -93,13 +104,37 @@ def test_the_source_returns_what_encode_returns(encoder, tmp_path, case, side):
     np.testing.assert_allclose(found["sentence_embedding"], wanted, atol=2e-6, rtol=1e-5)
 
 
+def test_a_winner_encodes_as_the_source_does(encoder, tmp_path):
+    model = make_model(encoder, "dense")
+    model.prompts, model.default_prompt_name = {"query": "the "}, "query"
+    model.max_seq_length = 6
+    model.save(str(tmp_path / "saved"), create_model_card=False)
+    described, flavor, files = describe(tmp_path)
+    artifact = Artifact(
+        format="transformers",
+        digest="",
+        runtime="pytorch",
+        inputs=described["inputs"],
+        outputs=described["outputs"],
+        metadata={
+            "interface": "transformers",
+            "threads": 1,
+            "structure": described["structure"],
+            "transformers": {**flavor.metadata["transformers"], **described["transformers"]},
+        },
+    )
+    learner = open_learner(artifact, files)
+    np.testing.assert_allclose(learner.encode(TEXTS, batch_size=3), model.encode(TEXTS), atol=2e-6, rtol=1e-5)
+    np.testing.assert_allclose(learner.encode("the cat", prompt=""), model.encode("the cat", prompt=""), atol=2e-6)
+    assert learner.encode([]).shape == (0, 8)
+    tokens = make_tokenizer()(TEXTS, padding=True, return_tensors="pt")
+    assert learner(**tokens).sentence_embedding.shape == (4, 8)
+
+
 def test_an_activation_of_others_is_refused_by_its_name(encoder, tmp_path):
     model = make_model(encoder, "dense")
     model.save(str(tmp_path / "saved"), create_model_card=False)
     path = tmp_path / "saved" / "2_Dense" / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "activation_function": "os.system"}))
-    flavor = read_flavor(tmp_path / "saved", trust=frozenset())
-    write(flavor, tmp_path / "saved", tmp_path / "sealed")
-    given = {"path": str(tmp_path / "sealed"), "format": "transformers", "inputs": [], "outputs": []}
-    said = worker.describe({"input": {**given, "metadata": flavor.metadata}, "threads": 1, "trust": [], "shapes": []})
+    said = describe(tmp_path)[0]
     assert "Dense (2_Dense) has the activation 'os.system'" in said["refused"]

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -118,7 +119,9 @@ def test_what_the_server_keeps_is_pulled(uri, tmp_path, monkeypatch, make_winner
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     registry, client, name = MlflowRegistry(), mlflow.MlflowClient(), f"kept-{way.replace(' ', '-')}"
     if way == "published":
-        registry.publish(prove(make_winner()), name=name, tags=TAGS, alias="honed")
+        winner = replace(prove(make_winner()), description="**3.6 times as fast**")
+        registry.publish(winner, name=name, tags=TAGS, alias="honed")
+        assert client.get_model_version(name, "1").description == winner.description
         assert registry.pull(f"models:/{name}@honed", tmp_path / "pulled").aliases == ("honed",)
         return
     (tmp_path / "model").mkdir()
@@ -130,10 +133,16 @@ def test_what_the_server_keeps_is_pulled(uri, tmp_path, monkeypatch, make_winner
         client.log_model_artifacts(model.model_id, str(tmp_path / "model"))
         client.finalize_logged_model(model.model_id, "READY")
         made = client.create_model_version(name, source=model.model_uri, model_id=model.model_id)
+        own = model.model_uri
     else:
         client.log_artifacts(run.run_id, str(tmp_path / "model"), "model")
         served = f"{run.artifact_uri}/model"
         source = f"runs:/{run.run_id}/model" if way == "run" else served
         made = client.create_model_version(name, source=source, run_id=run.run_id)
-    registry.pull(f"models:/{name}/{made.version}", tmp_path / "pulled")
-    assert (tmp_path / "pulled" / "MLmodel").is_file()
+        own = f"runs:/{run.run_id}/model"
+    version = f"models:/{name}/{made.version}"
+    for number, (place, named) in enumerate(
+        ((version, name), (own, ""), (f"{version}/MLmodel", ""), (f"{own}/MLmodel", ""))
+    ):
+        assert registry.pull(place, tmp_path / f"pulled{number}").name == named
+        assert [path.name for path in (tmp_path / f"pulled{number}").glob("ML*")] == ["MLmodel"]

@@ -171,3 +171,12 @@ def test_left_padding_changes_no_embedding(random, mode):
     moved[0] = np.roll(states[0], 2, axis=0)
     np.testing.assert_allclose(pool(moved, left, [mode]), pool(states, right, [mode]))
     np.testing.assert_allclose(pool(moved[:1, 2:], left[:1], [mode]), pool(states[:1], right[:1], [mode]))
+
+
+def test_the_default_prompt_is_put_before_each_text(run_program, make_model_folder):
+    files = {"modules": MODULES, "config_sentence_transformers": {"prompts": {"q": "a b "}, "default_prompt_name": "q"}}
+    given = {"inputs": list_ids(), "outputs": STATES, "folder": make_model_folder(modules=MODULES)}
+    wanted = run_program("sentence-embedding", {"text": ["a b film", "a b good film"]}, **given)
+    given["folder"] = make_model_folder(**files)
+    found = run_program("sentence-embedding", {"text": ["film", "good film"]}, **given)
+    np.testing.assert_array_equal(found["feeds"]["input_ids"], wanted["feeds"]["input_ids"])

@@ -36,7 +36,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     options = job["program"]["options"]
     check_head(job, {}, "sentence-embedding")  # encoders are often saved with the head that they were trained with
     way = pooling.read_way(job, options)
-    texts = need_texts(data, "text", options, TEXTS)
+    texts = [way.prompt + text for text in need_texts(data, "text", options, TEXTS)]
     tokens = Tokens(job, options, most=way.most, own_side=True)
     encoded = tokens.encode([text.lower() for text in texts] if way.lower else texts)
     return tokens.feed(encoded), {"mask": tokens.pad(encoded["attention_mask"], 0), "table_way": way.write()}

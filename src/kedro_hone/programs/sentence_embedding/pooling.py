@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,17 @@ NORMALIZE = "normalize"
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How embeddings are made: the modes of pooling, whether they get the length 1, and what is done to the text."""
+    """How embeddings are made: the modes of pooling, whether they get the length 1, and what is done to the text.
+
+    Attributes:
+        prompt: What is put before each text.
+    """
 
     modes: tuple[str, ...]
     normalize: bool
     most: int | None = None
     lower: bool = False
+    prompt: str = ""
 
     def write(self) -> Array:
         """Return the modes, and the word ``normalize``, as an array of text."""
@@ -70,7 +75,16 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
         normalize="Normalize" in kinds if normalize is None else bool(normalize),
         most=sentences.get("max_seq_length") or None,
         lower=bool(sentences.get("do_lower_case")),
+        prompt=_read_prompt(folder),
     )
+
+
+def _read_prompt(folder: Path) -> str:
+    """Return what ``encode`` puts before each text by default."""
+    said = read_json(folder, "config_sentence_transformers.json")
+    prompts, name = said.get("prompts"), said.get("default_prompt_name")
+    found = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
+    return found if isinstance(found, str) else ""
 
 
 def _read_modules(job: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:

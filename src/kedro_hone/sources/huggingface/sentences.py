@@ -80,13 +80,14 @@ def _read_modules(root: Path) -> list[dict[str, Any]]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    return str(row.get("type", "")).rpartition(".")[2][:100]
+    said = row.get("type")
+    return said.rpartition(".")[2][:100] if isinstance(said, str) else ""
 
 
 def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:
-    kind, place = _name(row), str(row.get("path", ""))
-    if not _PLACE.fullmatch(place):
-        raise make_corrupt(root / MODULES, f"the path of {kind} is {place!r:.80}")
+    kind, place = _name(row), row.get("path")
+    if not isinstance(place, str) or not _PLACE.fullmatch(place):
+        raise make_corrupt(root / MODULES, f"the path of {kind} is no folder in it")
     folder = root / place
     config: dict[str, Json] = read_document(folder / "config.json") if (folder / "config.json").is_file() else {}
     module: dict[str, Json] = {"kind": kind, "path": place, "config": config}

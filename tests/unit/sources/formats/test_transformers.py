@@ -546,6 +546,17 @@ def test_a_module_elsewhere_is_refused(pulled, path):
     refuse(pulled, "model-corrupt")
 
 
+@pytest.mark.parametrize("text", ["[" * 3000, "{", "7", '[{"type": ' + "[" * 900 + "]" * 900 + "}]", '[{"type": 7}]'])
+def test_modules_that_cannot_be_read_end_in_no_other_error(pulled, text):
+    (pulled / "modules.json").write_text(text)
+    try:
+        found = read_flavor(pulled, trust=NOTHING).metadata["transformers"]
+    except HoneError as error:
+        found = {error.slug}
+    assert "modules" not in found
+    assert "model_type" in found.get("config", ()) if isinstance(found, dict) else found == {"model-corrupt"}
+
+
 def test_the_flavor_of_sentences_is_taken_as_its_folder_is(pulled, tmp_path):
     add_modules(pulled)
     wanted = seal(pulled, tmp_path / "one")

@@ -181,8 +181,8 @@ class Probing:
             own = usual[one.output].distance if one.discrete else usual[one.output].usual
             allowed = min(max(OWN_ERRORS * own, LEAST_ERROR), LARGEST_ERROR)
             if one.rows and one.distance > allowed:
-                far = f"as far from the source's as {one.distance:.3g}"
-                said = f"{one.output} are {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
+                far = f"{'are' if one.output.endswith('s') else 'is'} as far from the source's as {one.distance:.3g}"
+                said = f"{one.output} {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
                 reasons[said] = one.discrete
         return reasons
 

@@ -149,7 +149,9 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
             error = distance / measure_units(want, scale)
             beyond = error > ROUNDING
             least = find_least_similar(got, want) if beyond.any() else None
-            furthest = f"{name}{least or ''}"
+            if least is not None:
+                furthest, inside = f"{name}{least}", least.choose(beyond)
+                error = np.where(inside, error, 0) if inside.any() else error
     rows: Array = np.asarray(beyond.reshape(count, -1).any(axis=1))
     distances = rows.astype(np.float64) if discrete else _measure_distances(want, got, _choose_scale(own, length))
     return Difference(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -241,3 +242,92 @@ def test_a_graph_that_is_not_its_source_is_refused_with_row_and_numbers(bench, s
     )
     assert "from the source's: row " in notes["refused"], notes
     assert "by the converted model" in notes["refused"]
+
+
+ODD = """
+import os, sys
+os.environ.update(TF_CPP_MIN_LOG_LEVEL="2", CUDA_VISIBLE_DEVICES="-1")
+sys.path.append(sys.argv[1])
+import tensorflow as tf
+from pathlib import Path
+
+class Policy(tf.Module):
+    def __init__(self):
+        self.weights = tf.Variable(tf.random.stateless_normal((4, 3), (0, 1)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="seen")])
+    def __call__(self, seen):
+        scores = seen @ self.weights
+        return {"logits": tf.where(seen[:, :3] > 0, scores, tf.constant(float("-inf")))}
+
+class Retrieval(tf.Module):
+    def __init__(self):
+        self.words = tf.Variable(tf.random.stateless_normal((4, 20), (0, 1)))
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 4), tf.float32, name="seen")])
+    def __call__(self, seen):
+        best = tf.math.top_k(seen @ self.words, 3)
+        return {"values": best.values, "places": best.indices}
+
+for name, model in (("policy", Policy()), ("retrieval", Retrieval())):
+    tf.saved_model.save(model, str(Path(sys.argv[2], name)))
+"""
+"""Models that are masked by -inf, and that choose the best of scores, which are all equal for zeros."""
+
+
+@pytest.fixture(scope="session")
+def odd_models(python, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("odd")
+    (packages,) = python.parents[1].glob("lib/python3*/site-packages")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", ODD, str(packages), str(folder)], check=True)
+    np.savez(folder / "rows.npz", seen=np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
+    return folder
+
+
+@pytest.fixture
+def convert(bench, odd_models, tmp_path):
+    """Return a function that converts one of them, by a worker in which every call of ONNX is changed."""
+
+    def convert(name: str, change: str, adaptor: str = "tensorflow.onnx"):
+        if change:
+            copy = tmp_path / "toolchains"
+            for each in ("tensorflow", "litert"):
+                hidden = shutil.ignore_patterns("__pycache__")
+                shutil.copytree(module.TOOLCHAIN.folder.parent / each, copy / each, ignore=hidden)
+            path = copy / "tensorflow" / "worker" / "conversion.py"
+            path.write_text(path.read_text() + WRONG.replace("np.where(np.abs(array) > 0, array * 1.1, array)", change))
+            bench.toolchain = replace(bench.toolchain, folder=copy / "tensorflow")
+        flavor = read_flavor(odd_models / name, trust=frozenset())
+        folder = tmp_path / "sealed" / name
+        write_files(flavor, odd_models / name, folder)
+        described, rows = bench.describe(folder, flavor.format), str(odd_models / "rows.npz")
+        notes, _ = bench.transform(
+            adaptor, folder, form=flavor.format, described=described, calibration=rows, shapes=SHAPES
+        )
+        return notes
+
+    return convert
+
+
+@pytest.mark.parametrize("adaptor", ["tensorflow.onnx", "tensorflow.tflite"])
+@pytest.mark.parametrize("name", ["policy", "retrieval"])
+def test_equal_infinities_and_the_order_of_equal_scores_are_no_difference(convert, name, adaptor):
+    notes = convert(name, "", adaptor)
+    assert not notes.keys() & {"refused", "failed"}, notes
+
+
+BACKWARDS = "np.where((feeds['seen'] == 0).all(), 19 - array, array) if name == 'places' else array"
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "clue"),
+    [
+        ("policy", "np.where(np.isfinite(array), array + 0.2, array)", "logits differ from the source's: row "),
+        ("policy", "np.where(np.isfinite(array), -np.inf, array)", "-inf by the converted model"),
+        ("retrieval", "array + 1 if name == 'places' else array", "places differ from the source's: row "),
+        ("retrieval", BACKWARDS, ""),
+    ],
+)
+def test_what_differs_beside_them_is(convert, name, change, clue):
+    said = convert(name, change).get("refused", "")
+    assert clue in said if clue else said == ""

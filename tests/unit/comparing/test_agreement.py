@@ -250,3 +250,16 @@ def test_the_channel_that_is_the_least_like_the_source_s_is_named():
     assert compare_arrays("boxes", want, got).furthest == "boxes[:, 1]"
     assert compare_arrays("score", want[:, 0, 0], got[:, 1, 0]).furthest == "score"
     assert compare_arrays("boxes", want, want).furthest == "boxes"
+
+
+def test_the_row_that_is_shown_is_of_the_channel_that_is_named():
+    """A box is 40 pixels off; the scores are of another image."""
+    want = np.concatenate([RANDOM.uniform(0, 320, (30, 4, 9)), RANDOM.uniform(0, 1, (30, 2, 9))], axis=1)
+    got = want.copy()
+    got[7, 0, 3] += 40
+    got[:, 5] = 1 - got[:, 5]
+    found = compare_arrays("output0", want, got)
+    assert found.furthest == "output0[:, 5]"
+    number = int(found.example.split("number ")[1].split(",")[0])
+    assert 45 <= number < 54
+    assert float(found.example.rsplit(" ", 1)[1]) <= 1

@@ -47,6 +47,12 @@ class Part(NamedTuple):
     axis: int
     place: int
 
+    def choose(self, output: Array) -> Array:
+        """Return an output of zeros, or False, but for this part."""
+        chosen, index = np.zeros_like(output), (slice(None),) * self.axis + (self.place,)
+        chosen[index] = output[index]
+        return chosen
+
     def __str__(self) -> str:
         """Return the part as numpy would take it, such as ``[:, 4]``."""
         return f"[{', '.join([':'] * self.axis + [str(self.place)])}]"

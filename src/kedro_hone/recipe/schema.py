@@ -50,6 +50,12 @@ class ModelSection(Section):
         description="For Transformers: what the model is for, such as text-classification, where its config.json does "
         "not say so or another one is wanted.",
     )
+    signature: str | None = Field(
+        None,
+        min_length=1,
+        description="For a SavedModel of TensorFlow: the signature to make faster. When empty: serving_default, or the "
+        "only one.",
+    )
     inputs: tuple[TensorSpec, ...] = Field(
         (),
         description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "

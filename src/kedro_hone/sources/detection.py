@@ -67,11 +67,13 @@ def read_flavor(
     trust: frozenset[str],
     author: AuthorClass | None = None,
     task: str | None = None,
+    signature: str | None = None,
     due: str | None = None,
+    uri: str = "",
 ) -> Flavor:
     """Return what a pulled folder (an MLflow model, or a model's file) holds: the source formats are asked in order.
 
-    ``due`` is the digest that the registry has for a winner of ours.
+    ``due`` is the digest that the registry has for a winner of ours; ``uri`` is what its user calls the model.
 
     Raises:
         HoneError: ``native-not-trusted``: it is native code, and ``trust`` has no ``native``.
@@ -81,7 +83,7 @@ def read_flavor(
     """
     _refuse_links_out(folder)
     mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
-    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author, due=due, trust=trust, task=task)
+    pulled = Pulled(folder=folder, mlmodel=mlmodel, author=author, due=due, trust=trust, task=task, signature=signature)
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
@@ -91,7 +93,7 @@ def read_flavor(
             _check_taken(source, found, pulled, trust=trust)
             return _complete(source, found, pulled)
     taken = [source.noun for source, _ in sources.values() if source.unsupported is None and not source.takes_class]
-    raise _explain_unknown(pulled, taken, broken)
+    raise _explain_unknown(pulled, taken, broken, called=uri or folder.name)
 
 
 def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None:
@@ -131,6 +133,13 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             why=f"hone.model.task is {pulled.task!r}, and the model is {source.noun}.",
             hint="Leave hone.model.task out: it says what a model of Transformers is for.",
         )
+    if pulled.signature is not None and not source.takes_signature:
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe names a signature, and the model has none.",
+            why=f"hone.model.signature is {pulled.signature!r}, and the model is {source.noun}.",
+            hint="Leave hone.model.signature out: it names a function of a SavedModel of TensorFlow.",
+        )
 
 
 def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
@@ -143,7 +152,7 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
-def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[str]) -> HoneError:
+def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[str], *, called: str) -> HoneError:
     supported = f"Supported are {', '.join(taken[:-1])} and {taken[-1]}."
     if broken:
         supported += f" Could not be imported: {', '.join(broken)}."
@@ -152,7 +161,7 @@ def _explain_unknown(pulled: Pulled, taken: Sequence[str], broken: Collection[st
         why = f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}"
         hint = "Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model."
     else:
-        what = f"{pulled.folder.name} holds no model that can be optimized."
+        what = f"{called} holds no model that can be optimized."
         names = sorted(path.name for path in pulled.folder.iterdir())
         why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
         hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."

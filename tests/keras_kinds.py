@@ -244,6 +244,18 @@ class Author(keras.Model):
         return self.dense(inputs)
 
 
+def save_first(folder: Path) -> None:
+    """Write a SavedModel of TensorFlow 1, with a variable that is a reference."""
+    x = draw(3)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        given = tf.compat.v1.placeholder(tf.float32, (None, 3), name="given")
+        weight = tf.compat.v1.get_variable("weight", (3, 2), use_resource=False)
+        product = tf.matmul(given, weight)
+        session.run(tf.compat.v1.global_variables_initializer())
+        tf.compat.v1.saved_model.simple_save(session, str(folder / "first"), {"given": given}, {"product": product})
+        np.savez(folder / "first.npz", given=x, due_0=session.run(product, {given: x}))
+
+
 def save_subclassed(folder: Path) -> None:
     """Write a model of a class as a file and, as the refusal of that says, as a SavedModel."""
     model, x = Author(), draw(5)
@@ -272,6 +284,7 @@ def main() -> None:
     save_modules(folder)
     save_subclassed(folder)
     save_augmented(folder)
+    save_first(folder)
     converter = tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(folder / "rescaled.keras"))
     (folder / "rescaled.tflite").write_bytes(converter.convert())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,8 @@ def open_keras(artifact: Json) -> Model:
 def _load(path: Path) -> Any:
     import keras
 
+    if not zipfile.is_zipfile(path):
+        raise ValueError("the file is no archive of Keras's, or was cut short")
     try:
         return keras.models.load_model(path, compile=False, safe_mode=True)
     except (ValueError, TypeError, AttributeError, ImportError) as error:

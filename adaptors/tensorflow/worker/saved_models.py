@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +37,22 @@ def open_saved(artifact: Json, *, seed: int) -> Model:
     if not inputs or not outputs:
         raise Unsuited("its signature takes or returns no tensor")
 
-    def call(tensors: Tensors) -> Tensors:
-        found: Tensors = signature(**tensors)
-        return found
-
-    direct = lambda tensors: signature(**tensors)  # noqa: E731 - the call as its author makes it
+    call: Callable[[Tensors], Tensors] = lambda tensors: signature(**tensors)  # noqa: E731 - as its author does
+    direct = call
+    if not _find_graph(_read(artifact["path"])).HasField("object_graph_def"):
+        call = _freeze(artifact["path"], name)
     return Model(adopt(artifact, inputs), outputs, call, direct, dict, None, loaded, variables)
 
 
 def _load(path: str) -> Any:
     """Load a SavedModel, without what its optimizer kept of the training where the optimizer's class is not here."""
+    saved = _read(path)
+    tags = [*_find_graph(saved).meta_info_def.tags]
     try:
-        return tf.saved_model.load(path)
+        return _load_from(path, tags)
     except AttributeError as error:
         if "add_slot" not in str(error):
             raise
-    saved = _read(path)
     for node in (node for graph in saved.meta_graphs for node in graph.object_graph_def.nodes):
         del node.slot_variables[:]
     with tempfile.TemporaryDirectory() as folder:
@@ -58,11 +60,39 @@ def _load(path: str) -> Any:
         for part in ("variables", "assets"):
             if (place := Path(path, part).resolve()).is_dir():
                 Path(folder, part).symlink_to(place)
-        return tf.saved_model.load(folder)
+        return _load_from(folder, tags)
+
+
+def _load_from(folder: str, tags: list[str]) -> Any:
+    try:
+        return tf.saved_model.load(folder, tags=tags)
+    except (OSError, tf.errors.OpError) as error:
+        if found := re.search(r"Op type not registered '(\w+)'", str(error)):
+            raise Unsuited(f"it has the operator {found[1]}, which is of a library beyond TensorFlow") from error
+        raise ValueError(" ".join(str(error).split()).replace(f"{folder}/", "")[:300]) from error
+
+
+def _freeze(path: str, name: str) -> Callable[[Tensors], Tensors]:
+    """Return a signature of TensorFlow 1 with constants in the place of variables, which are of a kind of its own."""
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
+        tags = [*_find_graph(_read(path)).meta_info_def.tags]
+        loaded = tf.compat.v1.saved_model.load(session, tags, path).signature_def[name]
+        ends = sorted({one.name.partition(":")[0] for one in loaded.outputs.values()})
+        frozen = tf.compat.v1.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ends)
+    whole = tf.compat.v1.wrap_function(lambda: tf.import_graph_def(frozen, name=""), [])
+    given, returned = (
+        {key: whole.graph.get_tensor_by_name(side[key].name) for key in sorted(side)}
+        for side in (loaded.inputs, loaded.outputs)
+    )
+    function = whole.prune(feeds=[*given.values()], fetches=returned)
+    return lambda tensors: function(*(tensors[key] for key in given))
 
 
 def _read(path: str) -> Any:
-    return saved_model_pb2.SavedModel.FromString(Path(path, _FILE).read_bytes())
+    saved = saved_model_pb2.SavedModel.FromString(Path(path, _FILE).read_bytes())
+    if not saved.meta_graphs:
+        raise ValueError(f"{_FILE} holds no graph")
+    return saved
 
 
 def _refuse_ragged(path: str, name: str) -> None:
@@ -71,7 +101,7 @@ def _refuse_ragged(path: str, name: str) -> None:
     Raises:
         Unsuited: It is one.
     """
-    graph = _read(path).meta_graphs[0]
+    graph = _find_graph(_read(path))
     library = {one.signature.name: one for one in graph.graph_def.library.function}
     known = graph.object_graph_def.concrete_functions
     ends = {one.name.partition(":")[0] for one in graph.signature_def[name].outputs.values()}
@@ -84,6 +114,12 @@ def _refuse_ragged(path: str, name: str) -> None:
         raise Unsuited(
             "its signature takes ragged tensors: export one that takes a dense tensor, such as its to_tensor()"
         )
+
+
+def _find_graph(saved: Any) -> Any:
+    """Return the graph that is for serving, where there are several; else the first."""
+    serving = (graph for graph in saved.meta_graphs if [*graph.meta_info_def.tags] == [tf.saved_model.SERVING])
+    return next(serving, saved.meta_graphs[0])
 
 
 def _list_called(node: Any) -> list[str]:

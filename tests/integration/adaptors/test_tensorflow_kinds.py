@@ -46,8 +46,10 @@ OTHERS = (
     "mixed-float16.keras",
     "mixed-bfloat16.keras",
 )
-SAVED = ("while", "cond", "optimizer", "exported")
+SAVED = ("while", "cond", "optimizer", "exported", "first")
 TAKEN = (*SEQUENTIAL, *RECURRENT, *OTHERS, *SAVED)
+COMPILED = ("sequential-called.keras", *RECURRENT, "encoded.keras", "looked-up.keras", *OTHERS[-2:], *SAVED)
+"""Those with a loop, a branch, a table or other types; what is plain is compiled alike."""
 WITHOUT_ONNX = {
     "discretized.keras": "Bucketize",
     "looked-up.keras": "table lookup",
@@ -153,7 +155,7 @@ def test_a_model_of_each_kind_becomes_onnx_or_says_what_has_no_place_in_it(bench
         check(dict(zip(names, found, strict=True)), described, due, rows=slice(size), loose="mixed" in name)
 
 
-@pytest.mark.parametrize("name", TAKEN)
+@pytest.mark.parametrize("name", COMPILED)
 @pytest.mark.parametrize("form", ["tflite", "tensorflow-xla"])
 def test_a_model_of_each_kind_is_compiled_for_shapes(*, bench, runtime, seal, rows, name, form):
     folder, source = seal(name)

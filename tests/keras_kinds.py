@@ -95,6 +95,14 @@ def build_functional() -> Iterator[tuple[str, Any, Json]]:
     yield "attention", keras.Model(steps, layers.LayerNormalization()(seen + steps)), {"steps": draw(6, 8)}
 
 
+def build_activated() -> Iterator[tuple[str, Any, Json]]:
+    """Yield a net whose activation has a gradient of its own, which is saved with a function."""
+    layers = keras.layers
+    image = keras.Input((8, 8, 3), name="image")
+    hidden = layers.SeparableConv2D(4, 3, activation="swish")(image)
+    yield "swish", keras.Model(image, layers.GlobalMaxPooling2D()(hidden)), {"image": draw(8, 8, 3)}
+
+
 def build_preprocessing() -> Iterator[tuple[str, Any, Json]]:
     """Yield models that begin with layers of preprocessing."""
     layers = keras.layers
@@ -163,6 +171,18 @@ class Newton(tf.Module):
         return {"length": tf.strings.length(text)}
 
 
+class Fold(tf.Module):
+    """A loop over steps whose graph does not say how many rows come out."""
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 6, 3), tf.float32, name="x")])
+    def __call__(self, x: Any) -> Json:
+        """Return the last state."""
+        state = tf.zeros_like(x[:, 0])
+        for number in tf.range(tf.shape(x)[1]):
+            state = tf.tanh(state + x[:, number])
+        return {"state": state}
+
+
 class Counter(tf.Module):
     """A sum to which each call adds."""
 
@@ -223,6 +243,9 @@ def save_modules(folder: Path) -> None:
     np.savez(folder / "while.npz", x=x, due_0=newton(x)["root"].numpy())
     np.savez(folder / "cond.npz", x=x, due_0=newton.branch(x)["branched"].numpy())
     tf.saved_model.save(newton, str(folder / "read-text"), signatures=newton.read)
+    steps, fold = draw(6, 3), Fold()
+    tf.saved_model.save(fold, str(folder / "fold"), signatures=fold.__call__)
+    np.savez(folder / "fold.npz", x=steps, due_0=fold(steps)["state"].numpy())
     for name, module in (
         ("counter", Counter()),
         ("ragged", Ragged()),
@@ -269,8 +292,8 @@ def main() -> None:
     """Write all into the folder that is named."""
     folder = Path(sys.argv[1])
     keras.utils.set_random_seed(0)
-    makers = (build_sequential, build_recurrent, build_functional, build_preprocessing, build_mixed, build_doubtful)
-    for make in makers:
+    makers = (build_sequential, build_recurrent, build_functional, build_activated, build_preprocessing)
+    for make in (*makers, build_mixed, build_doubtful):
         for name, model, feeds in make():
             model.save(folder / f"{name}.keras")
             given = feeds if len(feeds) > 1 else next(iter(feeds.values()))

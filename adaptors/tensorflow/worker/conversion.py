@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ def _freeze(function: Any, count: int) -> Any:
     Raises:
         Unsuited: It takes something beyond so many inputs.
     """
-    frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
+    frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
     if len(frozen.inputs) > count:
         kinds = sorted({node.op for node in frozen.graph.as_graph_def().node if "Table" in node.op})
         raise models.Unsuited(f"it looks values up in a table ({', '.join(kinds)}), which is no part of a graph alone")
@@ -175,13 +176,17 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
             converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[litert.session.SIGNATURE])
             compiled.find_file(output, shape, litert.session.ENDING).write_bytes(converter.convert())
         except Exception as error:  # noqa: BLE001 - it raises what MLIR says
-            return _fail("LiteRT's converter", error)
+            return _fail("LiteRT's converter", _shorten(error))
     specs = {
         "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(model.inputs)],
         "outputs": [{**spec, "key": f"out_{number}"} for number, spec in enumerate(model.outputs)],
     }
     compiled.write_index(output, specs)
-    if problem := comparison.find_tflite_problem(job, model, litert):
+    try:
+        problem = comparison.find_tflite_problem(job, model, litert)
+    except ValueError as error:  # a file cannot be opened, or says other sizes than the model has
+        return _fail("LiteRT's converter wrote what is not the model", error)
+    if problem:
         return {"refused": problem}
     return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
 
@@ -218,7 +223,14 @@ def _save(functions: dict[str, Any], folder: Path, model: models.Model, *, compi
         }
         function = tf.function(call, autograph=False, jit_compile=True if compiled else None)
         signatures[name] = function.get_concrete_function(**specs)
-    tf.saved_model.save(module, str(folder), signatures=signatures)
+    plain = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # those of a swish would be looked for
+    tf.saved_model.save(module, str(folder), signatures=signatures, options=plain)
+
+
+def _shorten(error: Exception) -> Exception:
+    """Return an error of MLIR as the operators that it is about; another one as it is."""
+    found = re.findall(r"TF Select ops: ([\w, ]+\w)", str(error)) or re.findall(r"'tf\.(\w+)' that was", str(error))
+    return NotImplementedError(f"LiteRT has not, for such types and sizes: {found[0]}") if found else error
 
 
 def _fail(what: str, error: Exception) -> Json:

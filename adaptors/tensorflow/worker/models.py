@@ -128,13 +128,17 @@ def trace(model: Model, sizes: Json | None = None, narrowed: Mapping[str, Any] =
         sizes: Those of the dynamic dimensions; None to leave them dynamic.
         narrowed: Types that the function takes and returns as another one; within the model they stay as they are.
     """
-    returned = [(spec["name"], narrowed.get(spec["dtype"], spec["dtype"])) for spec in model.outputs]
+    known = sizes or {}
+    returned = [
+        (spec["name"], narrowed.get(spec["dtype"], spec["dtype"]), [known.get(dim, dim) for dim in spec["shape"]])
+        for spec in model.outputs
+    ]
     fixed = None if sizes is None else compiled.find_key(model.inputs, sizes)
 
     def call(*tensors: Any) -> tuple[Any, ...]:
         given = zip(model.inputs, tensors, strict=True)
         found = model.call({spec["name"]: tf.cast(tensor, spec["dtype"]) for spec, tensor in given})
-        return tuple(tf.identity(tf.cast(found[name], dtype)) for name, dtype in returned)
+        return tuple(_shape(tf.identity(tf.cast(found[name], dtype)), shape) for name, dtype, shape in returned)
 
     specs = [
         tf.TensorSpec(
@@ -145,3 +149,10 @@ def trace(model: Model, sizes: Json | None = None, narrowed: Mapping[str, Any] =
         for number, spec in enumerate(model.inputs)
     ]
     return tf.function(call, autograph=False).get_concrete_function(*specs)
+
+
+def _shape(tensor: Any, shape: list[Any]) -> Any:
+    """Give a tensor its sizes where they are known and its graph, such as one with a loop, does not say them."""
+    if tensor.shape.is_fully_defined() or any(isinstance(size, str) for size in shape):
+        return tensor
+    return tf.reshape(tensor, shape)

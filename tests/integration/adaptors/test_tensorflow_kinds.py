@@ -38,6 +38,7 @@ OTHERS = (
     "inputs-list.keras",
     "inputs-dict.keras",
     "attention.keras",
+    "swish.keras",
     "rescaled.keras",
     "normalized.keras",
     "encoded.keras",
@@ -46,9 +47,17 @@ OTHERS = (
     "mixed-float16.keras",
     "mixed-bfloat16.keras",
 )
-SAVED = ("while", "cond", "optimizer", "exported", "first")
+SAVED = ("while", "cond", "fold", "optimizer", "exported", "first")
 TAKEN = (*SEQUENTIAL, *RECURRENT, *OTHERS, *SAVED)
-COMPILED = ("sequential-called.keras", *RECURRENT, "encoded.keras", "looked-up.keras", *OTHERS[-2:], *SAVED)
+COMPILED = (
+    "sequential-called.keras",
+    "swish.keras",
+    *RECURRENT,
+    "encoded.keras",
+    "looked-up.keras",
+    *OTHERS[-2:],
+    *SAVED,
+)
 """Those with a loop, a branch, a table or other types; what is plain is compiled alike."""
 WITHOUT_ONNX = {
     "discretized.keras": "Bucketize",
@@ -59,8 +68,8 @@ WITHOUT_XLA = {"looked-up.keras": "it looks values up in a table (LookupTableFin
 WITHOUT_TFLITE = {
     **WITHOUT_XLA,
     "encoded.keras": "DenseBincount",
-    "mixed-float16.keras": "LiteRT's converter",
-    "mixed-bfloat16.keras": "LiteRT's converter",
+    "mixed-float16.keras": "LiteRT has not, for such types and sizes: BiasAdd, Conv2D",
+    "mixed-bfloat16.keras": "LiteRT has not, for such types and sizes: BiasAdd, Conv2D",
 }
 REFUSED = {
     "sequential-plain.keras": ("never built", None),

@@ -169,3 +169,14 @@ def test_a_broken_signature(tmp_path):
 def test_a_huge_mlmodel_is_not_parsed(tmp_path):
     (tmp_path / "MLmodel").write_text(" " * (LARGEST_MLMODEL + 1))
     assert read_slug(tmp_path) == "model-corrupt"
+
+
+def test_what_is_not_known_is_named_as_its_user_does(tmp_path):
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    (pulled / "net.bin").write_bytes(b"x")
+    with pytest.raises(HoneError) as refused:
+        read_flavor(pulled, trust=frozenset(), uri="models/edge")
+    assert refused.value.what == "models/edge holds no model that can be optimized."
+    assert "It holds: net.bin." in refused.value.why
+    assert "pulled" not in str(refused.value)

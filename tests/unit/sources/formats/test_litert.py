@@ -18,13 +18,9 @@ def test_a_file_of_litert(tmp_path, name):
     assert flavor.files == ((name, "model.tflite"),)
 
 
-def test_what_is_not_known_is_named_as_its_user_does(tmp_path):
-    pulled = tmp_path / "pulled"
-    pulled.mkdir()
+def test_several_files(tmp_path):
     for name in ("a.tflite", "b.tflite"):
-        (pulled / name).write_bytes(b"x")
-    with pytest.raises(HoneError) as refused:
-        read_flavor(pulled, trust=NOTHING, uri="models/edge")
-    assert refused.value.what == "models/edge holds no model that can be optimized."
-    assert "a.tflite, b.tflite" in refused.value.why
-    assert "pulled" not in str(refused.value)
+        (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(HoneError, match=r"They are a.tflite, b.tflite.") as refused:
+        read_flavor(tmp_path, trust=NOTHING)
+    assert refused.value.slug == "model-unsupported"

@@ -86,10 +86,23 @@ def keras_models(shared, environments, keras_rows) -> Path:
 
 
 @pytest.fixture(scope="session")
+def keras_kinds(shared, environments) -> Path:
+    """Every model of ``keras_kinds.py``, saved by the toolchain's own environment."""
+    from kedro_hone.adaptors.tensorflow.adaptor import TOOLCHAIN
+
+    script, python = Path(__file__).with_name("keras_kinds.py"), environments.ensure(TOOLCHAIN).python
+
+    def make(folder: Path) -> None:
+        subprocess.run([python, "-W", "ignore", str(script), str(folder)], check=True, stdout=subprocess.DEVNULL)
+
+    return make_once(shared / "keras-kinds", make)
+
+
+@pytest.fixture(scope="session")
 def digits_models(shared) -> Path:
     """A net for scikit-learn's digits in every source format, trained once in a session; not to be written to.
 
-    A folder with ``module/``, ``exported/``, ``onnx/``, ``calibration.npz`` and ``search.npz``.
+    A folder with ``module/``, ``exported/``, ``onnx/``, ``scripted/``, ``calibration.npz`` and ``search.npz``.
     """
     return make_once(shared / "digits", partial(run_script, "digits_models.py"))
 

@@ -14,9 +14,9 @@ from kedro_hone.core.values.artifact import Precision, Stage
 TOOLCHAIN = Toolchain(
     name="litert",
     folder=Path(__file__).resolve().parent,
-    runs=frozenset({"tflite"}),
-    data=frozenset({"tflite"}),
-    formats={"tflite": ("index.json", "model-*.tflite")},
+    runs=frozenset({"tflite", "tflite-file"}),
+    data=frozenset({"tflite", "tflite-file"}),
+    formats={"tflite": ("index.json", "model-*.tflite"), "tflite-file": ("model.tflite",)},
     extra="litert",
     runtime_requirements=("ai-edge-litert>=2.3,<2.4",),
     note="Runs what `litert_torch`, `onnx2tf` or `tensorflow` makes. Its own environment takes about 250 MB, and a "
@@ -46,6 +46,13 @@ _adaptor = partial(
 _quantizer = partial(_adaptor, stage=Stage.COMPRESS, precisions=frozenset({Precision.INT8}))
 
 ADAPTORS = (
+    _adaptor(
+        name="litert.shapes",
+        stage=Stage.CONVERT,
+        accepts=frozenset({"tflite-file"}),
+        alternative=True,
+        summary="Copies a source that is a `.tflite` for each of the recipe's shapes that it is made for.",
+    ),
     _adaptor(
         name="litert.xnnpack",
         stage=Stage.COMPILE,

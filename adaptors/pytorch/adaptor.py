@@ -26,8 +26,9 @@ class CompileRunOptions(RunOptions):
 TOOLCHAIN = Toolchain(
     name="pytorch",
     folder=Path(__file__).resolve().parent,
-    runs=frozenset({"pytorch", "pytorch-module", "transformers", "torchscript", "aot-inductor"}),
-    native=frozenset({"torchscript", "aot-inductor"}),
+    runs=frozenset({"pytorch", "pytorch-module", "torchscript-module", "transformers", "torchscript", "aot-inductor"}),
+    native=frozenset({"torchscript", "torchscript-module", "aot-inductor"}),
+    formats={"torchscript-module": ("model.pt",)},  # its author's; what an adaptor makes is `torchscript`
     generated=frozenset({"pytorch"}),  # torch.export.load writes Python from the graph, and executes it
     data=frozenset({"transformers"}),  # the host refuses one that brings code or a pickle
     reads=frozenset({"transformers"}),
@@ -47,6 +48,7 @@ _MODULE = frozenset({"pytorch-module"})
 _TRANSFORMERS = frozenset({"transformers"})
 _CLASS = _MODULE | _TRANSFORMERS
 _PROGRAM = frozenset({"pytorch"})
+_SCRIPT = frozenset({"torchscript-module"})
 _SUPPORTS = {
     Capability.DYNAMIC_BATCH: Support.FULL,
     Capability.CONTROL_FLOW: Support.NOT_IMPLEMENTED,
@@ -59,6 +61,13 @@ class OnnxOptions(Options):
 
     opset: int = Field(default=20, ge=17, le=24)
     """The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata."""
+
+
+class ScriptedOptions(Options):
+    """Options of ``pytorch.onnx-scripted``."""
+
+    opset: int = Field(default=17, ge=14, le=20)
+    """The version of ONNX's operators."""
 
 
 class TracedOptions(Options):
@@ -127,6 +136,15 @@ ADAPTORS = (
         supports={**_SUPPORTS, Capability.EXTERNAL_DATA: Support.FULL},
     ),
     _adaptor(
+        name="pytorch.onnx-scripted",
+        stage=Stage.CONVERT,
+        accepts=_SCRIPT,
+        produces="onnx",
+        summary="Writes its author's TorchScript as ONNX, with loops and branches where it was scripted.",
+        options=ScriptedOptions,
+        supports={**_SUPPORTS, Capability.EXTERNAL_DATA: Support.FULL, Capability.CONTROL_FLOW: Support.FULL},
+    ),
+    _adaptor(
         name="pytorch.onnx-traced",
         version=2,  # with a cache
         stage=Stage.CONVERT,
@@ -178,9 +196,9 @@ ADAPTORS = (
     _adaptor(
         name="pytorch.torchscript",
         stage=Stage.COMPILE,
-        accepts=_CLASS | _PROGRAM,
+        accepts=_CLASS | _PROGRAM | _SCRIPT,
         produces="torchscript",
-        summary="Traces the model into frozen TorchScript, which needs no class to run.",
+        summary="Traces the model into frozen TorchScript, which needs no class to run; its author's own is frozen.",
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
     ),
     _at_each_start(

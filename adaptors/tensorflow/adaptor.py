@@ -46,21 +46,22 @@ _COMPARED = frozenset({Need.CALIBRATION_DATA})
 ADAPTORS = (
     _adaptor(
         name="tensorflow.onnx",
-        version=2,
+        version=3,
+        accepts=_SOURCES | {"tflite-file"},
         needs=_COMPARED,
         stage=Stage.CONVERT,
         produces="onnx",
-        summary="Converts a Keras model or a SavedModel to ONNX by tf2onnx.",
+        summary="Converts a Keras model, a SavedModel or a file of LiteRT to ONNX by tf2onnx.",
         options=OnnxOptions,
         supports={
             Capability.DYNAMIC_BATCH: Support.FULL,
-            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.CONTROL_FLOW: Support.FULL,
             Capability.DETERMINISTIC: Support.FULL,
         },
     ),
     _adaptor(
         name="tensorflow.tflite",
-        version=2,
+        version=3,
         needs=_COMPARED,
         stage=Stage.CONVERT,
         alternative=True,
@@ -68,19 +69,19 @@ ADAPTORS = (
         summary="Converts a Keras model or a SavedModel to LiteRT, with one file for each shape.",
         supports={
             Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one file for each shape
-            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.CONTROL_FLOW: Support.FULL,
             Capability.DETERMINISTIC: Support.FULL,
         },
     ),
     _adaptor(
         name="tensorflow.xla",
-        version=1,
+        version=2,
         stage=Stage.COMPILE,
         produces="tensorflow-xla",
         summary="Compiles a Keras model or a SavedModel by XLA when it is opened, for each shape.",
         supports={
             Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one program for each shape
-            Capability.CONTROL_FLOW: Support.UNKNOWN,
+            Capability.CONTROL_FLOW: Support.FULL,
             Capability.DETERMINISTIC: Support.UNSUPPORTED,  # names in a SavedModel are counted over a process
         },
     ),

@@ -69,7 +69,7 @@ ADAPTORS = tuple(
     for adaptor in read_catalogue().adaptors.values()
     if adaptor.toolchain.name in BUILTIN_TOOLCHAINS
     and adaptor.toolchain.lockable
-    and not {"sklearn", "tflite", "keras"} & adaptor.accepts
+    and not {"sklearn", "tflite", "tflite-file", "keras"} & adaptor.accepts
 )
 """Those that take a net; ``TestEstimators`` is for estimators, ``TestLiteRT`` for what its converters made, and
 ``TestTensorFlow`` for models of Keras. Of what is not lockable there is no environment."""
@@ -95,7 +95,9 @@ def sources(folder) -> dict[str, tuple[Artifact, Path]]:
     program = describe("pytorch", "pytorch", folder / "exported")
     module = describe("pytorch", "pytorch-module", folder / "module", inputs=program[0].inputs)
     converted = describe("openvino", "openvino-ir", folder / "ir")
+    script = describe("pytorch", "torchscript-module", folder / "scripted", inputs=program[0].inputs)
     found = {"onnx": onnx, "pytorch": program, "pytorch-module": module, "openvino-ir": converted}
+    found["torchscript-module"] = script
     return {**found, "transformers": describe_transformers(folder)}
 
 
@@ -212,6 +214,39 @@ class TestLiteRT(AdaptorSuite):
     @pytest.fixture
     def calibration(self, folder) -> Path:
         return folder / "calibration.npz"
+
+
+class TestLiteRTFile(AdaptorSuite):
+    """The one that takes its author's file, which is one of those above."""
+
+    @pytest.fixture
+    def adaptor(self) -> Adaptor:
+        return read_catalogue().find_adaptor("litert.shapes")
+
+    @pytest.fixture
+    def python(self, adaptor, environments) -> Path:
+        environment = environments.ensure(adaptor.toolchain)
+        assert not isinstance(environment, Failed), environment.reason
+        return Path(environment.python)
+
+    @pytest.fixture
+    def files(self, tmp_path) -> Path:
+        recorded = Path(__file__).parents[1] / "toolchains" / "litert" / "digits" / "model-batch5.tflite"
+        shutil.copy(recorded, tmp_path / "model.tflite")
+        return tmp_path
+
+    @pytest.fixture
+    def shapes(self) -> tuple[Shape, ...]:
+        return (Shape(name="batch5", sizes={"batch": 5}),)
+
+    @pytest.fixture
+    def artifact(self, files) -> Artifact:
+        return Artifact(
+            format="tflite-file",
+            digest=digest_tree(files),
+            inputs=(TensorSpec(name="args_0", dtype="float32", shape=(5, 1, 8, 8)),),
+            outputs=(TensorSpec(name="output_0", dtype="float32", shape=(5, 10)),),
+        )
 
 
 @pytest.mark.large

@@ -28,7 +28,7 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from kedro_hone.sources.detection import _read_yaml
+from kedro_hone.sources.mlmodel import read_yaml
 
 CORPUS = Path(__file__).parent / "corpus"
 SCRATCH = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108 - no disk is waited for
@@ -221,7 +221,7 @@ def _merge_keys(random: Random) -> bytes:
 
 
 def _mutate_document(random: Random, kind: str, data: bytes, fresh: object) -> bytes:
-    document = {"": json.loads(data) if kind == "json" else _read_yaml(data.decode())}
+    document = {"": json.loads(data) if kind == "json" else read_yaml(data.decode())}
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         _mutate_tree(random, document, fresh)
     if kind == "yaml" and random.random() < 0.5:

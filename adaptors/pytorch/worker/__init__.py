@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import compilers, jobs, lora, session, steps, traced
+from . import compilers, jobs, lora, scripted, session, steps, traced
 
 describe, load, merge = jobs.describe, session.open_session, lora.merge
 
 _STEPS = {
     "pytorch.export": steps.export,
     "pytorch.onnx": steps.to_onnx,
+    "pytorch.onnx-scripted": scripted.to_onnx,
     "pytorch.onnx-traced": traced.to_onnx,
     "pytorch.openvino-ir": traced.to_openvino,
     "pytorch.pt2e-int8": steps.quantize,
@@ -27,4 +28,6 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
     if job["input"]["format"] == "pytorch-module" and (refusal := jobs.find_distrust(job)):
         return {"refused": refusal}
+    if job["input"]["format"] == "torchscript-module" and job["adaptor"] == "pytorch.torchscript":
+        return scripted.freeze(job)
     return _STEPS[job["adaptor"]](job)

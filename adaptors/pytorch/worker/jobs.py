@@ -33,7 +33,7 @@ def _describe(job: Job) -> Notes | None:
     match artifact["format"]:
         case "pytorch":
             return _describe_file(folder / "model.pt2", job["trust"])
-        case "pytorch-module":
+        case "pytorch-module" | "torchscript-module":
             return _describe_module(job)
         case "transformers":
             return description.describe(job)
@@ -81,6 +81,8 @@ def open_module(job: Job) -> Flat:
     if job["input"]["format"] == "transformers":
         return Flat(pretrained.open_model(job), [spec["name"] for spec in job["input"]["inputs"]])
     folder, names = Path(job["input"]["path"]), [spec["name"] for spec in job["input"]["inputs"]]
+    if job["input"]["format"] == "torchscript-module":
+        return Flat(_open_script(folder))
     if not names:
         raise ValueError("a class does not say what it takes: the recipe must state its inputs")
     if refusal := find_distrust(job):
@@ -130,7 +132,7 @@ def _unpickle(folder: Path, name: str) -> nn.Module:
         why = "log it again with code_paths=[…], so that its author's code comes with it"
         raise ValueError(f"its class cannot be imported ({error}); {why}") from error
     if isinstance(found, torch.jit.ScriptModule):
-        raise TypeError("it is TorchScript, which is no source; log the module that it was made of")
+        raise TypeError("it is TorchScript in a pickle: save it by torch.jit.save(module, 'model.ts')")
     if not isinstance(found, nn.Module):
         raise TypeError(
             f"the pickle holds a {type(found).__name__} and no module; save the module, or its state for the class in "
@@ -146,11 +148,28 @@ def _inside(folder: Path, name: str) -> Path:
     return path
 
 
+def _open_script(folder: Path) -> torch.jit.ScriptModule:
+    module = torch.jit.load(folder / "model.pt", map_location="cpu")
+    return module.eval() if hasattr(module, "training") else module  # one that is frozen has no mode
+
+
+def _list_parameters(module: nn.Module) -> list[str]:
+    """Return the names of what a module takes by place."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return [argument.name for argument in module.forward.schema.arguments[1:]]
+    parameters = inspect.signature(module.forward).parameters.values()
+    return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+
+
 def _describe_module(job: Job) -> Notes:
     """Run the class, and once more with each dynamic size changed: a class does not declare its results.
 
     Inputs that nobody states are those of the exported program that its state is in.
     """
+    if not job["input"]["inputs"] and job["input"]["format"] == "torchscript-module":
+        parameters = ", ".join(_list_parameters(_open_script(Path(job["input"]["path"]))))
+        why = f"TorchScript does not say which types and sizes it takes: its arguments are {parameters}"
+        return {"refused": why, "slug": "recipe-invalid"}
     if not job["input"]["inputs"]:
         stated = _describe_state(job)
         if "inputs" not in stated:
@@ -212,8 +231,7 @@ def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:
 
 def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
     """Name inputs that are ``input_0``, ``input_1`` … as ``forward`` does, unless an output has the name."""
-    parameters = [*inspect.signature(module.forward).parameters.values()][: len(inputs)]
-    names = [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD and each.name not in taken]
+    names = [name for name in _list_parameters(module)[: len(inputs)] if name not in taken]
     if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
         return inputs
     return [{**spec, "name": name} for spec, name in zip(inputs, names, strict=True)]

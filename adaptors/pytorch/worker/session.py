@@ -187,7 +187,7 @@ def open_session(job: models.Job) -> Session | StaticPackages:
         return StaticPackages(folder)
     if form == "torchscript":
         return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), artifact)
-    if form in {"pytorch-module", "transformers"}:
+    if form in {"pytorch-module", "torchscript-module", "transformers"}:
         flat = jobs.open_module(job)
     else:
         flat = models.flatten_program(models.read_program(folder / "model.pt2", job["trust"]))

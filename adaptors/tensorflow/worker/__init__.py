@@ -7,8 +7,6 @@ from typing import Any
 
 from hone_loading import load_part, load_worker
 
-from . import models
-
 compiled = load_part("compiled")
 
 Json = dict[str, Any]
@@ -47,17 +45,10 @@ def describe(job: Json) -> Json:
         case "tensorflow-xla":
             return dict(compiled.read_index(artifact["path"]))
         case "keras" | "saved-model":
-            return _describe_source(artifact)
+            from . import opening
+
+            return opening.describe(job)
     raise KeyError(artifact["format"])
-
-
-def _describe_source(artifact: Json) -> Json:
-    try:
-        model = models.open_model(artifact)
-    except models.Unsuited as unsuited:
-        return {"refused": str(unsuited)}
-    said = {"keras": model.structure} if model.structure else {}
-    return {"inputs": model.inputs, "outputs": model.outputs, **said}
 
 
 def _describe_onnx(path: Path) -> Json:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import tensorflow as tf
 from hone_loading import load_part, load_worker
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-from . import comparison, models
+from . import comparison, lite, models, opening
 from .session import name_signature
 
 compiled = load_part("compiled")
@@ -28,18 +28,16 @@ def transform(job: Json) -> Json:
     """Write what the adaptor makes of a model, and return notes."""
     models.limit_threads(int(job["threads"]))
     try:
-        model = models.open_model(job["input"])
+        model = opening.open_model(job)
     except models.Unsuited as unsuited:
         return {"refused": str(unsuited)}
-    if sum(_measure(variable) for variable in _list_variables(model.kept)) > _LARGEST:
+    if sum(_measure(variable) for variable in model.variables) > _LARGEST:
         return {"refused": f"its variables have more than {_LARGEST} bytes, which no such file holds"}
-    make = {"tensorflow.onnx": _write_onnx, "tensorflow.tflite": _write_tflite, "tensorflow.xla": _write_compiled}
-    return make[job["adaptor"]](job, model)
-
-
-def _list_variables(kept: Any) -> list[Any]:
-    found = getattr(kept, "variables", None)
-    return list(found) if isinstance(found, (list, tuple)) else []
+    makers = {"tensorflow.onnx": _write_onnx, "tensorflow.tflite": _write_tflite, "tensorflow.xla": _write_compiled}
+    try:
+        return makers[job["adaptor"]](job, model)
+    except models.Unsuited as unsuited:
+        return {"refused": str(unsuited)}
 
 
 def _measure(variable: Any) -> int:
@@ -49,31 +47,17 @@ def _measure(variable: Any) -> int:
     return count * int(tf.as_dtype(variable.dtype).size)
 
 
-def _freeze(model: models.Model, sizes: Json | None = None, narrowed: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """Return a model as a function of positional tensors, with constants in the place of variables.
+def _freeze(function: Any, count: int) -> Any:
+    """Return a function with constants in the place of variables; loops and branches stay whole, as XLA needs them.
 
-    Args:
-        model: The model.
-        sizes: Those of the dynamic dimensions; None to leave them dynamic.
-        narrowed: Types that the function takes and returns as another one; within the model they stay as they are.
+    Raises:
+        Unsuited: It takes something beyond so many inputs.
     """
-    returned = [(spec["name"], narrowed.get(spec["dtype"], spec["dtype"])) for spec in model.outputs]
-    fixed = None if sizes is None else compiled.find_key(model.inputs, sizes)
-
-    def call(*tensors: Any) -> tuple[Any, ...]:
-        given = zip(model.inputs, tensors, strict=True)
-        found = model.call({spec["name"]: tf.cast(tensor, spec["dtype"]) for spec, tensor in given})
-        return tuple(tf.identity(tf.cast(found[name], dtype)) for name, dtype in returned)
-
-    specs = [
-        tf.TensorSpec(
-            fixed[number] if fixed else [None if isinstance(size, str) else size for size in spec["shape"]],
-            narrowed.get(spec["dtype"], spec["dtype"]),
-            name=f"in_{number}",
-        )
-        for number, spec in enumerate(model.inputs)
-    ]
-    return convert_variables_to_constants_v2(tf.function(call, autograph=False).get_concrete_function(*specs))
+    frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
+    if len(frozen.inputs) > count:
+        kinds = sorted({node.op for node in frozen.graph.as_graph_def().node if "Table" in node.op})
+        raise models.Unsuited(f"it looks values up in a table ({', '.join(kinds)}), which is no part of a graph alone")
+    return frozen
 
 
 def _write_onnx(job: Json, model: models.Model) -> Json:
@@ -81,20 +65,13 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
     import onnx
     import tf2onnx
 
-    frozen = _freeze(model)
+    make = lite.make_onnx if job["input"]["format"] == lite.FORMAT else _make_onnx
     try:
-        with tf.Graph().as_default() as graph:
-            tf.import_graph_def(frozen.graph.as_graph_def(), name="")
-            made = tf2onnx.tfonnx.process_tf_graph(
-                graph,
-                opset=job["options"]["opset"],
-                input_names=[tensor.name for tensor in frozen.inputs],
-                output_names=[tensor.name for tensor in frozen.outputs],
-            )
+        made, names = make(job, model)
         proto = tf2onnx.optimizer.optimize_graph(made).make_model("kedro-hone")
     except Exception as error:  # noqa: BLE001 - it raises what its many converters do
         return _fail("tf2onnx", error)
-    _name_tensors(proto.graph, frozen, model)
+    _name_tensors(proto.graph, names, model)
     _name_constants(proto.graph)
     try:
         onnx.checker.check_model(proto, full_check=True)
@@ -107,11 +84,34 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
     return {"metadata": {"tf2onnx": version}}
 
 
-def _name_tensors(graph: Any, frozen: Any, model: models.Model) -> None:
+def _make_onnx(job: Json, model: models.Model) -> tuple[Any, list[list[str]]]:
+    """Return what tf2onnx makes of a model, and the names of the tensors in it, inputs and outputs.
+
+    It freezes by itself: it knows a loop of LSTM or GRU by what Grappler leaves of it.
+    """
+    import tf2onnx
+
+    function = models.trace(model)
+    sides = (function.inputs[: len(model.inputs)], function.outputs)  # what it captures comes after its inputs
+    names = [[tensor.name for tensor in side] for side in sides]
+    definition, tables = tf2onnx.tf_loader.from_trackable(model.kept, function, *names, large_model=False)
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(definition, name="")
+        made = tf2onnx.tfonnx.process_tf_graph(
+            graph,
+            opset=job["options"]["opset"],
+            input_names=names[0],
+            output_names=names[1],
+            initialized_tables=tables,
+        )
+    return made, names
+
+
+def _name_tensors(graph: Any, names: Sequence[Sequence[str]], model: models.Model) -> None:
     """Give a graph the model's own names and dimensions."""
     new: dict[str, str] = {}
-    for tensors, specs in ((frozen.inputs, model.inputs), (frozen.outputs, model.outputs)):
-        new |= {tensor.name: spec["name"] for tensor, spec in zip(tensors, specs, strict=True)}
+    for given, specs in zip(names, (model.inputs, model.outputs), strict=True):
+        new |= {name: spec["name"] for name, spec in zip(given, specs, strict=True)}
     taken = {name for node in _walk(graph) for name in (*node.input, *node.output)} - new.keys()
     if clash := sorted(taken.intersection(new.values())):
         for node in _walk(graph):
@@ -169,27 +169,34 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
     """Write a file for each shape, and LiteRT's index."""
     litert, output = load_worker("hone_used_litert", str(_LITERT)), Path(job["output"])
     for number, shape in enumerate(job["shapes"]):
-        frozen = _freeze(model, shape["sizes"], litert.session.NARROWED)
+        frozen = _freeze(models.trace(model, shape["sizes"], litert.session.NARROWED), len(model.inputs))
         folder = Path(job["temporary"], f"saved-{number}")
         try:
             _save({litert.session.SIGNATURE: frozen}, folder, model, compiled=False)
             converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[litert.session.SIGNATURE])
             compiled.find_file(output, shape, litert.session.ENDING).write_bytes(converter.convert())
         except Exception as error:  # noqa: BLE001 - it raises what MLIR says
-            return _fail("LiteRT's converter", error)
+            return _fail("LiteRT's converter", _shorten(error))
     specs = {
         "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(model.inputs)],
         "outputs": [{**spec, "key": f"out_{number}"} for number, spec in enumerate(model.outputs)],
     }
     compiled.write_index(output, specs)
-    if problem := comparison.find_tflite_problem(job, model, litert):
+    try:
+        problem = comparison.find_tflite_problem(job, model, litert)
+    except ValueError as error:  # a file cannot be opened, or says other sizes than the model has
+        return _fail("LiteRT's converter wrote what is not the model", error)
+    if problem:
         return {"refused": problem}
     return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
 
 
 def _write_compiled(job: Json, model: models.Model) -> Json:
     """Write a SavedModel with a function for each shape, which XLA compiles when it is called first."""
-    functions = {name_signature(shape): _freeze(model, shape["sizes"]) for shape in job["shapes"]}
+    functions = {
+        name_signature(shape): _freeze(models.trace(model, shape["sizes"]), len(model.inputs))
+        for shape in job["shapes"]
+    }
     _save(functions, Path(job["output"]), model, compiled=True)
     compiled.write_index(job["output"], {"inputs": model.inputs, "outputs": model.outputs})
     return {"outputs": model.outputs, "static_shapes": [shape["name"] for shape in job["shapes"]]}
@@ -216,7 +223,14 @@ def _save(functions: dict[str, Any], folder: Path, model: models.Model, *, compi
         }
         function = tf.function(call, autograph=False, jit_compile=True if compiled else None)
         signatures[name] = function.get_concrete_function(**specs)
-    tf.saved_model.save(module, str(folder), signatures=signatures)
+    plain = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # those of a swish would be looked for
+    tf.saved_model.save(module, str(folder), signatures=signatures, options=plain)
+
+
+def _shorten(error: Exception) -> Exception:
+    """Return an error of MLIR as the operators that it is about; another one as it is."""
+    found = re.findall(r"TF Select ops: ([\w, ]+\w)", str(error)) or re.findall(r"'tf\.(\w+)' that was", str(error))
+    return NotImplementedError(f"LiteRT has not, for such types and sizes: {found[0]}") if found else error
 
 
 def _fail(what: str, error: Exception) -> Json:

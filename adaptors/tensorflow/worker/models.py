@@ -1,24 +1,34 @@
-"""Open Keras models and SavedModels, each as a function from tensors by name to tensors by name."""
+"""Open models, each as a function from tensors by name to tensors by name, and the specs of these."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its notes on instructions and oneDNN
 
 import tensorflow as tf
+from hone_loading import load_part
+
+compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Tensors = dict[str, Any]
 
+SEED = "seed_generator_state"
+"""The name of the variables in which Keras counts what its layers of noise draw."""
+
 
 class Unsuited(Exception):  # noqa: N818 - a reason, not an error
-    """Why a model is not taken."""
+    """Why a model is not taken; ``slug`` is that of the error, where it is not that of any model."""
+
+    def __init__(self, why: str, slug: str = "") -> None:
+        super().__init__(why)
+        self.slug = slug
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Model:
         structure: For the learner: whether inputs and outputs are ``single``, a ``list`` or a ``dict``; None for a
             SavedModel, whose signature takes and returns names.
         kept: What owns the variables.
+        variables: Those of TensorFlow that its call uses.
     """
 
     inputs: list[Json]
@@ -42,17 +53,7 @@ class Model:
     arrange: Callable[[Tensors], Any]
     structure: Json | None
     kept: Any
-
-
-def open_model(artifact: Json) -> Model:
-    """Open a model of the format ``keras`` or ``saved-model``.
-
-    Raises:
-        Unsuited: It cannot be taken.
-        KeyError: It is of another format.
-    """
-    openers = {"keras": _open_keras, "saved-model": _open_saved}
-    return openers[artifact["format"]](artifact)
+    variables: tuple[Any, ...] = ()
 
 
 def limit_threads(threads: int) -> None:
@@ -73,89 +74,20 @@ def limit_threads(threads: int) -> None:
         ) from error
 
 
-def _open_keras(artifact: Json) -> Model:
-    import keras
+def specify(name: str, tensor: Any) -> Json:
+    """Return the spec of a tensor; its first axis, where it is dynamic, is ``batch``.
 
-    path = Path(artifact["path"], "model.keras")
-    try:
-        model = keras.models.load_model(path, compile=False, safe_mode=True)
-    except (ValueError, TypeError, AttributeError, ImportError) as error:
-        said = " ".join(str(error).split())
-        if "safe_mode" in said or "unsafe" in said.lower():
-            raise Unsuited(
-                "it holds a Lambda layer, which is code: export it as a SavedModel by model.export"
-            ) from error
-        if "locate class" in said or "custom" in said.lower():
-            raise Unsuited(f"it needs a class of its author's, so export it as a SavedModel: {said[:200]}") from error
-        raise
-    if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
-        raise Unsuited("it was never built, so that its inputs are not known: call it once and save it again")
-    given, returned = _read_side(model, "input"), _read_side(model, "output")
-    inputs, outputs = [_specify(*pair) for pair in given[1]], [_specify(*pair) for pair in returned[1]]
-
-    def arrange(tensors: Tensors) -> Any:
-        return _arrange([tensors[spec["name"]] for spec in inputs], given, inputs)
-
-    def call(tensors: Tensors) -> Tensors:
-        found = model(arrange(tensors), training=False)
-        if returned[0] == "dict":
-            return {name: found[name] for name, _ in returned[1]}
-        values = [found] if returned[0] == "single" else [*found]
-        return {spec["name"]: value for spec, value in zip(outputs, values)}  # noqa: B905 - Keras checks it
-
-    structure = {"inputs": given[0], "outputs": returned[0]}
-    direct = lambda value: model(value, training=False)  # noqa: E731 - the call as its author makes it
-    return Model(_adopt(artifact, inputs), outputs, call, direct, arrange, structure, model)
-
-
-def _read_side(model: Any, side: str) -> tuple[str, list[tuple[str, Any]]]:
-    """Return the kind of structure that a model takes or returns, and its tensors by unique names."""
-    said, tensors = getattr(model, side), getattr(model, f"{side}s")
-    if isinstance(said, dict):
-        if any(not hasattr(value, "dtype") for value in said.values()):
-            raise Unsuited(f"its {side}s are nested")
-        return "dict", [*said.items()]
-    listed = isinstance(said, (list, tuple))
-    if listed and any(not hasattr(value, "dtype") for value in said):
-        raise Unsuited(f"its {side}s are nested")
-    names = [tensor.name for tensor in tensors] if side == "input" else [*model.output_names]
-    unique = [name if names.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(names)]
-    return ("list" if listed else "single"), [*zip(unique, tensors)]  # noqa: B905 - of one length
-
-
-def _arrange(values: list[Any], given: tuple[str, list[tuple[str, Any]]], specs: list[Json]) -> Any:
-    if given[0] == "dict":
-        return {spec["name"]: value for spec, value in zip(specs, values)}  # noqa: B905 - of one length
-    return values[0] if given[0] == "single" else values
-
-
-def _open_saved(artifact: Json) -> Model:
-    loaded = tf.saved_model.load(artifact["path"])
-    signatures = {name: one for name, one in loaded.signatures.items() if not name.startswith("__")}
-    signature = signatures.get("serving_default") or next(iter(signatures.values()), None)
-    if signature is None or (len(signatures) > 1 and "serving_default" not in signatures):
-        raise Unsuited(f"it has no signature serving_default, but {', '.join(sorted(signatures)) or 'none'}")
-    args, kwargs = signature.structured_input_signature
-    if args:
-        raise Unsuited("its signature takes inputs without names")
-    inputs = [_specify(name, kwargs[name]) for name in sorted(kwargs)]
-    outputs = [_specify(name, signature.structured_outputs[name]) for name in sorted(signature.structured_outputs)]
-    if not inputs or not outputs:
-        raise Unsuited("its signature takes or returns no tensor")
-
-    def call(tensors: Tensors) -> Tensors:
-        found: Tensors = signature(**tensors)
-        return found
-
-    direct = lambda tensors: signature(**tensors)  # noqa: E731 - the call as its author makes it
-    return Model(_adopt(artifact, inputs), outputs, call, direct, dict, None, loaded)
-
-
-def _specify(name: str, tensor: Any) -> Json:
-    """Return the spec of a tensor; its first axis, where it is dynamic, is ``batch``."""
+    Raises:
+        Unsuited: It is text, sparse or ragged, or of any number of dimensions.
+    """
     shape, dtype = tensor.shape, tf.as_dtype(tensor.dtype)
     if dtype == tf.string:
-        raise Unsuited(f"{name} is text, which its conversions do not take")
+        raise Unsuited(f"{name} is text, which its conversions do not take: export it without the layer that reads it")
+    for kind, spec in (("ragged", tf.RaggedTensorSpec), ("sparse", tf.SparseTensorSpec)):
+        if isinstance(tensor, spec) or getattr(tensor, kind, False):
+            raise Unsuited(f"{name} is {kind}, which its conversions do not take: export it with dense tensors")
+    if not dtype.is_numpy_compatible or dtype in {tf.resource, tf.variant}:
+        raise Unsuited(f"{name} is {dtype.name}, and no tensor of numbers")
     if getattr(shape, "rank", 0) is None:
         raise Unsuited(f"{name} has any number of dimensions")
     names = ["batch", *(f"{name}_{axis}" for axis in range(1, len(shape)))]
@@ -163,7 +95,7 @@ def _specify(name: str, tensor: Any) -> Json:
     return {"name": name, "dtype": dtype.as_numpy_dtype().dtype.name, "shape": sizes}
 
 
-def _adopt(artifact: Json, own: list[Json]) -> list[Json]:
+def adopt(artifact: Json, own: list[Json]) -> list[Json]:
     """Return the inputs, with the names of dynamic dimensions that the recipe gave them."""
     given = {spec["name"]: spec for spec in artifact.get("inputs") or []}
     return [
@@ -179,3 +111,48 @@ def _names_dims(own: Json, given: Json | None) -> bool:
         and len(given["shape"]) == len(own["shape"])
         and all(isinstance(mine, str) or mine == theirs for mine, theirs in zip(own["shape"], given["shape"]))  # noqa: B905
     )
+
+
+def reseed(variables: Iterable[Any], seed: int) -> None:
+    """Begin the states of Keras's generators at a seed: as saved, each process would draw the same."""
+    states = [one for one in variables if SEED in one.name and one.shape == (2,)]
+    for number, state in enumerate(states):
+        state.assign([seed, number])
+
+
+def trace(model: Model, sizes: Json | None = None, narrowed: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """Return a model as a concrete function of positional tensors.
+
+    Args:
+        model: The model.
+        sizes: Those of the dynamic dimensions; None to leave them dynamic.
+        narrowed: Types that the function takes and returns as another one; within the model they stay as they are.
+    """
+    known = sizes or {}
+    returned = [
+        (spec["name"], narrowed.get(spec["dtype"], spec["dtype"]), [known.get(dim, dim) for dim in spec["shape"]])
+        for spec in model.outputs
+    ]
+    fixed = None if sizes is None else compiled.find_key(model.inputs, sizes)
+
+    def call(*tensors: Any) -> tuple[Any, ...]:
+        given = zip(model.inputs, tensors, strict=True)
+        found = model.call({spec["name"]: tf.cast(tensor, spec["dtype"]) for spec, tensor in given})
+        return tuple(_shape(tf.identity(tf.cast(found[name], dtype)), shape) for name, dtype, shape in returned)
+
+    specs = [
+        tf.TensorSpec(
+            fixed[number] if fixed else [None if isinstance(size, str) else size for size in spec["shape"]],
+            narrowed.get(spec["dtype"], spec["dtype"]),
+            name=f"in_{number}",
+        )
+        for number, spec in enumerate(model.inputs)
+    ]
+    return tf.function(call, autograph=False).get_concrete_function(*specs)
+
+
+def _shape(tensor: Any, shape: list[Any]) -> Any:
+    """Give a tensor its sizes where they are known and its graph, such as one with a loop, does not say them."""
+    if tensor.shape.is_fully_defined() or any(isinstance(size, str) for size in shape):
+        return tensor
+    return tf.reshape(tensor, shape)

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 from hone_loading import load_part, require_cpu
 
-from . import models
+from . import models, opening
 
 compiled = load_part("compiled")
 
@@ -33,7 +33,7 @@ class Session:
         require_cpu(job)
         models.limit_threads(int(job["threads"]))
         try:
-            self._model = models.open_model(job["input"])
+            self._model = opening.open_model(job)
         except models.Unsuited as error:
             raise ValueError(str(error)) from error
 

@@ -43,6 +43,8 @@ _HINTS = {
     "pickle-not-trusted": "Log the model again as the reason says, "
     "or add trust: [pickle] to the recipe if you trust its author.",
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
+    "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
+    "model again.",
 }
 """What to do where a worker refused the source, by the refusal's slug."""
 _HINTS_BY_FORMAT = {
@@ -86,7 +88,15 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
         place, due = pulled, version.tags.get(DIGEST)
         if model.base is not None:
             place, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
-        flavor = read_flavor(place, trust=trust, author=author, task=model.task, due=due)
+        flavor = read_flavor(
+            place,
+            trust=trust,
+            author=author,
+            task=model.task,
+            signature=model.signature,
+            due=due,
+            uri=model.uri,
+        )
         check_version_files(pulled, due=version.tags.get(FILES))
         (read_sources()[0][flavor.source][0].write or write_files)(flavor, place, files)
         return version, _seal(files, flavor, recipe, store, run)
@@ -199,6 +209,8 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
         )
         hint = f"Save the model {mended}, and name the new file or version in the recipe."
         hint = _HINTS.get(result.slug) or _HINTS_BY_FORMAT.get(unread.format, hint)
+        if result.slug == "recipe-invalid" and unread.format == "saved-model":
+            hint = "Name one of them in the recipe: hone.model.signature."
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",

@@ -55,6 +55,12 @@ class ModelSection(Section):
         description="Where the model is an adapter of PEFT (LoRA): the model that it was trained on, as a URI or path. "
         "The two are merged, and what that makes is the source.",
     )
+    signature: str | None = Field(
+        None,
+        min_length=1,
+        description="For a SavedModel of TensorFlow: the signature to make faster. When empty: serving_default, or the "
+        "only one.",
+    )
     inputs: tuple[TensorSpec, ...] = Field(
         (),
         description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
-
-import numpy as np
-import yaml
+from typing import Any, Final
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
 from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.base import Json
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.runtimes import explain_native
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.mlmodel import read_mlmodel
 from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlModel, Pulled, SourceFormat
 from kedro_hone.sources.wrapped import explain_wrapped
 
@@ -29,43 +22,6 @@ logger = open_logger(__name__)
 EVERYTHING: Final = frozenset({"module", "native", "pickle", "remote-code"})
 """All that a recipe can trust. Detection runs nothing, whatever is trusted."""
 
-LARGEST_MLMODEL: Final = 1024 * 1024
-"""The largest ``MLmodel`` that is parsed, in bytes."""
-_DEEPEST_YAML: Final = 64
-_SIDES: Final = ("inputs", "outputs", "params")
-"""The parts of a signature, each of which MLflow writes as JSON."""
-_SAFE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Python's takes half a minute for the largest
-
-
-_BROKEN: Final = (ValueError, ArithmeticError, RecursionError, SyntaxError, MemoryError)
-"""What reads numbers, types and nested text raises for what it cannot read."""
-
-
-class PlainLoader(_SAFE):  # type: ignore[misc]  # of PyYAML
-    """YAML of texts, plain numbers, true, false and null: merge keys are gigabytes in a few rows, base 60 is slow."""
-
-    yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
-    yaml_constructors: ClassVar[dict[object, object]] = {
-        f"tag:yaml.org,2002:{kind}": _SAFE.yaml_constructors[f"tag:yaml.org,2002:{kind}"]
-        for kind in ("null", "bool", "str", "seq", "map")
-    } | {None: _SAFE.yaml_constructors[None]}
-
-    def flatten_mapping(self, node: object) -> None:
-        """Merge nothing."""
-
-
-for _kind, _pattern, _first in (
-    ("null", r"~|null|", ["~", "n", ""]),
-    ("bool", r"true|false", list("tf")),
-    ("int", r"[-+]?\d{1,18}", list("-+0123456789")),
-    ("float", r"[-+]?\d{1,18}\.\d{0,18}(e[-+]?\d{1,3})?", list("-+0123456789")),
-):
-    PlainLoader.add_implicit_resolver(f"tag:yaml.org,2002:{_kind}", re.compile(rf"^(?:{_pattern})$", re.ASCII), _first)
-for _name, _number in (("int", int), ("float", float)):
-    PlainLoader.add_constructor(
-        f"tag:yaml.org,2002:{_name}", lambda loader, node, read=_number: read(loader.construct_scalar(node))
-    )
-
 
 def read_flavor(
     folder: Path,
@@ -73,11 +29,13 @@ def read_flavor(
     trust: frozenset[str],
     author: AuthorClass | None = None,
     task: str | None = None,
+    signature: str | None = None,
     due: str | None = None,
+    uri: str = "",
 ) -> Flavor:
     """Return what a pulled folder (an MLflow model, or a model's file) holds: the source formats are asked in order.
 
-    ``due`` is the digest that the registry has for a winner of ours.
+    ``due`` is the digest that the registry has for a winner of ours; ``uri`` is what its user calls the model.
 
     Raises:
         HoneError: ``native-not-trusted``: it is native code, and ``trust`` has no ``native``.
@@ -86,10 +44,10 @@ def read_flavor(
             leads out of the folder.
     """
     _refuse_links_out(folder)
-    pulled = open_pulled(folder, trust=trust, author=author, task=task, due=due)
+    pulled = open_pulled(folder, trust=trust, author=author, task=task, signature=signature, due=due)
     if found := _find_source(pulled):
         return _complete(*found, pulled)
-    raise explain_wrapped(pulled, _name_part) or _explain_unknown(pulled)
+    raise explain_wrapped(pulled, _name_part) or _explain_unknown(pulled, called=uri or folder.name)
 
 
 def open_pulled(folder: Path, **named: Any) -> Pulled:
@@ -98,7 +56,7 @@ def open_pulled(folder: Path, **named: Any) -> Pulled:
     Raises:
         HoneError: ``model-corrupt``: the ``MLmodel`` cannot be read.
     """
-    mlmodel = _read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
+    mlmodel = read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
     return Pulled(folder=folder, mlmodel=mlmodel, **named)
 
 
@@ -165,6 +123,13 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             why=f"hone.model.task is {pulled.task!r}, and the model is {source.noun}.",
             hint="Leave hone.model.task out: it says what a model of Transformers is for.",
         )
+    if pulled.signature is not None and not source.takes_signature:
+        raise HoneError(
+            "recipe-invalid",
+            "The recipe names a signature, and the model has none.",
+            why=f"hone.model.signature is {pulled.signature!r}, and the model is {source.noun}.",
+            hint="Leave hone.model.signature out: it names a function of a SavedModel of TensorFlow.",
+        )
 
 
 def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
@@ -177,7 +142,7 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 
-def _explain_unknown(pulled: Pulled) -> HoneError:
+def _explain_unknown(pulled: Pulled, *, called: str) -> HoneError:
     sources, broken = read_sources()
     taken = [source.noun for source, _ in sources.values() if source.unsupported is None and not source.takes_class]
     supported = f"Supported are {', '.join(taken[:-1])} and {taken[-1]}."
@@ -188,7 +153,7 @@ def _explain_unknown(pulled: Pulled) -> HoneError:
         why = f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}"
         hint = "Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model."
     else:
-        what = f"{pulled.folder.name} holds no model that can be optimized."
+        what = f"{called} holds no model that can be optimized."
         names = sorted(path.name for path in pulled.folder.iterdir())
         why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
         hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."
@@ -200,36 +165,6 @@ def _explain_unknown(pulled: Pulled) -> HoneError:
         elif any(name.endswith(".safetensors") for name in names):
             hint = "If it is the state of a PyTorch class, name that in hone.model.module; else save the whole model."
     return HoneError("model-unsupported", what, why=why, hint=hint)
-
-
-def _read_mlmodel(path: Path) -> MlModel:
-    if path.stat().st_size > LARGEST_MLMODEL:
-        raise make_corrupt(path, f"it is larger than {LARGEST_MLMODEL} bytes")
-    try:
-        model = _read_yaml(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, KeyError, *_BROKEN) as error:  # KeyError: !!bool x
-        raise make_corrupt(path, f"it is not YAML: {str(error).partition(chr(10))[0]}") from error
-    flavors = model.get("flavors") if isinstance(model, dict) else None
-    if not isinstance(flavors, dict) or not all(isinstance(name, str) for name in flavors):
-        raise make_corrupt(path, "it names no flavors")
-    try:
-        inputs, outputs = _read_signature(model.get("signature"))
-        columns = _read_columns(model.get("signature"))
-    except (AttributeError, KeyError, TypeError, *_BROKEN) as error:
-        raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
-    said = model.get("signature")
-    sides = {name: said[name] for name in _SIDES if isinstance(said.get(name), str)} if isinstance(said, dict) else {}
-    return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns, signature=sides)
-
-
-def _read_yaml(text: str) -> Any:
-    """Return what YAML holds that is not too deep: at some thousand levels libyaml's loader ends the process."""
-    depth = 0
-    for event in yaml.parse(text, PlainLoader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > _DEEPEST_YAML:
-            raise ValueError(f"it is deeper than {_DEEPEST_YAML} levels")
-    return yaml.load(text, PlainLoader)  # noqa: S506 - a safe loader
 
 
 def _refuse_links_out(folder: Path) -> None:
@@ -248,50 +183,3 @@ def _stays_in(folder: Path, link: Path) -> bool:
         return link.resolve().is_relative_to(folder.resolve())
     except (OSError, RuntimeError):  # it leads to itself
         return False
-
-
-def _read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
-    """Return the inputs and outputs of an MLflow ``signature`` entry, or of None, without importing MLflow.
-
-    The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
-    ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these. A side that is
-    missing or not made of tensors (columns of a table) is empty.
-    """
-    said = signature if isinstance(signature, dict) else {}
-    return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
-
-
-def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
-    """Return each column's name and type where the input of a ``signature`` is a table whose columns have names."""
-    text = signature.get("inputs") if isinstance(signature, dict) else None
-    rows = json.loads(text) if isinstance(text, str) else (text or [])
-    found = [(row.get("name"), _name_type(row)) for row in rows]
-    if any(not isinstance(name, str) or not isinstance(kind, str) or kind == "tensor" for name, kind in found):
-        return ()
-    return tuple(found)
-
-
-def _name_type(row: Mapping[str, Json]) -> Json:
-    kind = row.get("type")
-    return "double" if row.get("required") is False and kind in {"boolean", "integer", "long", "float"} else kind
-
-
-def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
-    rows = json.loads(text) if isinstance(text, str) else (text or [])
-    said = 0
-    if any(row.get("type") != "tensor" for row in rows):
-        return ()
-    specs = []
-    for index, row in enumerate(rows):
-        name, dtype = row.get("name") or f"{word}_{index}", row["tensor-spec"]["dtype"]
-        shape = row["tensor-spec"]["shape"]
-        if not (isinstance(name, str) and isinstance(dtype, str)):  # aliases of YAML can be endless as text
-            raise TypeError("a name or a type is no text")
-        said += len(dtype) + (len(name) + 1) * (len(shape) + 1)
-        if said > LARGEST_MLMODEL:  # aliases say the same text or list often
-            raise ValueError("its names and shapes have no end")
-        sizes = [int(size) for size in shape]
-        dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
-        known = tuple(size if size >= 0 else axis for size, axis in zip(sizes, dynamic, strict=False))
-        specs.append(TensorSpec(name=name, dtype=np.dtype(dtype).name, shape=known))
-    return tuple(specs)

@@ -25,7 +25,7 @@ def read_source(pulled: Path, attributes: Mapping[str, Json]) -> Flavor:
     """
     metadata: Any = attributes.get("metadata") or {}
     task = metadata.get("transformers", {}).get("task")  # which the recipe may have named, where the model does not
-    return read_flavor(pulled, trust=frozenset(), task=task)
+    return read_flavor(pulled, trust=frozenset(), task=task, signature=metadata.get("signature"))
 
 
 def write_source(pulled: Path, files: Path, attributes: Mapping[str, Json]) -> Artifact:

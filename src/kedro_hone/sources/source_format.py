@@ -59,6 +59,7 @@ class Pulled:
         due: The digest that the registry has for the winner in it; None where it knows of none.
         trust: What the recipe trusts by name.
         task: What the recipe says that a model of Transformers is for; None where it leaves that to the model.
+        signature: Which signature of a SavedModel the recipe names; None where it names none.
     """
 
     folder: Path
@@ -67,6 +68,7 @@ class Pulled:
     author: AuthorClass | None = None
     trust: frozenset[str] = frozenset()
     task: str | None = None
+    signature: str | None = None
 
 
 class Flavor(Value):
@@ -108,13 +110,14 @@ class SourceFormat:
             against", with ``{threads}`` in place of the number of threads. Empty: the runtime's and format's names.
         order: Formats are asked in ascending order, and the first that recognises a folder is used. Built in are
             pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
-            (80), tensorflow (81), keras (82) and pickle (90).
+            (80), tensorflow (81), keras (82), litert (83), torchscript (85) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised and still not taken; None when it is taken.
         hint: What to do when it is not trusted or not taken.
         takes_class: Whether the recipe's ``model.module`` is part of such a model.
         takes_task: Whether the recipe's ``model.task`` says what such a model is for.
+        takes_signature: Whether the recipe's ``model.signature`` names a part of such a model.
         write: Writes the files of what was recognised from the pulled folder into the artifact's, where copying them is
             not enough.
     """
@@ -132,6 +135,7 @@ class SourceFormat:
     hint: str = ""
     takes_class: bool = False
     takes_task: bool = False
+    takes_signature: bool = False
     write: Callable[[Flavor, Path, Path], None] | None = None
 
     def __post_init__(self) -> None:

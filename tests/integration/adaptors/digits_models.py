@@ -38,8 +38,9 @@ def main(out: Path) -> None:
     held = CALIBRATION + SEARCH
     model = train(torch.from_numpy(x[held:]), torch.from_numpy(y[held:]))
 
-    for name in ("module", "exported", "onnx"):
+    for name in ("module", "exported", "onnx", "scripted"):
         (out / name).mkdir()
+    torch.jit.save(torch.jit.script(model), out / "scripted" / "model.pt")
     shutil.copy(Path(__file__).with_name("digits_net.py"), out / "module")
     reference = {"class": "digits_net:DigitsNet", "file": "digits_net.py", "kwargs": {}, "state": "model.pt2"}
     (out / "module" / "module.json").write_text(json.dumps(reference, indent=2))

@@ -12,7 +12,7 @@ from kedro_hone.adaptors.registries.model_folder import LARGEST_EXAMPLE, make_si
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import read_artifact
-from kedro_hone.sources.detection import _read_signature
+from kedro_hone.sources.mlmodel import read_signature
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
 Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))
@@ -98,7 +98,7 @@ def test_types_that_mlflow_cannot_say_leave_the_signature_out(tmp_path, dtype):
 def test_signatures_round_trip():
     signature = make_signature([X], [Y], unnamed=False).to_dict()
     assert json.loads(signature["inputs"])[0]["tensor-spec"]["shape"] == [-1, 4]
-    assert _read_signature(signature) == ((X,), (Y,))
+    assert read_signature(signature) == ((X,), (Y,))
 
 
 COLUMNS = json.dumps([{"type": "double", "name": "age", "required": True}])

@@ -85,6 +85,8 @@ def test_the_order_is_explicit():
         "diffusers": 80,
         "tensorflow": 81,
         "keras": 82,
+        "litert": 83,
+        "torchscript": 85,
         "pickle": 90,
     }
     assert list(found.values()) == sorted(found.values())

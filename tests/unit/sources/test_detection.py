@@ -9,7 +9,8 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.sources.detection import LARGEST_MLMODEL, _read_signature, read_flavor
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.mlmodel import LARGEST_MLMODEL, read_signature
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
 Y = TensorSpec(name="y", dtype="int64", shape=("batch", "y_1"))
@@ -36,20 +37,20 @@ def read_slug(folder, trust=NOTHING):
 
 
 def test_signatures():
-    assert _read_signature(SIGNATURE) == ((X,), (Y,))
+    assert read_signature(SIGNATURE) == ((X,), (Y,))
 
 
 def test_unnamed_tensors_get_a_name():
     side = json.dumps([{"type": "tensor", "tensor-spec": {"dtype": "float32", "shape": [-1, 4]}}])
-    (inputs, outputs) = _read_signature({"inputs": side, "outputs": side, "params": None})
+    (inputs, outputs) = read_signature({"inputs": side, "outputs": side, "params": None})
     assert (inputs[0].name, outputs[0].name) == ("input_0", "output_0")
     assert inputs[0].shape == ("batch", 4)
 
 
 def test_signatures_that_are_none():
     columns = {"inputs": '[{"type": "double", "name": "a"}]', "outputs": None}
-    assert _read_signature(columns) == ((), ())
-    assert _read_signature(None) == ((), ())
+    assert read_signature(columns) == ((), ())
+    assert read_signature(None) == ((), ())
 
 
 @pytest.mark.parametrize("odd", [{"inputs": "no json"}, {"inputs": '[{"type": "tensor"}]'}, {"inputs": "[1]"}])
@@ -169,3 +170,14 @@ def test_a_broken_signature(tmp_path):
 def test_a_huge_mlmodel_is_not_parsed(tmp_path):
     (tmp_path / "MLmodel").write_text(" " * (LARGEST_MLMODEL + 1))
     assert read_slug(tmp_path) == "model-corrupt"
+
+
+def test_what_is_not_known_is_named_as_its_user_does(tmp_path):
+    pulled = tmp_path / "pulled"
+    pulled.mkdir()
+    (pulled / "net.bin").write_bytes(b"x")
+    with pytest.raises(HoneError) as refused:
+        read_flavor(pulled, trust=frozenset(), uri="models/edge")
+    assert refused.value.what == "models/edge holds no model that can be optimized."
+    assert "It holds: net.bin." in refused.value.why
+    assert "pulled" not in str(refused.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from kedro_hone.core.values.base import Json
 from kedro_hone.sources.files import name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
@@ -22,7 +23,8 @@ def detect(pulled: Pulled) -> Flavor | None:
     if found is None:
         return None
     files = [(name_in(pulled.folder, path), path.relative_to(found.parent).as_posix()) for path in _list_files(found)]
-    return Flavor(format="saved-model", files=tuple(files))
+    chosen: dict[str, Json] = {} if pulled.signature is None else {"signature": pulled.signature}
+    return Flavor(format="saved-model", files=tuple(files), metadata=chosen)
 
 
 def _list_files(found: Path) -> list[Path]:
@@ -38,6 +40,7 @@ SOURCE_FORMAT = SourceFormat(
     detect=detect,
     seals=frozenset({"saved-model"}),
     interface="onnx",
-    baseline="its signature serving_default in TensorFlow, with {threads}",
+    baseline="its signature in TensorFlow, with {threads}",
     order=81,
+    takes_signature=True,
 )

@@ -55,6 +55,7 @@ def test_which_of_our_formats_are_data():
         ("deepsparse", "deepsparse-onnx"),
         ("executorch", "executorch"),
         ("litert", "tflite"),
+        ("litert", "tflite-file"),
         ("onnxruntime", "onnx"),
         ("onnxruntime_gpu", "onnx"),
         ("openvino", "openvino-ir"),

@@ -75,3 +75,14 @@ def test_what_mlflow_writes_of_a_module(write):
 
 def test_files_of_tensorflow_next_to_another_flavor_are_not_the_model(write):
     refuse(write("saved_model.pb", "model.keras", spacy={"data": "model.keras"}), "model-unsupported")
+
+
+def test_a_signature_is_chosen_of_a_saved_model_only(write):
+    folder = write("saved_model.pb")
+    assert read_flavor(folder, trust=NOTHING).metadata == {}
+    assert read_flavor(folder, trust=NOTHING, signature="encode").metadata == {"signature": "encode"}
+    (folder / "saved_model.pb").rename(folder / "model.keras")
+    with pytest.raises(HoneError) as refused:
+        read_flavor(folder, trust=NOTHING, signature="encode")
+    assert refused.value.slug == "recipe-invalid"
+    assert refused.value.why == "hone.model.signature is 'encode', and the model is a model of Keras."

@@ -1,0 +1,141 @@
+"""A file of LiteRT as its author has it: described, and run at the sizes that it is fed, which are those it allows."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from ai_edge_litert.interpreter import Interpreter
+from hone_loading import load_part, require_cpu
+
+from . import session
+
+compiled = load_part("compiled")
+
+Json = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+FORMAT = "tflite-file"
+_DEFAULT = session.SIGNATURE
+
+
+class Unsuited(Exception):  # noqa: N818 - a reason, not an error
+    """Why a file is not taken."""
+
+
+def open_file(folder: str, threads: int) -> Interpreter:
+    """Return an interpreter of a file.
+
+    Raises:
+        Unsuited: LiteRT cannot run it.
+    """
+    try:
+        interpreter = Interpreter(str(Path(folder, "model.tflite")), num_threads=threads)
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError) as error:
+        raise Unsuited(f"LiteRT cannot run it: {' '.join(str(error).split())[:300]}") from error
+    return interpreter
+
+
+def list_tensors(interpreter: Interpreter) -> dict[str, dict[str, Json]]:
+    """Return what LiteRT knows of the inputs and outputs, by the names of the signature, else of the tensors."""
+    signatures = interpreter.get_signature_list()
+    if len(signatures) > 1 and _DEFAULT not in signatures:
+        raise Unsuited(f"it has several signatures: {', '.join(sorted(signatures))}")
+    if signatures:
+        runner = interpreter.get_signature_runner(_DEFAULT if _DEFAULT in signatures else next(iter(signatures)))
+        return {"inputs": runner.get_input_details(), "outputs": runner.get_output_details()}
+    sides = {"inputs": interpreter.get_input_details(), "outputs": interpreter.get_output_details()}
+    return {side: dict(zip(_name(details), details, strict=True)) for side, details in sides.items()}
+
+
+def describe(folder: str) -> Json:
+    """Return the specs of a file, or why it is not taken."""
+    try:
+        found = list_tensors(open_file(folder, 1))
+        return {side: [_specify(name, one) for name, one in details.items()] for side, details in found.items()}
+    except Unsuited as unsuited:
+        return {"refused": str(unsuited)}
+
+
+def write_shapes(job: Json, output: Path) -> Json:
+    """Write a copy for each of the recipe's shapes, with the index: what LiteRT's quantizer and its runtime take."""
+    artifact, shapes = job["input"], job["shapes"]
+    interpreter = open_file(artifact["path"], 1)
+    if _DEFAULT not in interpreter.get_signature_list():
+        return {"refused": f"it has no signature {_DEFAULT}, by which the quantizer finds its tensors"}
+    details = list_tensors(interpreter)["inputs"]
+    if wide := [name for name, one in details.items() if np.dtype(one["dtype"]) == np.int64]:
+        return {"refused": f"{wide[0]} is of 64 bits"}
+    own = tuple(tuple(int(size) for size in details[spec["name"]]["shape"]) for spec in artifact["inputs"])
+    for shape in shapes:
+        wanted = compiled.find_key(artifact["inputs"], shape["sizes"])
+        if wanted != own:
+            return {"refused": f"the file is made for the sizes {own}, and the shape {shape['name']} has {wanted}"}
+        shutil.copyfile(Path(artifact["path"], "model.tflite"), compiled.find_file(output, shape, session.ENDING))
+    specs = {side: [{**spec, "key": spec["name"]} for spec in artifact[side]] for side in compiled.SIDES}
+    compiled.write_index(output, specs)
+    return {"outputs": artifact["outputs"], "static_shapes": [shape["name"] for shape in shapes]}
+
+
+def _name(details: Iterable[Json]) -> list[str]:
+    names = [str(one["name"]).partition(":")[0].removeprefix(f"{_DEFAULT}_") for one in details]
+    return [name if names.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(names)]
+
+
+def _specify(name: str, details: Json) -> Json:
+    dtype = np.dtype(details["dtype"])
+    if dtype.kind not in "biuf":
+        raise Unsuited(f"{name} is text, which no conversion takes")
+    found = details["shape_signature"] if "shape_signature" in details else details["shape"]
+    sizes = [int(size) for size in found]
+    names = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
+    shape = [size if size >= 0 else dim for size, dim in zip(sizes, names, strict=True)]
+    return {"name": name, "dtype": dtype.name, "shape": shape}
+
+
+class Session:
+    """A file with an interpreter for each shape that it was fed; calls of several threads wait for one another."""
+
+    has_cache = False
+
+    def __init__(self, job: Json) -> None:
+        """Open a file.
+
+        Raises:
+            ValueError: It cannot be taken, or is for another device.
+        """
+        require_cpu(job)
+        self._folder, self._threads = str(job["input"]["path"]), int(job["threads"])
+        try:
+            self._first = open_file(self._folder, self._threads)
+            self._tensors = list_tensors(self._first)
+        except Unsuited as unsuited:
+            raise ValueError(str(unsuited)) from unsuited
+        self._opened: dict[tuple[tuple[int, ...], ...], Interpreter] = {}
+        self._turn = threading.Lock()
+
+    def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
+        """Return every output by name, for inputs by name."""
+        inputs, outputs = self._tensors["inputs"], self._tensors["outputs"]
+        with self._turn:  # an interpreter has one set of tensors
+            interpreter = self._find(tuple(feeds[name].shape for name in inputs))
+            for name, one in inputs.items():
+                interpreter.set_tensor(one["index"], feeds[name])
+            interpreter.invoke()
+            return {name: interpreter.get_tensor(one["index"]) for name, one in outputs.items()}
+
+    def _find(self, shapes: tuple[tuple[int, ...], ...]) -> Interpreter:
+        """Return the interpreter of some shapes; one that is resized once more than once is not sound."""
+        if shapes not in self._opened:
+            interpreter = Interpreter(str(Path(self._folder, "model.tflite")), num_threads=self._threads)
+            for one, shape in zip(self._tensors["inputs"].values(), shapes, strict=True):
+                if tuple(one["shape"]) != shape:
+                    interpreter.resize_tensor_input(one["index"], shape, strict=True)
+            interpreter.allocate_tensors()
+            self._opened[shapes] = interpreter
+        return self._opened[shapes]

@@ -1,0 +1,55 @@
+"""Modules of TorchScript, which their authors scripted or traced: opened, described, frozen and written as ONNX."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+
+import torch
+
+from . import archive, jobs, steps
+from .models import Job, Notes
+
+
+def freeze(job: Job) -> Notes:
+    """Write the module with its parameters as constants, in inference, under the names of its tensors."""
+    described, module = job["input"], jobs.open_module(job).model
+    try:
+        frozen = torch.jit.freeze(module) if hasattr(module, "training") else module  # its author has done so
+    except Exception as error:  # noqa: BLE001 - the compiler raises many classes
+        return jobs.fail("compile", "the module cannot be frozen", error)
+    names = json.dumps({side: described[side] for side in ("inputs", "outputs")})
+    torch.jit.save(frozen, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
+    return {"outputs": described["outputs"]}
+
+
+def to_onnx(job: Job) -> Notes:
+    """Write the module as ONNX by the exporter of TorchScript, with the dynamic sizes of its inputs."""
+    import onnx
+
+    flat, described = jobs.open_module(job), job["input"]
+    inputs, outputs = described["inputs"], described["outputs"]
+    examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
+    scratch = Path(job["temporary"], "scripted.onnx")
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            # Around the module, whose own code stays as it is: the exporter takes a tuple, and no dictionary.
+            traced = torch.jit.trace(flat, examples, strict=False, check_trace=False)
+            torch.onnx.export(
+                traced,
+                examples,
+                scratch,
+                dynamo=False,
+                input_names=[spec["name"] for spec in inputs],
+                output_names=[spec["name"] for spec in outputs],
+                dynamic_axes={spec["name"]: steps.list_dynamic(spec) for spec in (*inputs, *outputs)},
+                opset_version=job["options"]["opset"],
+            )
+    except Exception as error:  # noqa: BLE001 - the exporter raises many classes
+        return jobs.fail("convert", "the module cannot be written as ONNX", error)
+    model = onnx.load(scratch)
+    steps.clean_onnx(model, described)
+    steps.save_onnx(model, flat.model, job)
+    return {"outputs": outputs, "metadata": steps.note_file(model)}

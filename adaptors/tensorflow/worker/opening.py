@@ -1,0 +1,41 @@
+"""Open source models by their format, and say what of a call they would remember."""
+
+from __future__ import annotations
+
+from . import assignments, keras_files, lite, models, saved_models
+
+Json = models.Json
+
+
+def open_model(job: Json) -> models.Model:
+    """Open the job's model, of the format ``keras``, ``saved-model`` or ``tflite-file``.
+
+    Raises:
+        Unsuited: It cannot be taken.
+        KeyError: It is of another format.
+    """
+    artifact = job["input"]
+    match artifact["format"]:
+        case "keras":
+            return keras_files.open_keras(artifact)
+        case "saved-model":
+            return saved_models.open_saved(artifact, seed=int(job["seed"]))
+        case lite.FORMAT:
+            return lite.open_file(job)
+    raise KeyError(artifact["format"])
+
+
+def describe(job: Json) -> Json:
+    """Return the tensors of a source model, or why it is not taken."""
+    try:
+        model = open_model(job)
+    except models.Unsuited as unsuited:
+        return {"refused": str(unsuited), **({"slug": unsuited.slug} if unsuited.slug else {})}
+    if assigned := assignments.find_assigned(models.trace(model), model.variables):
+        named = ", ".join(assigned[:3])
+        return {
+            "refused": f"it assigns variables at inference ({named}), so that it remembers its calls",
+            "slug": "source-stateful",
+        }
+    said = {"keras": model.structure} if model.structure else {}
+    return {"inputs": model.inputs, "outputs": model.outputs, **said}

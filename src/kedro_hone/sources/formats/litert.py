@@ -1,0 +1,39 @@
+"""LiteRT: a file of TensorFlow Lite, ``.tflite``."""
+
+from __future__ import annotations
+
+from kedro_hone.core.errors import HoneError
+from kedro_hone.sources.files import find_only, name_in
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise ``model.tflite``, or the only ``.tflite`` file; no flavor of MLflow holds one.
+
+    Raises:
+        HoneError: ``model-unsupported``: there are several.
+    """
+    if pulled.mlmodel is not None:
+        return None
+    path = find_only(pulled.folder, "model.tflite")
+    if path is not None:
+        return Flavor(format="tflite-file", files=((name_in(pulled.folder, path), "model.tflite"),))
+    if names := sorted(file.name for file in pulled.folder.glob("*.tflite")):
+        raise HoneError(
+            "model-unsupported",
+            "The folder holds several files of LiteRT.",
+            why=f"They are {', '.join(names[:4])}.",
+            hint="Leave the right one in it, or name that file in the recipe.",
+        )
+    return None
+
+
+SOURCE_FORMAT = SourceFormat(
+    name="litert",
+    noun="a file of LiteRT (.tflite)",
+    detect=detect,
+    seals=frozenset({"tflite-file"}),
+    interface="onnx",
+    baseline="the file itself in LiteRT with XNNPACK, {threads}",
+    order=83,
+)

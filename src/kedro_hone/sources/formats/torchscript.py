@@ -1,0 +1,53 @@
+"""TorchScript: a module that its author scripted or traced, bare or as MLflow's flavor ``pytorch`` writes it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kedro_hone.sources.files import find_entry, list_pickles, name_in
+from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
+
+_SUFFIXES: Final = frozenset({".ts", ".torchscript", ".jit"})
+_MARKS: Final = (b"/code/", b"/constants.pkl")
+"""What the list of entries at the end of such an archive has, and that of a pickle has not."""
+_TAIL: Final = 1 << 20
+"""So many bytes at the end of a file are looked at."""
+
+
+def detect(pulled: Pulled) -> Flavor | None:
+    """Recognise ``.ts``, ``.torchscript`` and ``.jit``, and of ``.pt``, ``.pth`` and ``.pkl`` those that are programs.
+
+    These have the name of pickles: the last mebibyte of the file tells, of which only two words are looked for.
+
+    Raises:
+        HoneError: ``model-corrupt``.
+    """
+    data = pulled.folder if pulled.mlmodel is None else find_entry(pulled, "pytorch", "model_data")
+    if data is None:
+        return None
+    files = [data] if data.is_file() else sorted(path for path in data.glob("*") if path.is_file())
+    named = [path for path in files if path.suffix in _SUFFIXES]
+    found = named or [path for path in list_pickles(data) if _is_program(path)]
+    if len(found) != 1:
+        return None
+    return Flavor(format="torchscript-module", files=((name_in(pulled.folder, found[0]), "model.pt"),))
+
+
+def _is_program(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(max(0, os.fstat(file.fileno()).st_size - _TAIL))
+        tail = file.read(_TAIL)
+    return all(mark in tail for mark in _MARKS)
+
+
+SOURCE_FORMAT = SourceFormat(
+    name="torchscript",
+    noun="a module of TorchScript",
+    detect=detect,
+    seals=frozenset({"torchscript-module"}),
+    interface="pytorch",
+    baseline="the module itself in TorchScript, as it was saved, with {threads}",
+    order=85,
+)

@@ -647,3 +647,12 @@ def test_a_folder_named_as_a_version_is_not_the_version(signed, policy, registry
     done = call("models:/other@honed", "--key", policy.keys[0])
     assert (done.exit_code, "model-unknown" in done.output) == (ExitCode.INPUT, True)
     assert kedro_hone.load("./models:/other@honed", verify=policy).artifact.format == "onnx"
+
+
+def test_a_signature_of_what_has_no_name_is_of_no_model():
+    from kedro_hone.signing.verify import _check_name
+
+    with pytest.raises(HoneError) as caught:
+        _check_name("", "net", whole="net")
+    assert caught.value.slug == "signature-invalid"
+    assert "Policy(…, name=…)" in caught.value.why

@@ -26,8 +26,9 @@ class Learner:
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
-        run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between,
-            except for models that were compiled for some sizes, where rows are split and filled up.
+        run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between
+            but a look at whether the process was forked, except for models that were compiled for some sizes, where
+            rows are split and filled up.
         fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
             for the winner itself. ``source_uri`` says which version it is.
         origin: How it was loaded, which is what a pickle of it holds; None where it was not loaded by ``load``.

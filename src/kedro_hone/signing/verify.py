@@ -100,6 +100,8 @@ def _check_name(wanted: str | None, signed: str, *, whole: str | None) -> None:
     """Refuse a version of another model than the one that is loaded; ``whole`` is its name where that was signed."""
     if wanted is None:  # the user names a folder, and nothing says of which model
         return
+    if not wanted:  # of a logged model, or what a run logged
+        raise _invalid("What was asked for is of no registered model: say which it must be, Policy(…, name=…).")
     other = "/" in wanted and whole is not None and "/" in whole and whole != wanted
     if PurePosixPath(wanted).name != signed or other:
         raise _invalid(f"It was signed as a version of {whole or signed!r}, and {wanted!r} was asked for.")

@@ -10,11 +10,15 @@ from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.nodes.pull import pull as pull_source
+from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.sources.detection import read_flavor
 
 pytestmark = [
     *(pytest.mark.filterwarnings(warning) for warning in WARNINGS),
-    pytest.mark.filterwarnings("ignore:.*Add type hints to the `predict` method:UserWarning"),
+    pytest.mark.filterwarnings("ignore:[\\s\\S]*Add type hints:UserWarning"),
 ]
 NOTHING: frozenset[str] = frozenset()
 
@@ -128,6 +132,16 @@ def test_a_link_out_of_a_version_is_not_followed(logged, tmp_path):
 
     (tmp_path / "a" / "out").symlink_to("/etc")
     assert catch(lambda: enter(tmp_path / "a", "out/passwd")).slug == "files-elsewhere"
+
+
+@pytest.mark.parametrize("path", ["", "/model.onnx"])
+def test_a_recipe_that_names_no_model_for_the_winner_ends_before_the_pull(logged, tmp_path, monkeypatch, path):
+    uri = f"models:/{logged.model_id}{path}"
+    run = RunFolder(root=tmp_path / "runs", run_id="1", project=tmp_path)
+    monkeypatch.setattr(MlflowRegistry, "pull", None)
+    error = catch(lambda: pull_source(read_recipe({"model": {"uri": uri}}), Store(tmp_path / "store"), run))
+    assert (error.slug, uri in error.why) == ("recipe-invalid", True)
+    assert "hone.publish.name" in error.hint
 
 
 def test_publishing_needs_a_name(logged, make_winner, prove):

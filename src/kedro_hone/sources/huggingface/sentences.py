@@ -49,7 +49,7 @@ def list_modules(root: Path) -> list[Json]:
     strange = [kind for kind in kinds[1:] if kind not in _PLAIN | _WEIGHTED]
     weighted = [kind for kind in kinds if kind in _WEIGHTED]
     if strange or (kinds and kinds[0] != _ENCODER):
-        named = (strange or kinds)[0]
+        named = (strange or kinds)[0] or "a module without a type"
         if weighted:
             raise HoneError(
                 "model-unsupported",

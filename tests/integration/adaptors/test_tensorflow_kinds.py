@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import onnxruntime
 import pytest
+from conftest import make_once
 
 from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.tensorflow import adaptor as module
@@ -61,7 +65,7 @@ COMPILED = (
 """Those with a loop, a branch, a table or other types; what is plain is compiled alike."""
 WITHOUT_ONNX = {
     "discretized.keras": "Bucketize",
-    "looked-up.keras": "table lookup",
+    "looked-up.keras": "lookup tables",
     "mixed-bfloat16.keras": "bfloat16",
 }
 WITHOUT_XLA = {"looked-up.keras": "it looks values up in a table (LookupTableFindV2)"}
@@ -80,7 +84,21 @@ REFUSED = {
     "read-text": ("is text", None),
     "ragged": ("ragged", None),
 }
-SHAPES = [{"name": name, "sizes": {"batch": size, "tokens_1": 9}} for name, size in (("one", 1), ("batch-5", 5))]
+
+
+@pytest.fixture(scope="session")
+def converted(keras_kinds, shared, environments) -> Path:
+    """A folder with what ``convert_kinds.py`` wrote of all of them."""
+    script, python = Path(__file__).with_name("convert_kinds.py"), environments.ensure(module.TOOLCHAIN).python
+    asked = [f"{name}:onnx{',tflite,xla' if name in COMPILED else ''}" for name in TAKEN]
+
+    def make(folder: Path) -> None:
+        command = [python, "-W", "ignore", str(script), str(keras_kinds), str(folder), *asked, *REFUSED]
+        subprocess.run(
+            command, check=True, stdout=subprocess.DEVNULL, env={**os.environ, **module.TOOLCHAIN.environment}
+        )
+
+    return make_once(shared / "keras-kinds-converted", make)
 
 
 @pytest.fixture
@@ -116,76 +134,73 @@ def seal(keras_kinds, tmp_path):
 
 
 @pytest.fixture
-def rows(keras_kinds, tmp_path):
-    """Return a function to the inputs of a model by the names that it has for them, what is due, and a file of them."""
+def read(keras_kinds, converted):
+    """Return a function to what the worker said of a model, and what its author was told for the rows."""
 
-    def rows(name: str, described) -> tuple[dict, list[np.ndarray], str]:
+    def read(name: str) -> tuple[dict, list[np.ndarray]]:
+        said = json.loads((converted / f"{name}.json").read_text())
         with np.load(keras_kinds / f"{Path(name).stem}.npz") as told:
-            given = [told[key] for key in told.files if not key.startswith("due_")]
-            due = [told[key] for key in sorted(told.files) if key.startswith("due_")]
-        names = [spec["name"] for spec in described["inputs"]]
-        feeds = dict(zip(names, given, strict=True))
-        np.savez(tmp_path / "rows.npz", **feeds)
-        return feeds, due, str(tmp_path / "rows.npz")
+            return said, [told[key] for key in sorted(told.files) if key.startswith("due_")]
 
-    return rows
+    return read
 
 
-def check(found, described, due, *, rows=slice(None), loose: bool = False) -> None:
-    for spec, want in zip(described["outputs"], due, strict=True):
-        np.testing.assert_allclose(found[spec["name"]], want[rows], atol=3e-2 if loose else 3e-5, rtol=1e-4)
+def check(found, said, due, *, loose: bool = False) -> None:
+    for spec, want in zip(said["describe"]["outputs"], due, strict=True):
+        got = found[spec["name"]]
+        assert len(got)
+        np.testing.assert_allclose(got, want[: len(got)], atol=3e-2 if loose else 3e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_a_model_of_each_kind_runs_as_its_author_calls_it(bench, seal, rows, name):
-    folder, form = seal(name)
-    described = bench.describe(folder, form)
-    assert described["inputs"][0]["shape"][0] == "batch", described
-    feeds, due, _ = rows(name, described)
-    found = bench.run(folder, form, [feeds, {key: array[:5] for key, array in feeds.items()}], described=described)
-    check(found[0], described, due)
-    check(found[1], described, due, rows=slice(5), loose="mixed" in name)
+def test_a_model_of_each_kind_runs_as_its_author_calls_it(converted, read, name):
+    said, due = read(name)
+    assert said["describe"]["inputs"][0]["shape"][0] == "batch", said
+    for path in (converted / name / "run").iterdir():
+        check(np.load(path), said, due, loose="mixed" in name)
 
 
 @pytest.mark.parametrize("name", TAKEN)
-def test_a_model_of_each_kind_becomes_onnx_or_says_what_has_no_place_in_it(bench, seal, rows, name):
-    folder, form = seal(name)
-    described = bench.describe(folder, form)
-    feeds, due, file = rows(name, described)
-    notes, output = bench.transform("tensorflow.onnx", folder, form=form, calibration=file)
+def test_a_model_of_each_kind_becomes_onnx_or_says_what_has_no_place_in_it(converted, read, name):
+    said, due = read(name)
     if name in WITHOUT_ONNX:
-        assert WITHOUT_ONNX[name] in str(notes), notes
+        assert WITHOUT_ONNX[name] in str(said["onnx"]), said
         return
-    assert notes.keys() == {"metadata"}, notes
-    session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
+    assert said["onnx"].keys() == {"metadata"}, said
+    path = converted / name / "onnx" / "model.onnx"
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_outputs()]
+    feeds = dict(np.load(converted / name / "rows.npz"))
     for size in (1, 5, None):
         found = session.run(names, {key: array[:size] for key, array in feeds.items()})
-        check(dict(zip(names, found, strict=True)), described, due, rows=slice(size), loose="mixed" in name)
+        check(dict(zip(names, found, strict=True)), said, due, loose="mixed" in name)
 
 
 @pytest.mark.parametrize("name", COMPILED)
-@pytest.mark.parametrize("form", ["tflite", "tensorflow-xla"])
-def test_a_model_of_each_kind_is_compiled_for_shapes(*, bench, runtime, seal, rows, name, form):
-    folder, source = seal(name)
-    described = bench.describe(folder, source)
-    feeds, due, file = rows(name, described)
-    adaptor, without = ("tensorflow.tflite", WITHOUT_TFLITE) if form == "tflite" else ("tensorflow.xla", WITHOUT_XLA)
-    notes, output = bench.transform(adaptor, folder, form=source, shapes=SHAPES, calibration=file)
-    if name in without:
-        assert without[name] in str(notes), notes
+def test_a_model_of_each_kind_is_compiled_by_xla(converted, read, name):
+    said, due = read(name)
+    if name in WITHOUT_XLA:
+        assert WITHOUT_XLA[name] in str(said["xla"]), said
         return
-    assert notes["static_shapes"] == ["one", "batch-5"], notes
-    used = runtime if form == "tflite" else bench
-    given = [{key: array[:size] for key, array in feeds.items()} for size in (1, 5)]
-    told = {"described": described, "static_shapes": SHAPES}
-    for found, size in zip(used.run(output, form, given, **told), (1, 5), strict=True):
-        check(found, described, due, rows=slice(size), loose="mixed" in name)
+    assert said["xla"]["static_shapes"] == ["one", "batch-5"], said
+    for size in (1, 5):
+        found = np.load(converted / name / "compiled" / f"{size}.npz")
+        assert {len(found[output]) for output in found.files} == {size}
+        check(found, said, due, loose="mixed" in name)
+
+
+@pytest.mark.parametrize("name", COMPILED)
+def test_a_model_of_each_kind_becomes_a_file_of_litert_that_the_worker_has_compared(read, name):
+    said, _ = read(name)
+    if name in WITHOUT_TFLITE:
+        assert WITHOUT_TFLITE[name] in str(said["tflite"]), said
+        return
+    assert said["tflite"]["static_shapes"] == ["one", "batch-5"], said
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_taken_is_refused_by_what_it_is(bench, seal, name):
-    described, _ = bench.call("describe", *seal(name))
+def test_what_is_not_taken_is_refused_by_what_it_is(converted, name):
+    described = json.loads((converted / f"{name}.json").read_text())["describe"]
     said, slug = REFUSED[name]
     assert said in described["refused"], described
     assert described.get("slug") == slug
@@ -212,15 +227,19 @@ def test_what_draws_numbers_is_left_to_the_check_of_the_source(bench, seal):
     assert drawn == [{"raised": ""}]  # the bench calls it twice, and asserts that both give the same
 
 
-def test_a_file_of_litert_runs_and_becomes_onnx(bench, runtime, seal, rows):
+def test_a_file_of_litert_runs_and_becomes_onnx(*, bench, runtime, seal, keras_kinds, tmp_path):
     folder, form = seal("rescaled.tflite")
     described = runtime.describe(folder, form)
-    feeds, due, file = rows("rescaled.tflite", described)
+    with np.load(keras_kinds / "rescaled.npz") as told:
+        feeds, due = {described["inputs"][0]["name"]: told["pixels"]}, told["due_0"]
+    np.savez(tmp_path / "rows.npz", **feeds)
     name = described["outputs"][0]["name"]
     given = [{key: array[:size] for key, array in feeds.items()} for size in (1, 5)]
     for size, found in zip((1, 5), runtime.run(folder, form, given), strict=True):
-        np.testing.assert_allclose(found[name], due[0][:size], atol=2e-4)
-    notes, output = bench.transform("tensorflow.onnx", folder, form=form, described=described, calibration=file)
+        np.testing.assert_allclose(found[name], due[:size], atol=2e-4)
+    notes, output = bench.transform(
+        "tensorflow.onnx", folder, form=form, described=described, calibration=str(tmp_path / "rows.npz")
+    )
     assert notes.keys() == {"metadata"}, notes
     session = onnxruntime.InferenceSession(output / "model.onnx", providers=["CPUExecutionProvider"])
-    np.testing.assert_allclose(session.run(None, feeds)[0], due[0], atol=2e-4)
+    np.testing.assert_allclose(session.run(None, feeds)[0], due, atol=2e-4)

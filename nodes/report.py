@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import kedro_hone
@@ -14,7 +14,7 @@ from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFolder, explain_incomplete
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.text import hide_secrets, open_logger
-from kedro_hone.core.values.artifact import Artifact, StepFacts
+from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.digest import digest_json
@@ -34,6 +34,7 @@ from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.report import records
+from kedro_hone.report.effort import find_break_even, sum_effort
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 from kedro_hone.report.front import find_front
@@ -131,55 +132,10 @@ def gather_evidence(
         hardware=confirmation.hardware,
         environments=_list_environments(setting, validations),
         data=tuple(setting.samples.splits.values()),
-        break_even_calls=_find_break_even(speed["latency"], effort["optimization_seconds"]),
+        break_even_calls=find_break_even(speed["latency"], effort["optimization_seconds"]),
         **speed,
         **effort,
     )
-
-
-def sum_effort(
-    reference: Reference, *, race: RaceResult, confirmation: ConfirmationResult, decision: Decision
-) -> dict[str, Any]:
-    """Return what was run for a comparison since its baseline was taken, in whichever runs, and not found in the store.
-
-    Returned are the evidence's ``steps``, ``counts`` and ``phase_seconds``; and ``optimization_seconds``, which all of
-    it takes when nothing is in the store.
-    """
-    steps, validations = find_new_steps(race.validations), find_new_validations(race.validations)
-    since = min((validation.since for validation in race.validations), default=reference.since)
-    baseline = int(bool(reference.run) and reference.run >= since)
-    every_step = {step.key: step for v in race.validations for step in v.candidate.outcome.steps}
-    validating = sum(validation.seconds for validation in validations)
-    measured = {"validate": validating, "race": race.seconds, "confirm": confirmation.seconds}
-    if race.explored.workers:
-        measured["explore"] = race.explored.seconds
-    launches = (
-        race.explored.workers + baseline + len(validations) + race.workers + confirmation.workers + decision.workers
-    )
-    return {
-        "steps": steps,
-        "counts": records.Counts(
-            builds=len(steps),
-            validations=len(validations),
-            launches=launches,
-            reused_failures=sum(one.reused_failure for one in race.validations),
-        ),
-        "phase_seconds": {"build": sum(step.seconds for step in steps), **measured},
-        "optimization_seconds": sum(step.seconds for step in every_step.values()) + sum(measured.values()),
-    }
-
-
-def find_new_steps(validations: Iterable[Validation]) -> tuple[StepFacts, ...]:
-    """Return the steps of all routes that were built since the baseline was taken, in the order in which they began."""
-    steps = ((step, v.since) for v in validations for step in v.candidate.outcome.steps)
-    new = {step.key: step for step, since in steps if step.run and step.run >= since}
-    return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
-
-
-def find_new_validations(validations: Iterable[Validation]) -> tuple[Validation, ...]:
-    """Return what was validated since the baseline was taken; of candidates with the same artifact, one."""
-    new = [v for v in validations if v.run and v.run >= v.since]
-    return tuple({o.digest: v for v in new if isinstance(o := v.candidate.outcome, Artifact)}.values())
 
 
 def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
@@ -285,14 +241,6 @@ def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict
         "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
         "latencies": tuple(latencies.values()),
     }
-
-
-def _find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
-    """Return after how many calls at the deciding shape the time that the optimization took is saved."""
-    if latency is None or latency.winner is None:
-        return None
-    saved = latency.source.p50_ms - latency.winner.p50_ms
-    return round(cost * 1e3 / saved) if saved > 0 else None
 
 
 def _list_environments(setting: Setting, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:

@@ -9,7 +9,7 @@ from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.core.values.samples import Reference
-from kedro_hone.nodes.report import find_new_steps, find_new_validations, sum_effort
+from kedro_hone.report.effort import find_new_steps, find_new_validations, sum_effort
 
 
 def make_step(key, run, seconds=1.0, number=1):

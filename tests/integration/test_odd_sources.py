@@ -22,7 +22,7 @@ from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import TensorSpec
+from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.core.values.measurement import Status
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Reference
@@ -41,6 +41,20 @@ SHAPES = {"one": {"batch": 1}, "many": {"batch": 32}}
 DTYPES = {"labels": "int64", "rank": "int64", "text": "str", "half": "float16"}
 
 
+def seal(store: Store, folder: Path, model: dict[str, Any], *, batch: int | str = "batch") -> Artifact:
+    """Seal a model that has a kind, and more of what it takes."""
+    folder.mkdir()
+    (folder / "model.json").write_text(json.dumps(model))
+    return store.seal(
+        folder,
+        format="odd",
+        inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, 6)),),
+        outputs=(TensorSpec(name="y", dtype=DTYPES.get(model["kind"], "float32"), shape=(batch, 4)),),
+        runtime="odd",
+        metadata={"operators": ["MatMulInteger"]} if model["kind"] == "int8 by batch" else {},
+    )
+
+
 @pytest.fixture
 def make_setting(tmp_path, monkeypatch):
     """Return a function that returns the setting of a run with a kind of source."""
@@ -54,16 +68,7 @@ def make_setting(tmp_path, monkeypatch):
         draw, files = np.random.default_rng(0), {}
         for name in ("calibration", "search", "gate"):
             files[name] = track(tmp_path / f"{name}.npz", {"x": draw.normal(size=(rows, 6)).astype(np.float32)})
-        (tmp_path / "source").mkdir()
-        (tmp_path / "source" / "model.json").write_text(json.dumps({"kind": kind}))
-        source = store.seal(
-            tmp_path / "source",
-            format="odd",
-            inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, 6)),),
-            outputs=(TensorSpec(name="y", dtype=DTYPES.get(kind, "float32"), shape=(batch, 4)),),
-            runtime="odd",
-            metadata={"operators": ["MatMulInteger"]} if kind == "int8 by batch" else {},
-        )
+        source = seal(store, tmp_path / "source", {"kind": kind}, batch=batch)
         samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
         return Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
 
@@ -213,6 +218,22 @@ def test_an_exact_candidate_is_not_blamed_for_rows_near_a_border(make_setting):
     assert found.status is Status.MEASURED, found.reason
     rows = ", ".join(map(str, find_rows(setting)))
     assert found.limits == (f"the source itself returns something else in calls of 1 for these rows: {rows}",)
+
+
+def test_a_candidate_that_is_wrong_in_another_row_is_dropped_for_that_one(make_setting, tmp_path):
+    """The source is unsteady in two rows; the candidate is off by more in one of them, and by less in another row."""
+    setting = make_setting("border")
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    with np.load(setting.locate(setting.samples.splits["search"].feeds)) as feeds:
+        other = float(np.delete(feeds["x"][:, 0], rows).max())
+    wrong = {"kind": "border and wrong", "above": other - 1e-6, "below": other + 1e-6}
+    artifact = seal(setting.store, tmp_path / "wrong", wrong)
+
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), setting, reference=reference)
+
+    assert found.status is Status.DROPPED
+    assert "in 1 of 90 rows" in found.reason
+    assert not any(f"row {row}," in found.reason for row in rows)
 
 
 def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):

@@ -39,7 +39,7 @@ def check_batch(source: Artifact, recipe: Recipe) -> None:
     batch = find_fixed_batch(spec.shape for spec in source.inputs)
     if batch is None:
         return
-    first = next(spec for spec in source.inputs if spec.shape and isinstance(spec.shape[0], int))
+    first = next(spec for spec in source.inputs if spec.shape[:1] == (batch,))
     rows = f"{batch} row{'s' if batch > 1 else ''}"
     shape = f"({', '.join(map(str, first.shape))})"
     way = _WAYS_OUT.get(source.format, _OTHER_WAY)

@@ -149,10 +149,17 @@ def _check(
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
         probed = probing.judge(found)
-    shares, unsteady = choose_shares(setting, exact=exact), tuple[str, ...]()
-    if exact:
-        whole = {trial.where: trial.batch for trial in trials if trial.reference.name == reference.outputs}
-        found, unsteady = excuse_rows(found, whole, shares=shares, setting=setting, reference=reference)
+        shares, unsteady = choose_shares(setting, exact=exact), tuple[str, ...]()
+        if exact:
+            whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
+            found, unsteady = excuse_rows(
+                found,
+                {where: trial.batch for where, trial in whole.items()},
+                shares=shares,
+                compare=lambda where, rows: _compare(whole[where], artifact, without=rows),
+                setting=setting,
+                reference=reference,
+            )
     wrong = (
         _find_fall(scores, found)
         or _find_disagreement(found, scores, shares)
@@ -231,11 +238,17 @@ def _compare_all(trials: Sequence[_Trial], artifact: Artifact) -> Found | tuple[
     """Compare the outputs of all trials with the source's, or return the class of the first fault, and its reason."""
     found: dict[str, list[Difference]] = {}
     for trial in trials:
-        compared = compare_outputs(trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs)
+        compared = _compare(trial, artifact)
         if isinstance(compared, Fault):
             return compared.failure, compared.explain(trial.where)
         found[trial.where] = compared
     return found
+
+
+def _compare(trial: _Trial, artifact: Artifact, *, without: Sequence[int] = ()) -> list[Difference] | Fault:
+    return compare_outputs(
+        trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs, without=without
+    )
 
 
 def _find_worst(scores: Mapping[str, Quality]) -> Quality:

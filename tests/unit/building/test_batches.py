@@ -46,7 +46,7 @@ def test_nothing_is_said_of_a_free_batch(caplog):
 
 
 def test_the_input_that_fixes_it_is_named(caplog):
-    source = make("onnx", ("sequence", 576), (1, 1, 128))
+    source = make("onnx", (2, "sequence", 4), (1, 1, 128), ("sequence", 576))
     with caplog.at_level(logging.WARNING):
         check_batch(source, ask(one=1))
     assert "its input 'x1' is fixed to (1, 1, 128)" in caplog.messages[0]

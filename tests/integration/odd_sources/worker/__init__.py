@@ -42,8 +42,9 @@ def _mask(values: Array) -> Array:
 class Session:
     """A loaded model of one kind."""
 
-    def __init__(self, kind: str) -> None:
-        self.kind, self.calls, self.kept = kind, 0, np.zeros(4, np.float32)
+    def __init__(self, model: dict[str, Any]) -> None:
+        self.model, self.kind = model, str(model["kind"])
+        self.calls, self.kept = 0, np.zeros(4, np.float32)
         self.own = np.random.default_rng(0)
         self.drawn = np.random.normal(size=4).astype(np.float32)  # noqa: NPY002 - of the process's generator
 
@@ -89,6 +90,7 @@ class Session:
             "rare maximum": lambda: y + rare * y.max(axis=0),
             "border": lambda: y + rare * (len(y) == 1),
             "unsteady at 0": lambda: y + (feeds["x"] == 0).all() * (len(y) == 1),
+            "border and wrong": lambda: y + 5 * rare * (len(y) == 1) + self._find_wrong(feeds["x"][:, :1]),
             "loss": lambda: np.float32(y.mean()),
             "classes first": lambda: y.T,
             "ragged": lambda: y[y[:, 0] > 0],
@@ -96,6 +98,9 @@ class Session:
         }
         value = np.asarray(made[self.kind]())
         return {"y": value if value.dtype.kind != "f" or self.kind == "half" else value.astype(np.float32)}
+
+    def _find_wrong(self, x: Array) -> Array:
+        return 0.1 * ((x > self.model["above"]) & (x < self.model["below"]))
 
     def _keep(self, y: Array) -> Callable[[], Array]:
         def keep() -> Array:
@@ -107,4 +112,4 @@ class Session:
 
 def load(job: dict[str, Any]) -> Session:
     """Open a model."""
-    return Session(json.loads((Path(job["input"]["path"]) / "model.json").read_text())["kind"])
+    return Session(json.loads((Path(job["input"]["path"]) / "model.json").read_text()))

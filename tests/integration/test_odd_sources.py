@@ -38,20 +38,22 @@ TOOLCHAIN = Toolchain(
 )
 RARE_FROM = 0.97
 SHAPES = {"one": {"batch": 1}, "many": {"batch": 32}}
+OUTPUTS = {"classes first of one row": ("classes", 1), "loss of one row": ()}
 DTYPES = {"labels": "int64", "rank": "int64", "text": "str", "half": "float16"}
 
 
 def seal(store: Store, folder: Path, model: dict[str, Any], *, batch: int | str = "batch") -> Artifact:
     """Seal a model that has a kind, and more of what it takes."""
     folder.mkdir()
+    kind = str(model["kind"])
     (folder / "model.json").write_text(json.dumps(model))
     return store.seal(
         folder,
         format="odd",
         inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, 6)),),
-        outputs=(TensorSpec(name="y", dtype=DTYPES.get(model["kind"], "float32"), shape=(batch, 4)),),
+        outputs=(TensorSpec(name="y", dtype=DTYPES.get(kind, "float32"), shape=OUTPUTS.get(kind, (batch, 4))),),
         runtime="odd",
-        metadata={"operators": ["MatMulInteger"]} if model["kind"] == "int8 by batch" else {},
+        metadata={"operators": ["MatMulInteger"]} if kind == "int8 by batch" else {},
     )
 
 
@@ -156,6 +158,17 @@ def test_a_source_of_one_batch_size_is_tried_at_that(take, kind, slug, batch):
     with pytest.raises(HoneError) as caught:
         take(kind, rows=96, batch=batch, shapes=shapes)
     assert caught.value.slug == slug
+
+
+@pytest.mark.parametrize("kind", OUTPUTS)
+def test_each_call_of_a_model_of_single_rows_is_a_row(make_setting, kind):
+    setting = make_setting(kind, batch=1, shapes={"one": {"batch": 1}})
+    reference = take_baseline(setting=setting)
+
+    with np.load(setting.store.locate_tree(reference.digest) / reference.outputs) as outputs:
+        assert outputs["y"].shape == (90, *({"classes first of one row": (4, 1)}.get(kind, ())))
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+    assert found.status is Status.MEASURED, found.reason
 
 
 @pytest.mark.parametrize("kind", ["batch norm", nightly("softmax")])

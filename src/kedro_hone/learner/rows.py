@@ -9,7 +9,7 @@ import numpy as np
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.workers.inside.shapes import find_fixed_batch
+from kedro_hone.core.workers.inside.shapes import find_fixed_batch, find_whole_outputs
 from kedro_hone.core.workers.inside.tensors import Arrays, Run, match_shapes
 
 BATCH = "batch"
@@ -54,16 +54,20 @@ def serve_fixed_rows(run: Run, artifact: Artifact) -> Run:
     if size is None or artifact.static_shapes:
         return run
     names = [spec.name for spec in artifact.inputs if spec.shape]
+    specs = [[spec.model_dump() for spec in side] for side in (artifact.inputs, artifact.outputs)]
+    whole = find_whole_outputs(*specs)
 
     def serve(feeds: Arrays) -> Arrays:
         rows = min(len(feeds[name]) for name in names)
-        if rows <= size and all(len(feeds[name]) == size for name in names):
+        if rows <= size and all(len(feeds[name]) == size for name in names) and not whole:
             return run(feeds)
         pieces: list[Arrays] = []
         for start in range(0, rows, size):
             used = min(size, rows - start)
             cut = {name: _cut(feeds[name], 0, start, used, size) for name in names}
             outputs = run({**feeds, **cut})
+            single = {name for name in whole if outputs[name].shape[:1] != (1,)}
+            outputs = {name: array[None] if name in single else array for name, array in outputs.items()}
             pieces.append({name: array[:used] if array.ndim else array for name, array in outputs.items()})
         return {name: np.concatenate([np.atleast_1d(piece[name]) for piece in pieces]) for name in pieces[0]}
 

@@ -227,6 +227,23 @@ def test_the_kept_rows_of_a_model_of_a_fixed_batch_are_run_in_batches_of_it(rows
     assert serve_fixed_rows(run, free) is run
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+def test_each_call_of_a_model_of_single_rows_is_a_row_of_its_kept_outputs(rows):
+    spec = TensorSpec(name="x", dtype="float32", shape=(1, 2))
+    outputs = tuple(
+        TensorSpec(name=name, dtype="float32", shape=shape) for name, shape in (("y", ("time", 1)), ("z", ()))
+    )
+
+    def run(feeds):
+        return {"y": feeds["x"].T, "z": np.float32(feeds["x"].sum())}
+
+    artifact = Artifact(format="onnx", digest="", inputs=(spec,), outputs=outputs)
+    x = np.arange(2.0 * rows).reshape(rows, 2)
+    found = serve_fixed_rows(run, artifact)({"x": x})
+    assert found["y"].tolist() == x[:, :, None].tolist()
+    assert found["z"].tolist() == x.sum(1).tolist()
+
+
 def test_static_models_say_what_they_cannot_serve(tmp_path, installed):
     artifact = toy.make_artifact(tmp_path / "a", batches=(2,))
     learner = Learner(artifact, tmp_path / "a")

@@ -93,6 +93,8 @@ class Session:
             "border and wrong": lambda: y + 5 * rare * (len(y) == 1) + self._find_wrong(feeds["x"][:, :1]),
             "loss": lambda: np.float32(y.mean()),
             "classes first": lambda: y.T,
+            "classes first of one row": lambda: y.T,
+            "loss of one row": lambda: np.float32(y.mean()),
             "ragged": lambda: y[y[:, 0] > 0],
             "constant": lambda: WEIGHTS,
         }

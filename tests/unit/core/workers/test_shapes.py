@@ -12,6 +12,7 @@ from kedro_hone.core.workers.inside.shapes import (
     choose_shapes,
     find_fixed_batch,
     find_shapes,
+    find_whole_outputs,
     open_shaped,
     require_shapes,
 )
@@ -124,3 +125,19 @@ def test_nothing_is_chosen_where_it_does_not_pay(job, weights):
 )
 def test_a_batch_is_fixed_where_an_input_has_one(shapes, batch):
     assert find_fixed_batch(shapes) == batch
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "whole"),
+    [
+        ([(1, 3, 64, "width")], [("time", 1, 5), (1, 5), ()], {"0", "2"}),
+        ([(1, 8)], [(3549, 6), ("batch", 4)], {"0", "1"}),
+        ([("rows", 8), (1, 1, 4)], [("rows", 5), ("time", 1, 5)], {"1"}),
+        ([("batch", 8)], [("time", "batch", 5)], set()),
+        ([(4, 8)], [(12, 4)], set()),
+    ],
+)
+def test_an_output_of_a_model_of_single_rows_is_one_row_where_it_has_none_first(inputs, outputs, whole):
+    specs = [[{"name": str(at), "shape": shape} for at, shape in enumerate(side)] for side in (inputs, outputs)]
+
+    assert find_whole_outputs(*specs) == whole

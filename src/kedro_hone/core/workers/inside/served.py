@@ -52,6 +52,7 @@ class Served:
         parts: dict[str, list[Any]] = {}
         model = self.job["input"]
         fixed = model["static_shapes"] or shapes.find_fixed_batch(spec["shape"] for spec in model["inputs"]) == batch
+        whole = shapes.find_whole_outputs(model["inputs"], model["outputs"]) if batch == 1 else ()
         for first in range(0, max(rows, 1), step):
             chunk = {name: array[first : first + step] for name, array in arrays.items()}
             short = min(step, rows - first)
@@ -61,6 +62,7 @@ class Served:
                 chunk = {name: np.concatenate([part, part[-1:].repeat(rest, 0)]) for name, part in chunk.items()}
             for name, value in self.session.run(chunk).items():
                 array = np.asarray(value)
+                array = array[None] if name in whole and array.shape[:1] != (1,) else array
                 parts.setdefault(name, []).append(array[:short] if pad and array.ndim else array)
         _write_arrays(output, {name: _join(values) for name, values in parts.items()})
         return {}

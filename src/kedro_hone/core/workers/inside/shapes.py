@@ -65,6 +65,18 @@ def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
     return only if isinstance(only, int) and only > 0 and (only == 1 or not names) else None
 
 
+def find_whole_outputs(inputs: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the outputs that are one row as a whole, by name: of a model that takes one row at a call.
+
+    A recognizer of texts may return (time, 1, letters). Outputs whose first size is 1, or a name that an input has
+    there, have the rows first in any model.
+    """
+    if find_fixed_batch(spec["shape"] for spec in inputs) != 1:
+        return set()
+    rows = {1, *(spec["shape"][0] for spec in inputs if spec["shape"])}
+    return {spec["name"] for spec in outputs if not spec["shape"] or spec["shape"][0] not in rows}
+
+
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:
     """Return the shapes of the inputs, in their order, at some sizes of their dynamic dimensions, by name.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kedro_hone.building.probing import choose_shares
-from kedro_hone.building.routes import only_converts
+from kedro_hone.building.routes import must_agree
 from kedro_hone.comparing.agreement import Fault, compare_outputs, find_disagreement
 from kedro_hone.comparing.failures import list_shared
 from kedro_hone.comparing.gates.load import find_noise, say_waits
@@ -65,7 +65,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             outcomes,
             level=chosen.confidence if chosen else shared,
             golden_rows=cut_golden(setting, scratch),
-            exact={name: only_converts(one.candidate.route) for name, one in found.items()},
+            exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
         catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's

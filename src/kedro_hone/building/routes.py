@@ -8,9 +8,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
+from kedro_hone.comparing.source_company import is_quantized
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Precision, Stage
+from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
 
@@ -30,6 +31,15 @@ def only_converts(route: Iterable[str]) -> bool:
         each.stage is not Stage.COMPRESS and Precision.FP32 in each.precisions <= {Precision.FP32, Precision.INT8}
         for each in adaptors
     )
+
+
+def must_agree(route: Iterable[str], source: Artifact) -> bool:
+    """Return whether a route must return what its source does, row by row: it only converts.
+
+    A source that quantizes by itself turns each rounding near a border into a step: of its conversions nobody can ask
+    that.
+    """
+    return only_converts(route) and not is_quantized(source)
 
 
 def is_usual(route: Iterable[str]) -> bool:

@@ -22,7 +22,7 @@ from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.memory import Memory
 from kedro_hone.building.probing import Found, Probing, Shares, choose_shares, list_flips
-from kedro_hone.building.routes import only_converts
+from kedro_hone.building.routes import must_agree
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.building.steadiness import excuse_rows
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
@@ -63,7 +63,7 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
     judge = partial(judge, publishable=restricted is None, note=note)
     gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
-    exact = only_converts(route)
+    exact = must_agree(route, setting.source)
     asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
     found, run = setting.store.read_value(key, Validation.model_validate), setting.run.run_id

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.building.routes import drop_defaults, is_usual, only_converts
+from kedro_hone.building.routes import drop_defaults, is_usual, must_agree, only_converts
+from kedro_hone.core.values.artifact import Artifact
 
 
 @pytest.mark.parametrize(
@@ -21,6 +22,22 @@ from kedro_hone.building.routes import drop_defaults, is_usual, only_converts
 )
 def test_a_runtime_of_two_precisions_computes_in_that_of_the_graph(route, converts):
     assert only_converts(route.split()) is converts
+
+
+@pytest.mark.parametrize(
+    ("operators", "agrees"),
+    [
+        (["Conv", "Add"], True),
+        (["ConvInteger", "Add"], False),
+        (["DynamicQuantizeLSTM"], False),
+        (["QLinearConv"], False),
+    ],
+)
+def test_of_a_source_that_quantizes_nobody_asks_for_the_same_rows(operators, agrees):
+    source = Artifact(format="onnx", digest="", inputs=(), outputs=(), metadata={"operators": operators})
+
+    assert must_agree(["openvino.ir", "openvino.f32"], source) is agrees
+    assert not must_agree(["openvino.ir", "openvino.bf16"], source)
 
 
 def test_usual_is_who_has_default_toolchains_only():

@@ -18,6 +18,11 @@ CONSTRAINTS = (
     "  - Not all values of b = L['x'].size()[0] satisfy the generated guard b % 2 == 0.\n  - Another."
 )
 
+FRONTEND = (
+    "FrontEnd API failed with OpConversionFailure:\nModel wasn't fully converted. Failed operations detailed log:\n"
+    "-- Conv-16 with a message:\nThe rank has to be known"
+)
+
 
 @pytest.mark.parametrize(
     ("message", "cause"),
@@ -32,6 +37,15 @@ CONSTRAINTS = (
             "Constraints violated (b)! Not all values of b = L['x'].size()[0] satisfy the generated guard b % 2 == 0.",
         ),
         ("\x1b[1m\x1b[31mError\x1b[0m in \x1b]8;;file:///a\x1b\\a.py\x1b]8;;\x1b\\\nmore", "Error in a.py"),
+        (
+            "[ONNXRuntimeError] : 1 : FAIL : Load model from /tmp/x/source.onnx failed:Node (a) Op (Transpose) Invalid",
+            "Node (a) Op (Transpose) Invalid",
+        ),
+        ("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT : Got invalid dimensions", "Got invalid dimensions"),
+        (
+            FRONTEND,
+            "Conv-16 with a message: The rank has to be known",
+        ),
         ("For more information, see the manual", "For more information, see the manual"),
         ("## Exception summary", "## Exception summary"),
     ],

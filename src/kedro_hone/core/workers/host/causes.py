@@ -15,6 +15,11 @@ _CLASS: Final = re.compile(r"^<class '(?:\w+\.)*(\w+)'>: ")
 _ADVICE: Final = re.compile(
     r"\s*For (?:more|further|additional) information,? (?:run with|set|see|refer to)\b.*", re.IGNORECASE
 )
+_ANNOUNCED: Final = re.compile(
+    r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : (?:Load model from \S+ failed:\s*)?"
+    r"|FrontEnd API failed with \w+:\s*|Model wasn't fully converted\. Failed operations detailed log:\s*(?:-- )?"
+)
+"""What ONNX Runtime and OpenVINO write before the cause; a path in it is one of a worker's folder."""
 _ITEM: Final = re.compile(r"^[-*•] +")
 
 
@@ -28,8 +33,13 @@ def find_cause(message: str) -> str:
 
     It is the first one; all of them where that only announces what follows, by a colon, and the first item of a list
     where it only counts. Lines at the beginning that name a place in the toolchain's own source, such as ``Check
-    'false' failed at report.cpp:151:``, are left out, as is advice on how to debug the toolchain.
+    'false' failed at report.cpp:151:``, are left out, as are advice on how to debug the toolchain, and what only
+    announces an error.
     """
+    return _ANNOUNCED.sub("", _find_line(message))
+
+
+def _find_line(message: str) -> str:
     lines = [line.strip() for line in strip_styles(message).splitlines() if line.strip()]
     if _SUMMARY in lines[:-1]:
         lines = lines[lines.index(_SUMMARY) + 1 :]

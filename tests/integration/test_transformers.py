@@ -124,17 +124,26 @@ def test_a_head_that_was_never_trained_is_refused(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
     with pytest.raises(HoneError) as caught:
-        pull_from(tmp_path, tiny / "classifier", task="fill-mask")
+        pull_from(tmp_path, drop_weights(tiny / "classifier", tmp_path / "untrained", "classifier."))
 
     assert caught.value.slug == "model-unsupported"
-    assert "trained for another task than fill-mask" in caught.value.why
+    assert "trained for another task than text-classification" in caught.value.why
 
 
-def drop_pooler(folder: Path, place: Path, **config: Any) -> Path:
-    """Copy a model without the weights of its pooler, which transformers would fill with random numbers."""
+def test_a_task_of_another_architecture_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+    with pytest.raises(HoneError, match="The model is not for the task 'fill-mask'") as caught:
+        pull_from(tmp_path, tiny / "classifier", task="fill-mask")
+
+    assert caught.value.slug == "recipe-invalid"
+
+
+def drop_weights(folder: Path, place: Path, part: str, **config: Any) -> Path:
+    """Copy a model without the weights of a part, which transformers would fill with random numbers."""
     shutil.copytree(folder, place)
     tensors = load_file(place / "model.safetensors")
-    kept = {name: tensor for name, tensor in tensors.items() if "pooler." not in name}
+    kept = {name: tensor for name, tensor in tensors.items() if part not in name}
     assert len(kept) == len(tensors) - 2
     save_file(kept, place / "model.safetensors", metadata={"format": "pt"})
     changed = json.loads((place / "config.json").read_text()) | config
@@ -147,7 +156,7 @@ def test_an_encoder_without_its_poolers_weights_has_no_pooled_output(tiny, tmp_p
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     write_models(tiny, "encoder")
 
-    source = pull_from(tmp_path, drop_pooler(tiny / "encoder", tmp_path / "model"))
+    source = pull_from(tmp_path, drop_weights(tiny / "encoder", tmp_path / "model", "pooler."))
 
     assert [spec.name for spec in source.outputs] == ["last_hidden_state"]
     assert "pooler.dense.weight" in caplog.text
@@ -157,7 +166,7 @@ def test_a_classifier_without_its_poolers_weights_is_refused(tiny, tmp_path, mon
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
     with pytest.raises(HoneError) as caught:
-        pull_from(tmp_path, drop_pooler(tiny / "classifier", tmp_path / "model"))
+        pull_from(tmp_path, drop_weights(tiny / "classifier", tmp_path / "model", "pooler."))
 
     assert caught.value.slug == "model-unsupported"
     assert "bert.pooler.dense.weight" in caught.value.why
@@ -170,7 +179,7 @@ def test_a_pooler_that_its_class_cannot_do_without_is_refused_by_name(tiny, tmp_
     write_models(tiny, "squeeze")
 
     with pytest.raises(HoneError) as caught:
-        pull_from(tmp_path, drop_pooler(tiny / "squeeze", tmp_path / "model"))
+        pull_from(tmp_path, drop_weights(tiny / "squeeze", tmp_path / "model", "pooler."))
 
     assert caught.value.slug == "model-unsupported"
     assert "pooler.dense.bias" in caught.value.why

@@ -27,12 +27,16 @@ class ForkedSession:
         _OPENED.add(self)
 
     def run(self, feeds: Arrays) -> Arrays:
-        """Return the outputs by name; see ``find``."""
+        """Return the outputs by name.
+
+        Raises:
+            RuntimeError: The runtime does not work in a process that was forked from one that used it.
+        """
         if self._stale:
-            self.find()
+            self._find()
         return self._opened.run(feeds)  # type: ignore[no-any-return]  # of a worker that is imported by its path
 
-    def find(self) -> Any:
+    def _find(self) -> Any:
         """Return the runtime's own session, which is opened again in another process.
 
         Raises:
@@ -58,7 +62,7 @@ class ForkedSession:
         """Return what the runtime's own session has."""
         if name.startswith("_"):  # while it is opened, or copied
             raise AttributeError(name)
-        return getattr(self.find(), name)
+        return getattr(self._find(), name)
 
 
 _OPENED: Final[weakref.WeakSet[ForkedSession]] = weakref.WeakSet()

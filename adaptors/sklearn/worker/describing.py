@@ -56,8 +56,7 @@ def _list_names(estimator: Any, stated: list[str]) -> list[str]:
 
 def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
     """Return the inputs that the recipe or the signature states, or a matrix of as many columns as were fitted."""
-    first = parts.find_first(estimator)
-    if takes_texts(first):
+    if (first := find_text_step(estimator)) is not None:
         raise Unsuited(f"{type(first).__name__} takes a list of texts, and an estimator is given rows of columns")
     stated, count = job["input"]["inputs"], parts.get(estimator, "n_features_in_")
     if len(stated) < 2 and not any(spec["dtype"] == "str" for spec in stated):
@@ -149,11 +148,21 @@ def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:
         example = {inputs[0]["name"]: np.zeros((2, inputs[0]["shape"][1]), inputs[0]["dtype"])}
         found = np.asarray(estimator.predict(estimators.make_rows(estimator, inputs, example)))
         return found.reshape(2, -1).shape[1], found.ndim == 1
-    weights = parts.get(parts.find_last(estimator), "coef_")  # its categories are not known: nothing can be predicted
-    count = parts.get(parts.find_last(estimator), "n_outputs_") or (
-        len(weights) if weights is not None and np.ndim(weights) == 2 else 1
-    )
+    if (shape := taking.find_shape(estimator, inputs)) is not None:
+        return int(np.prod(shape[1:], dtype=int)), len(shape) == 1
+    last = parts.find_last(estimator)  # nothing can be predicted without a row that it takes
+    weights = parts.get(last, "coef_")
+    count = parts.get(last, "n_outputs_") or (len(weights) if weights is not None and np.ndim(weights) == 2 else 1)
     return int(count), count == 1
+
+
+def find_text_step(estimator: Any) -> Any:
+    """Return the step that takes an estimator's rows as a list of texts; None if absent."""
+    first = parts.find_first(estimator)
+    if takes_texts(first):
+        return first
+    beside = () if parts.chooses_columns(first) else parts.list_parts(first)
+    return next((found for _, part in beside if (found := find_text_step(part)) is not None), None)
 
 
 def takes_texts(step: Any) -> bool:

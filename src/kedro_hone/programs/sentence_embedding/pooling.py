@@ -21,7 +21,7 @@ _FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""The keys of older files, and the modes of sentence-transformers. The host has them, too; programs cannot import it."""
+"""The keys of older files, and the modes of sentence-transformers. The host has the same; programs cannot import it."""
 
 NORMALIZE = "normalize"
 

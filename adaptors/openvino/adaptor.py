@@ -134,7 +134,7 @@ ADAPTORS = (
     ),
     _on_ir(
         name="openvino.bf16",
-        version=2,
+        version=3,
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in bf16 where it is not quantized.",
         options=CompileOptions,

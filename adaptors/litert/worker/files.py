@@ -18,26 +18,29 @@ compiled = load_part("compiled")
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
+Shapes = tuple[tuple[int, ...], ...]
 
 FORMAT = "tflite-file"
+MOST_OPEN = 4
+"""Interpreters that a session keeps, each with the model and the tensors of one shape in memory."""
 _DEFAULT = session.SIGNATURE
 
 
-class Unsuited(Exception):  # noqa: N818 - a reason, not an error
-    """Why a file is not taken."""
+class UnsuitedError(Exception):
+    """A file is not taken; the message says why."""
 
 
 def open_file(folder: str, threads: int) -> Interpreter:
     """Return an interpreter of a file.
 
     Raises:
-        Unsuited: LiteRT cannot run it.
+        UnsuitedError: LiteRT cannot run it.
     """
     try:
         interpreter = Interpreter(str(Path(folder, "model.tflite")), num_threads=threads)
         interpreter.allocate_tensors()
     except (RuntimeError, ValueError) as error:
-        raise Unsuited(f"LiteRT cannot run it: {' '.join(str(error).split())[:300]}") from error
+        raise UnsuitedError(f"LiteRT cannot run it: {' '.join(str(error).split())[:300]}") from error
     return interpreter
 
 
@@ -45,7 +48,7 @@ def list_tensors(interpreter: Interpreter) -> dict[str, dict[str, Json]]:
     """Return what LiteRT knows of the inputs and outputs, by the names of the signature, else of the tensors."""
     signatures = interpreter.get_signature_list()
     if len(signatures) > 1 and _DEFAULT not in signatures:
-        raise Unsuited(f"it has several signatures: {', '.join(sorted(signatures))}")
+        raise UnsuitedError(f"it has several signatures: {', '.join(sorted(signatures))}")
     if signatures:
         runner = interpreter.get_signature_runner(_DEFAULT if _DEFAULT in signatures else next(iter(signatures)))
         return {"inputs": runner.get_input_details(), "outputs": runner.get_output_details()}
@@ -58,7 +61,7 @@ def describe(folder: str) -> Json:
     try:
         found = list_tensors(open_file(folder, 1))
         return {side: [_specify(name, one) for name, one in details.items()] for side, details in found.items()}
-    except Unsuited as unsuited:
+    except UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
 
 
@@ -90,7 +93,8 @@ def _name(details: Iterable[Json]) -> list[str]:
 def _specify(name: str, details: Json) -> Json:
     dtype = np.dtype(details["dtype"])
     if dtype.kind not in "biuf":
-        raise Unsuited(f"{name} is text, which no conversion takes")
+        what = "text" if dtype.kind in "OSU" else f"of the type {dtype.name}"
+        raise UnsuitedError(f"{name} is {what}, which no conversion takes")
     found = details["shape_signature"] if "shape_signature" in details else details["shape"]
     sizes = [int(size) for size in found]
     names = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]
@@ -99,7 +103,7 @@ def _specify(name: str, details: Json) -> Json:
 
 
 class Session:
-    """A file with an interpreter for each shape that it was fed; calls of several threads wait for one another."""
+    """A file with interpreters for the shapes that it was last fed; calls of several threads wait for one another."""
 
     has_cache = False
 
@@ -112,11 +116,12 @@ class Session:
         require_cpu(job)
         self._folder, self._threads = str(job["input"]["path"]), int(job["threads"])
         try:
-            self._first = open_file(self._folder, self._threads)
-            self._tensors = list_tensors(self._first)
-        except Unsuited as unsuited:
+            first = open_file(self._folder, self._threads)
+            self._tensors = list_tensors(first)
+        except UnsuitedError as unsuited:
             raise ValueError(str(unsuited)) from unsuited
-        self._opened: dict[tuple[tuple[int, ...], ...], Interpreter] = {}
+        own = tuple(tuple(int(size) for size in one["shape"]) for one in self._tensors["inputs"].values())
+        self._opened = {own: first}
         self._turn = threading.Lock()
 
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
@@ -129,13 +134,19 @@ class Session:
             interpreter.invoke()
             return {name: interpreter.get_tensor(one["index"]) for name, one in outputs.items()}
 
-    def _find(self, shapes: tuple[tuple[int, ...], ...]) -> Interpreter:
-        """Return the interpreter of some shapes; one that is resized once more than once is not sound."""
-        if shapes not in self._opened:
-            interpreter = Interpreter(str(Path(self._folder, "model.tflite")), num_threads=self._threads)
-            for one, shape in zip(self._tensors["inputs"].values(), shapes, strict=True):
-                if tuple(one["shape"]) != shape:
-                    interpreter.resize_tensor_input(one["index"], shape, strict=True)
-            interpreter.allocate_tensors()
-            self._opened[shapes] = interpreter
-        return self._opened[shapes]
+    def _find(self, shapes: Shapes) -> Interpreter:
+        """Return the interpreter of some shapes; of too many, the one that was not used for longest is closed."""
+        interpreter = self._opened.pop(shapes, None)
+        if interpreter is None and len(self._opened) == MOST_OPEN:
+            del self._opened[next(iter(self._opened))]
+        self._opened[shapes] = found = interpreter or self._open(shapes)
+        return found
+
+    def _open(self, shapes: Shapes) -> Interpreter:
+        """Return a new interpreter: one that has run may compute something else after it is resized."""
+        interpreter = Interpreter(str(Path(self._folder, "model.tflite")), num_threads=self._threads)
+        for one, shape in zip(self._tensors["inputs"].values(), shapes, strict=True):
+            if tuple(one["shape"]) != shape:
+                interpreter.resize_tensor_input(one["index"], shape, strict=True)
+        interpreter.allocate_tensors()
+        return interpreter

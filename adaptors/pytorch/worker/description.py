@@ -13,7 +13,7 @@ from torch import nn
 from . import models
 from .inputs import CHANGED, FILLS, SIZES, find_limits, list_inputs, make_examples
 from .models import Job, Notes, Spec
-from .pretrained import Unsuited, open_with_notes
+from .pretrained import UnsuitedError, open_with_notes
 from .sentences import find_encoder
 
 _SAME = 1e-5  # of the largest result: with a mask of ones attention may add in another order
@@ -24,7 +24,7 @@ def describe(job: Job) -> Notes:
     try:
         model, said = open_with_notes(job)
         described = _describe(model, job)
-    except Unsuited as error:
+    except UnsuitedError as error:
         return {"refused": str(error)}
     if said and "refused" not in described:
         described["warnings"] = said

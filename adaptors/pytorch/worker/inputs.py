@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from .models import Spec
-from .pretrained import Unsuited, import_transformers
+from .pretrained import UnsuitedError, import_transformers
 from .sentences import find_encoder
 
 _AXES = {
@@ -54,7 +54,9 @@ def list_inputs(model: nn.Module, folder: Path, kind: str) -> list[Spec]:
         if name in wanted and name in shapes
     ]
     if not found:
-        raise Unsuited(f"{type(model).__name__} takes neither text, nor images, nor sound by the names that are known")
+        raise UnsuitedError(
+            f"{type(model).__name__} takes neither text, nor images, nor sound by the names that are known"
+        )
     return found
 
 
@@ -85,7 +87,7 @@ def _image_spec(config: Any, folder: Path) -> Spec:
     if isinstance(size, int):
         size = (size, size)
     if not size or None in size:
-        raise Unsuited("neither its configuration nor its processor says how large an image is: state its inputs")
+        raise UnsuitedError("neither its configuration nor its processor says how large an image is: state its inputs")
     return {"name": "pixel_values", "dtype": "float32", "shape": ["batch", config.num_channels, *size]}
 
 

@@ -36,7 +36,7 @@ _UNKNOWN = ("layer_replication", "target_parameters", "megatron_config", "alora_
 """Keys of a configuration that change what is computed, and are not merged here."""
 
 
-class Unmergeable(ValueError):  # noqa: N818 - it reads as what it says
+class UnmergeableError(ValueError):
     """The adapter cannot be merged into the base model; the message says why."""
 
 
@@ -49,7 +49,7 @@ def merge(job: Job) -> Notes:
         state = _read_state(folder / ADAPTER / "adapter_model.safetensors")
         model, missing = _open(folder, config, state, job["input"]["metadata"]["transformers"]["auto_class"])
         left = missing - add(model, config, state)
-    except Unmergeable as error:
+    except UnmergeableError as error:
         return {"refused": str(error)}
     if left:
         return {"refused": f"{type(model).__name__} needs weights that neither has: {', '.join(sorted(left)[:3])}"}
@@ -59,9 +59,9 @@ def merge(job: Job) -> Notes:
 
 def _check(config: Mapping[str, Any]) -> None:
     if config.get("peft_type") != "LORA":
-        raise Unmergeable(f"it is of the type {config.get('peft_type')!r:.40}, and LORA is merged here")
+        raise UnmergeableError(f"it is of the type {config.get('peft_type')!r:.40}, and LORA is merged here")
     if odd := [key for key in _UNKNOWN if config.get(key)]:
-        raise Unmergeable(f"its configuration has {odd[0]}, which is not merged here")
+        raise UnmergeableError(f"its configuration has {odd[0]}, which is not merged here")
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
@@ -88,7 +88,7 @@ def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], 
         model, found = auto.from_pretrained(folder, **options)
     except (ValueError, KeyError, AttributeError, ImportError, RuntimeError, TypeError) as error:
         said = " ".join(str(error).split())
-        raise Unmergeable(f"{name} cannot open the base model: {said:.300}") from error
+        raise UnmergeableError(f"{name} cannot open the base model: {said:.300}") from error
     lacking = {*found["missing_keys"], *(str(key[0]) for key in found["mismatched_keys"])}
     return model.eval(), lacking
 
@@ -103,7 +103,7 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
     """Add an adapter's weights to a model's, in place, and return the names of those that it brought whole.
 
     Raises:
-        Unmergeable: A weight has no place in the model, or is of another size.
+        UnmergeableError: A weight has no place in the model, or is of another size.
     """
     pairs: dict[str, dict[str, Tensor]] = {}
     whole = {}
@@ -117,14 +117,16 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
     with torch.no_grad():
         for name, parts in pairs.items():
             if name not in modules:
-                raise Unmergeable(f"the base model has no module {name:.100}: it is not the one that it was trained on")
+                raise UnmergeableError(
+                    f"the base model has no module {name:.100}: it is not the one that it was trained on"
+                )
             _add_pair(name, modules[name], parts, config)
         for name, value in whole.items():
             if name not in parameters or parameters[name].shape != value.shape:
-                raise Unmergeable(f"the base model has no weight {name:.100} of the shape {tuple(value.shape)}")
+                raise UnmergeableError(f"the base model has no weight {name:.100} of the shape {tuple(value.shape)}")
             parameters[name].copy_(value)
     if not pairs:
-        raise Unmergeable("it has no weights of LoRA")
+        raise UnmergeableError("it has no weights of LoRA")
     return {*whole}
 
 
@@ -132,14 +134,16 @@ def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config:
     embedding = "embedding_A" in parts
     first, second = (parts.get(f"embedding_{part}" if embedding else part) for part in "AB")
     if first is None or second is None or first.dim() != 2 or second.dim() != 2:
-        raise Unmergeable(f"its weights for {name:.100} are no pair of matrices")
+        raise UnmergeableError(f"its weights for {name:.100} are no pair of matrices")
     if not isinstance(module, nn.Linear | nn.Embedding) and type(module).__name__ != "Conv1D":
-        raise Unmergeable(f"{name:.100} is a {type(module).__name__}, into which nothing is merged here")
+        raise UnmergeableError(f"{name:.100} is a {type(module).__name__}, into which nothing is merged here")
     change = _scale(name, first.shape[0], config) * (second @ first)
     turned = embedding or type(module).__name__ == "Conv1D"  # which keep their weights the other way round
     weight: Tensor = module.weight
     if (change.T if turned else change).shape != weight.shape:
-        raise Unmergeable(f"{name:.100} has weights of the shape {tuple(weight.shape)}: the base model is another one")
+        raise UnmergeableError(
+            f"{name:.100} has weights of the shape {tuple(weight.shape)}: the base model is another one"
+        )
     made = (weight.T if turned else weight) + change
     if (magnitude := parts.get("magnitude_vector")) is not None:  # DoRA
         made = magnitude.view(-1, 1) * made / made.norm(dim=1, keepdim=True)

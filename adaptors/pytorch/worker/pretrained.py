@@ -18,7 +18,7 @@ from . import adapters, sentences
 from .models import Job
 
 
-class Unsuited(ValueError):  # noqa: N818 - it reads as what it says
+class UnsuitedError(ValueError):
     """The model cannot be used as the recipe says; the message says why."""
 
 
@@ -28,7 +28,7 @@ def open_model(job: Job) -> nn.Module:
     Nothing is downloaded, and no code of the repository runs unless ``trust: [remote-code]``.
 
     Raises:
-        Unsuited: The class is unknown here, or the weights are not all there.
+        UnsuitedError: The class is unknown here, or the weights are not all there.
         PermissionError: The weights are a pickle, and the recipe does not trust it.
     """
     return open_with_notes(job)[0]
@@ -40,7 +40,7 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
     Without those of a pooler it is opened without one.
 
     Raises:
-        Unsuited: As ``open_model``.
+        UnsuitedError: As ``open_model``.
         UnmergedError: Weights of an adapter are among the model's.
         PermissionError: As ``open_model``.
     """
@@ -59,7 +59,7 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
         missing = sorted(found["missing_keys"])
     if missing or found["mismatched_keys"]:
         names = missing or sorted(str(key[0]) for key in found["mismatched_keys"])
-        raise Unsuited(
+        raise UnsuitedError(
             f"{type(model).__name__} needs weights that the model does not have ({', '.join(names[:3])}): it was "
             f"trained for another task than {said['task']}, or its configuration is another model's"
         )
@@ -74,8 +74,8 @@ def _add_modules(model: nn.Module, folder: Path, listed: list[Any]) -> nn.Module
     """Return an encoder with the modules of sentence-transformers that are part of the model; itself without any."""
     try:
         return sentences.wrap(model, folder, listed) if listed else model
-    except sentences.Unknown as error:
-        raise Unsuited(str(error)) from error
+    except sentences.UnknownModuleError as error:
+        raise UnsuitedError(str(error)) from error
 
 
 def _warn(name: str, *, pooler: list[str], unused: list[str]) -> Iterator[str]:
@@ -115,5 +115,5 @@ def _load(
             model, found = auto.from_pretrained(folder, **options)
     except (ValueError, KeyError, AttributeError, ImportError, RuntimeError, TypeError) as error:
         first = next(iter(str(error).strip().splitlines()), type(error).__name__)
-        raise Unsuited(f"{auto.__name__} cannot open it: {first[:400]}") from error
+        raise UnsuitedError(f"{auto.__name__} cannot open it: {first[:400]}") from error
     return model, found

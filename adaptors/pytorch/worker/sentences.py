@@ -15,7 +15,7 @@ EMBEDDING = "sentence_embedding"
 _TINY = 1e-9
 
 
-class Unknown(ValueError):  # noqa: N818 - it reads as what it says
+class UnknownModuleError(ValueError):
     """A module cannot be made from its files; the message says why."""
 
 
@@ -59,7 +59,7 @@ class Pooling(nn.Module):  # type: ignore[misc]
     def __init__(self, modes: Sequence[str]) -> None:
         super().__init__()
         if unknown := [mode for mode in modes if mode not in _POOLS]:
-            raise Unknown(f"pools by {unknown[0]!r:.60}, and {', '.join(_POOLS)} are known")
+            raise UnknownModuleError(f"pools by {unknown[0]!r:.60}, and {', '.join(_POOLS)} are known")
         self.modes = tuple(modes)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
@@ -152,26 +152,26 @@ def _make_activation(name: object) -> nn.Module:
     last = str(name).rpartition(".")[2]
     made = getattr(nn, last, None) if str(name).startswith("torch.nn.") and last.isidentifier() else None
     if not (isinstance(made, type) and made.__module__ in {"torch.nn.modules.activation", "torch.nn.modules.linear"}):
-        raise Unknown(f"has the activation {name!r:.80}, which is none of torch's")
+        raise UnknownModuleError(f"has the activation {name!r:.80}, which is none of torch's")
     try:
         return made()
     except TypeError as error:
-        raise Unknown(f"has the activation {name!r:.80}, which takes arguments") from error
+        raise UnknownModuleError(f"has the activation {name!r:.80}, which takes arguments") from error
 
 
 def wrap(encoder: nn.Module, folder: Path, listed: Sequence[Json]) -> SentenceEncoder:
     """Return an encoder with its modules, as the host listed them: each with its kind, its path and its configuration.
 
     Raises:
-        Unknown: A module cannot be made, or its weights are not those of its configuration.
+        UnknownModuleError: A module cannot be made, or its weights are not those of its configuration.
     """
     made = []
     for row in listed:
         try:
             made.append(_make(row, folder / row["path"]))
-        except (Unknown, KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
+        except (UnknownModuleError, KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
             said = f"has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-            raise Unknown(f"its module {row['kind']} ({row['path']}) {said:.300}") from error
+            raise UnknownModuleError(f"its module {row['kind']} ({row['path']}) {said:.300}") from error
     model = SentenceEncoder(encoder, made)
     model.eval()
     return model

@@ -38,7 +38,7 @@ def mend_xgboost(convert: Converter) -> Converter:
                     trees = next(one.ints for one in node.attribute if one.name == "class_treeids")
                     _set(node, "class_ids", [owners[tree] for tree in trees])
                     _set(node, "post_transform", "SOFTMAX")  # as XGBoost itself, whether or not the objective has it
-            elif node.op_type == "TreeEnsembleRegressor" and find_objective(model) in LOGISTIC:
+            elif node.op_type == "TreeEnsembleRegressor" and find_objective(model.get_booster()) in LOGISTIC:
                 _set(node, "base_values", find_margins(model))
                 Writer(scope, container).append(node, "Sigmoid")
 
@@ -53,9 +53,9 @@ def _write_missing(writer: Writer, model: Any, table: str) -> str:
     return writer.add("Where", found, writer.keep([np.nan]), table)
 
 
-def find_objective(model: Any) -> str:
-    """Return the name of what a model of XGBoost was trained for."""
-    return str(json.loads(model.get_booster().save_config())["learner"]["objective"]["name"])
+def find_objective(booster: Any) -> str:
+    """Return the name of what a booster of XGBoost was trained for."""
+    return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
 
 
 def _read(booster: Any) -> Any:
@@ -209,8 +209,8 @@ def _write_chain(pairs: Any, first: int, at: int, found: list[float]) -> None:
     """Let a node ask for the first of some categories, and a new one, where it is another, for the next.
 
     Args:
-        pairs: The attributes of the trees, whose last tree begins at ``first``.
-        first: See there.
+        pairs: The attributes of the trees.
+        first: The place at which the last tree begins.
         at: The place of the node.
         found: The categories that go to the left.
     """

@@ -34,7 +34,7 @@ def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
 
 
 def shape_classifier(operator: Any) -> None:
-    """Tell the types of a classifier's outputs, whatever columns it takes."""
+    """Give the outputs of a classifier their types, whatever columns it takes."""
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 
     classes = operator.raw_operator.classes_

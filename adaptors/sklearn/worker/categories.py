@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .parts import get
+from .parts import find_only, get
 
 Categories = dict[str, list[Any]]
 """By the name of a column: its categories, each of which stands for its place."""
@@ -24,7 +24,7 @@ def list_categories(estimator: Any) -> Categories:
     Raises:
         LookupError: It has some, and does not say which columns have them.
     """
-    model = find_owner(estimator)
+    model = find_only(estimator)
     names = _list_names(model)
     if (booster := get(model, "booster_")) is not None:
         return _list_of_lightgbm(booster, names)
@@ -42,17 +42,6 @@ def has_categories(estimator: Any) -> bool:
         return bool(list_categories(estimator))
     except LookupError:
         return True
-
-
-def find_owner(estimator: Any) -> Any:
-    """Return the estimator within pipelines of one step and searches."""
-    while True:
-        if (found := get(estimator, "best_estimator_")) is not None:
-            estimator = found
-        elif len(get(estimator, "steps") or ()) == 1:
-            estimator = estimator.steps[0][1]
-        else:
-            return estimator
 
 
 def list_encoded(model: Any) -> list[list[Any]]:
@@ -119,7 +108,7 @@ def check_known(estimator: Any, columns: Mapping[str, Any]) -> None:
     Raises:
         ValueError: There is one.
     """
-    known = list_categories(estimator) if get(find_owner(estimator), "enable_categorical") else {}
+    known = list_categories(estimator) if get(find_only(estimator), "enable_categorical") else {}
     for name, values in known.items():
         if strange := [one for one in columns[name].categories if one not in values]:
             raise ValueError(f"column {name!r} has {strange[0]!r}, a category that the model was not fitted on")

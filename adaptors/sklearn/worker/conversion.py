@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +164,7 @@ def _dress(model: estimators.BoosterModel, job: Json) -> Any:
         return None
     import xgboost
 
-    objective = json.loads(model.booster.save_config())["learner"]["objective"]["name"]
+    objective = boosting.find_objective(model.booster)
     if not objective.startswith(("reg:", "count:")) or objective in boosting.LOGISTIC:
         return None
     path = Path(job["temporary"], "booster.ubj")

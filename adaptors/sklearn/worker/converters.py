@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from . import boosting, calibration, encoding
+from . import boosting, calibration, encoding, naming
 from .writing import Converter, change
+
+Shapes = Callable[[Any], None]
+"""What gives the outputs of an operator of skl2onnx their types."""
 
 _OF_TREES = ("decision_tree", "random_forest", "gradient_boosting", "isolation_forest")
 """Modules of skl2onnx that write scikit-learn's trees, each by its own name for one function."""
@@ -20,7 +23,10 @@ _OF_CLASSES = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_s
 
 @cache  # what is mended twice is wrong again
 def register() -> None:
-    """Tell skl2onnx of XGBoost and LightGBM, and mend its own converters."""
+    """Register converters of XGBoost and LightGBM with skl2onnx, and mend its own."""
+    from skl2onnx.common._topology import Topology
+
+    naming.carry_steps(Topology)
     _register_boosters()
     _mend_steps()
     for name in _OF_TREES:
@@ -67,22 +73,21 @@ def _mend_steps() -> None:
         (calibrations.CalibratedClassifierCV, calibration.convert_calibrated),
         (ensemble.StackingClassifier, calibration.convert_stacking),
     ):
-        _mend(kind, partial(_replace, convert), shapes=calibration.shape_classifier)
+        _mend(kind, partial(_replace, convert), shapes=lambda _: calibration.shape_classifier)
     _mend(impute.SimpleImputer, lambda convert: change(convert, encoding.plan_imputer))
     _mend(preprocessing.KBinsDiscretizer, lambda convert: change(convert, encoding.make_dense))
     _mend(preprocessing.OrdinalEncoder, partial(_replace, encoding.convert_ordinal))
-    _mend(preprocessing.OneHotEncoder, _mend_one_hot)
+    _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoding.mend_shapes)
 
 
 def _replace(convert: Converter, _: Converter) -> Converter:
     return convert
 
 
-def _mend(kind: type, mend: Callable[[Converter], Converter], *, shapes: Callable[[Any], None] | None = None) -> None:
-    """Register another converter for a class of scikit-learn, made of the one that skl2onnx has.
-
-    What gives its outputs their types is skl2onnx's own where no other is given.
-    """
+def _mend(
+    kind: type, mend: Callable[[Converter], Converter], *, shapes: Callable[[Shapes], Shapes] = lambda own: own
+) -> None:
+    """Register another converter for a class of scikit-learn, and other shapes, each made of the one of skl2onnx."""
     from skl2onnx import update_registered_converter
     from skl2onnx._supported_operators import _get_sklearn_operator_name
     from skl2onnx.common._registration import get_converter, get_shape_calculator
@@ -90,10 +95,8 @@ def _mend(kind: type, mend: Callable[[Converter], Converter], *, shapes: Callabl
 
     alias = _get_sklearn_operator_name(kind)
     options = _OF_CLASSES if issubclass(kind, ClassifierMixin) else None
-    shapes = shapes or get_shape_calculator(alias)
-    if kind.__name__ == "OneHotEncoder":
-        shapes = encoding.mend_shapes(shapes)
-    update_registered_converter(kind, alias, shapes, mend(get_converter(alias)), options=options)
+    made = shapes(get_shape_calculator(alias))
+    update_registered_converter(kind, alias, made, mend(get_converter(alias)), options=options)
 
 
 def _mend_one_hot(convert: Converter) -> Converter:

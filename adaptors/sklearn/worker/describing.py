@@ -19,8 +19,8 @@ _OTHERS = {
 """What scikit-learn's tags call an estimator that predicts neither classes nor numbers, as a noun."""
 
 
-class Unsuited(Exception):  # noqa: N818 - a reason, not an error
-    """Why an estimator is not taken."""
+class UnsuitedError(Exception):
+    """An estimator is not taken; the message says why."""
 
 
 def describe(job: Json) -> Json:
@@ -32,7 +32,7 @@ def describe(job: Json) -> Json:
     try:
         inputs, missing = taking.find_missing(estimator, _describe_inputs(estimator, job))
         outputs, about = _describe_outputs(estimator, inputs)
-    except Unsuited as unsuited:
+    except UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
     known = job["input"].get("metadata", {}).get("sklearn") or {}
     stated = known.get("columns") or []
@@ -56,9 +56,8 @@ def _list_names(estimator: Any, stated: list[str]) -> list[str]:
 
 def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
     """Return the inputs that the recipe or the signature states, or a matrix of as many columns as were fitted."""
-    first = parts.find_first(estimator)
-    if takes_texts(first):
-        raise Unsuited(f"{type(first).__name__} takes a list of texts, and an estimator is given rows of columns")
+    if (first := find_text_step(estimator)) is not None:
+        raise UnsuitedError(f"{type(first).__name__} takes a list of texts, and an estimator is given rows of columns")
     stated, count = job["input"]["inputs"], parts.get(estimator, "n_features_in_")
     if len(stated) < 2 and not any(spec["dtype"] == "str" for spec in stated):
         known = dict(taking.list_known(estimator))
@@ -69,14 +68,14 @@ def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
     if len(stated) == 1 and stated[0]["dtype"] != "str":
         (spec,) = stated
         if len(spec["shape"]) != 2:
-            raise Unsuited(f"its input has the shape {spec['shape']}, and an estimator takes rows of columns")
+            raise UnsuitedError(f"its input has the shape {spec['shape']}, and an estimator takes rows of columns")
         columns = spec["shape"][1] if isinstance(spec["shape"][1], int) else count
         name = "X" if spec["name"] == "input_0" else spec["name"]
         return [{"name": name, "dtype": spec["dtype"], "shape": ["batch", columns]}]
     if stated:
         return [dict(spec) for spec in stated]
     if count is None:
-        raise Unsuited("neither its signature nor the estimator says what it takes: log it with a signature")
+        raise UnsuitedError("neither its signature nor the estimator says what it takes: log it with a signature")
     return [{"name": "X", "dtype": "float64", "shape": ["batch", int(count)]}]
 
 
@@ -88,7 +87,7 @@ def _describe_column(name: str, known: Any) -> Json:
 def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], Json]:
     _refuse_kind(estimator)
     if not hasattr(estimator, "predict"):
-        raise Unsuited(f"{type(estimator).__name__} has no predict: it is neither a classifier nor a regressor")
+        raise UnsuitedError(f"{type(estimator).__name__} has no predict: it is neither a classifier nor a regressor")
     if not estimators.is_classifier(estimator):
         count, flat = _count_targets(estimator, inputs)
         return [{"name": "variable", "dtype": "float32", "shape": ["batch", count]}], {
@@ -98,13 +97,13 @@ def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], J
     classes = parts.get(estimator, "classes_")
     if classes is None or isinstance(classes, list) or np.asarray(classes).ndim != 1 or _labels_several(estimator):
         name = type(parts.find_last(estimator)).__name__
-        raise Unsuited(f"{name} predicts several labels for each row; one is taken")
+        raise UnsuitedError(f"{name} predicts several labels for each row; one is taken")
     classes = np.asarray(classes)
     text = classes.dtype.kind in "OU"
     if text and not all(isinstance(one, str) for one in classes):
-        raise Unsuited(f"its classes are neither numbers nor text, such as {classes[0]!r}")
+        raise UnsuitedError(f"its classes are neither numbers nor text, such as {classes[0]!r}")
     if classes.dtype.kind == "f" and (classes != np.floor(classes)).any():
-        raise Unsuited("its classes are fractions")
+        raise UnsuitedError("its classes are fractions")
     outputs: list[Json] = [{"name": "label", "dtype": "str" if text else "int64", "shape": ["batch"]}]
     if hasattr(estimator, "predict_proba"):
         outputs.append({"name": "probabilities", "dtype": "float32", "shape": ["batch", len(classes)]})
@@ -116,7 +115,7 @@ def _refuse_kind(estimator: Any) -> None:
     """Refuse estimators that scikit-learn's own tags name as neither classifiers nor regressors.
 
     Raises:
-        Unsuited: It is one.
+        UnsuitedError: It is one.
     """
     from sklearn.utils import get_tags
 
@@ -126,7 +125,7 @@ def _refuse_kind(estimator: Any) -> None:
         return
     if noun := _OTHERS.get(kind):
         what = f"{type(parts.find_last(estimator)).__name__} is {noun}"
-        raise Unsuited(f"{what}, and its answers cannot be judged: a classifier or a regressor is taken")
+        raise UnsuitedError(f"{what}, and its answers cannot be judged: a classifier or a regressor is taken")
 
 
 def _labels_several(estimator: Any) -> bool:
@@ -149,11 +148,21 @@ def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:
         example = {inputs[0]["name"]: np.zeros((2, inputs[0]["shape"][1]), inputs[0]["dtype"])}
         found = np.asarray(estimator.predict(estimators.make_rows(estimator, inputs, example)))
         return found.reshape(2, -1).shape[1], found.ndim == 1
-    weights = parts.get(parts.find_last(estimator), "coef_")  # its categories are not known: nothing can be predicted
-    count = parts.get(parts.find_last(estimator), "n_outputs_") or (
-        len(weights) if weights is not None and np.ndim(weights) == 2 else 1
-    )
+    if (shape := taking.find_shape(estimator, inputs)) is not None:
+        return int(np.prod(shape[1:], dtype=int)), len(shape) == 1
+    last = parts.find_last(estimator)  # nothing can be predicted without a row that it takes
+    weights = parts.get(last, "coef_")
+    count = parts.get(last, "n_outputs_") or (len(weights) if weights is not None and np.ndim(weights) == 2 else 1)
     return int(count), count == 1
+
+
+def find_text_step(estimator: Any) -> Any:
+    """Return the step that takes an estimator's rows as a list of texts; None if absent."""
+    first = parts.find_first(estimator)
+    if takes_texts(first):
+        return first
+    beside = () if parts.chooses_columns(first) else parts.list_parts(first)
+    return next((found for _, part in beside if (found := find_text_step(part)) is not None), None)
 
 
 def takes_texts(step: Any) -> bool:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 from . import parts
 
 Json = dict[str, Any]
+
+_CONVERTERS = frozenset({"onnxmltools", "skl2onnx"})
 
 
 def find_unconvertible(estimator: Any, name: str = "") -> str:
@@ -31,21 +34,55 @@ def describe(estimator: Any, name: str) -> str:
     return f"the step {name!r}, {said}" if name else said
 
 
+class StepError(Exception):
+    """A step could not be converted; the cause is why.
+
+    Attributes:
+        step: The estimator that was being converted, or a copy of it.
+    """
+
+    def __init__(self, step: Any) -> None:
+        super().__init__(type(step).__name__)
+        self.step = step
+
+
+def carry_steps(topology: type) -> None:
+    """Let the topology of skl2onnx raise ``StepError`` where the shapes or the nodes of a step cannot be computed."""
+    for name in ("call_shape_calculator", "call_converter"):
+        setattr(topology, name, _carry_step(getattr(topology, name)))
+
+
+def _carry_step(call: Callable[..., None]) -> Callable[..., None]:
+    def carried(topology: Any, operator: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            call(topology, operator, *args, **kwargs)
+        except StepError:  # of a step within this one
+            raise
+        except Exception as error:
+            raise StepError(operator.raw_operator) from error
+
+    return carried
+
+
 def explain(error: Exception, estimator: Any) -> Json:
-    """Return a refusal by the name of the step that a converter raised for; a failure where that is not known."""
-    reason = str(error).strip().splitlines()[0][:300] if str(error).strip() else type(error).__name__
-    if (step := _find_operator(error.__traceback__)) is not None:
-        return {"refused": f"{describe(step, _find_name(estimator, step))}, cannot be converted to ONNX: {reason}"}
-    return {"failed": {"class": "convert", "reason": f"skl2onnx: {type(error).__name__}: {reason}"}}
+    """Return a refusal by the name of the step that has no converter; a failure for all else that was raised."""
+    step, cause = estimator, error
+    if isinstance(error, StepError) and isinstance(error.__cause__, Exception):
+        step, cause = error.step, error.__cause__
+    reason = str(cause).strip().splitlines()[0][:300] if str(cause).strip() else type(cause).__name__
+    noun = describe(step, _find_name(estimator, step))
+    if _is_refusal(cause):
+        return {"refused": f"{noun}, cannot be converted to ONNX: {reason}"}
+    return {"failed": {"class": "convert", "reason": f"{noun}: {type(cause).__name__}: {reason}"}}
 
 
-def _find_operator(trace: TracebackType | None) -> Any:
-    """Return the estimator of the innermost operator that was being converted; None if absent."""
-    found = None
-    while trace is not None:
-        model = getattr(trace.tb_frame.f_locals.get("operator"), "raw_operator", None)
-        found, trace = model if model is not None else found, trace.tb_next
-    return found
+def _is_refusal(error: Exception) -> bool:
+    """Return whether a converter raised an error on purpose: skl2onnx and onnxmltools raise RuntimeError for most."""
+    if isinstance(error, NotImplementedError):
+        return True
+    where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
+    theirs = bool(where) and where[-1].partition(".")[0] in _CONVERTERS
+    return theirs and (type(error) is RuntimeError or type(error).__module__.partition(".")[0] in _CONVERTERS)
 
 
 def _find_name(estimator: Any, step: Any) -> str:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
+
+_OF_ANSWERS = {
+    "FixedThresholdClassifier": "estimator_",
+    "SelfTrainingClassifier": "estimator_",
+    "TransformedTargetRegressor": "regressor_",
+    "TunedThresholdClassifierCV": "estimator_",
+}
+"""The classes of scikit-learn that change an estimator's answers only, and where each has it."""
 
 
 def get(estimator: Any, name: str) -> Any:
@@ -16,16 +24,30 @@ def get(estimator: Any, name: str) -> Any:
 
 def find_last(estimator: Any) -> Any:
     """Return the last step of a pipeline, however deep, or the estimator itself."""
-    while hasattr(estimator, "steps"):
-        estimator = unwrap(estimator.steps[-1][1])
-    return estimator
+    return _walk(estimator, unwrap, lambda steps: steps[-1])
 
 
 def find_first(estimator: Any) -> Any:
-    """Return the first step of a pipeline, however deep, or the estimator itself."""
-    while hasattr(estimator, "steps"):
-        estimator = estimator.steps[0][1]
+    """Return the step that a pipeline gives its rows to, however deep, or the estimator itself."""
+    return _walk(estimator, _open, lambda steps: steps[0])
+
+
+def find_only(estimator: Any) -> Any:
+    """Return the estimator within pipelines of one step, and within what gives its rows to it."""
+    return _walk(estimator, _open, lambda steps: steps[0] if len(steps) == 1 else None)
+
+
+def _walk(estimator: Any, open_: Callable[[Any], Any], choose: Callable[[list[Any]], Any]) -> Any:
+    """Return the estimator after all chosen steps, opened before and after each; ``choose`` may return None to end."""
+    estimator = open_(estimator)
+    while (steps := _list_steps(estimator)) and (chosen := choose(steps)) is not None:
+        estimator = open_(chosen)
     return estimator
+
+
+def _list_steps(estimator: Any) -> list[Any]:
+    """Return the steps of a pipeline, but those that are left out; empty for others."""
+    return [step for _, step in get(estimator, "steps") or () if step is not None and not isinstance(step, str)]
 
 
 def unwrap(estimator: Any) -> Any:
@@ -33,6 +55,21 @@ def unwrap(estimator: Any) -> Any:
     while (found := get(estimator, "best_estimator_") or _thaw(estimator)) is not None:
         estimator = found
     return estimator
+
+
+def _open(estimator: Any) -> Any:
+    """Return the estimator to which another one gives its rows as they are, whatever becomes of the answers."""
+    while (found := _find_within(estimator := unwrap(estimator))) is not None:
+        estimator = found
+    return estimator
+
+
+def _find_within(estimator: Any) -> Any:
+    """Return the fitted estimator of one that changes answers only; None for others."""
+    if name := _OF_ANSWERS.get(type(estimator).__name__):
+        return get(estimator, name)
+    calibrated = get(estimator, "calibrated_classifiers_")
+    return calibrated[0].estimator if calibrated else None
 
 
 def _thaw(estimator: Any) -> Any:

@@ -24,8 +24,7 @@ def find_missing(estimator: Any, specs: list[Json]) -> tuple[list[Json], list[st
     """
     if not estimators.is_split(specs):
         return specs, []
-    known = dict(list_known(estimator))
-    row = {spec["name"]: _make_value(spec, known.get(spec["name"])) for spec in specs}
+    row = _make_row(estimator, specs)
     if not _takes(estimator, specs, row):
         return specs, [spec["name"] for spec in specs if spec["dtype"] == "str"]
     found, missing = list[Json](), list[str]()
@@ -41,6 +40,28 @@ def find_missing(estimator: Any, specs: list[Json]) -> tuple[list[Json], list[st
     return found, missing
 
 
+def find_shape(estimator: Any, specs: list[Json]) -> tuple[int, ...] | None:
+    """Return the shape of what an estimator predicts for two rows; None where no row is found that it takes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of what is odd in the row
+        try:
+            rows = estimators.make_rows(estimator, specs, _repeat(specs, _make_row(estimator, specs)))
+            return np.asarray(estimator.predict(rows)).shape
+        except Exception:  # noqa: BLE001 - it raises what its steps do
+            return None
+
+
+def _make_row(estimator: Any, specs: list[Json]) -> Json:
+    known = dict(list_known(estimator))
+    return {spec["name"]: _make_value(spec, known.get(spec["name"])) for spec in specs}
+
+
+def _repeat(specs: list[Json], row: Json) -> dict[str, Any]:
+    """Return two equal rows, as a column of each input."""
+    kinds = {spec["name"]: object if spec["dtype"] == "str" else spec["dtype"] for spec in specs}
+    return {name: np.full((2, 1), row[name], kind) for name, kind in kinds.items()}
+
+
 def _make_value(spec: Json, known: Any) -> Any:
     if known is not None:
         return known
@@ -49,10 +70,7 @@ def _make_value(spec: Json, known: Any) -> Any:
 
 def _takes(estimator: Any, specs: list[Json], row: Json) -> bool:
     """Return whether an estimator answers two equal rows."""
-    feeds = {}
-    for spec in specs:
-        kind = object if spec["dtype"] == "str" else spec["dtype"]
-        feeds[spec["name"]] = np.full((2, 1), row[spec["name"]], kind)
+    feeds = _repeat(specs, row)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is odd in the row
         try:

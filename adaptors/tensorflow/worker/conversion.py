@@ -29,14 +29,14 @@ def transform(job: Json) -> Json:
     models.limit_threads(int(job["threads"]))
     try:
         model = opening.open_model(job)
-    except models.Unsuited as unsuited:
+    except models.UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
     if sum(_measure(variable) for variable in model.variables) > _LARGEST:
         return {"refused": f"its variables have more than {_LARGEST} bytes, which no such file holds"}
     makers = {"tensorflow.onnx": _write_onnx, "tensorflow.tflite": _write_tflite, "tensorflow.xla": _write_compiled}
     try:
         return makers[job["adaptor"]](job, model)
-    except models.Unsuited as unsuited:
+    except models.UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
 
 
@@ -51,12 +51,14 @@ def _freeze(function: Any, count: int) -> Any:
     """Return a function with constants in the place of variables; loops and branches stay whole, as XLA needs them.
 
     Raises:
-        Unsuited: It takes something beyond so many inputs.
+        UnsuitedError: It takes something beyond so many inputs.
     """
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
     if len(frozen.inputs) > count:
         kinds = sorted({node.op for node in frozen.graph.as_graph_def().node if "Table" in node.op})
-        raise models.Unsuited(f"it looks values up in a table ({', '.join(kinds)}), which is no part of a graph alone")
+        raise models.UnsuitedError(
+            f"it looks values up in a table ({', '.join(kinds)}), which is no part of a graph alone"
+        )
     return frozen
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from .models import Json, Model, Tensors, Unsuited, adopt, specify
+from .models import Json, Model, Tensors, UnsuitedError, adopt, specify
 
 _EXPORT = "export it as a SavedModel by model.export(folder), and name that folder"
 
@@ -17,11 +17,11 @@ def open_keras(artifact: Json) -> Model:
     """Open a model of Keras.
 
     Raises:
-        Unsuited: It cannot be taken.
+        UnsuitedError: It cannot be taken.
     """
     model = _load(Path(artifact["path"], "model.keras"))
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
-        raise Unsuited("it was never built, so that its inputs are not known: call it once and save it again")
+        raise UnsuitedError("it was never built, so that its inputs are not known: call it once and save it again")
     variables = tuple(one.value for one in model.variables)
     given, returned = _read_side(model, "input"), _read_side(model, "output")
     inputs, outputs = ([specify(*pair) for pair in side[1]] for side in (given, returned))
@@ -56,9 +56,9 @@ def _load(path: Path) -> Any:
     except (ValueError, TypeError, AttributeError, ImportError) as error:
         said = " ".join(str(error).split())
         if "safe_mode" in said or "unsafe" in said.lower():
-            raise Unsuited(f"it holds a Lambda layer, which is code: {_EXPORT}") from error
+            raise UnsuitedError(f"it holds a Lambda layer, which is code: {_EXPORT}") from error
         if "locate class" in said or "custom" in said.lower():
-            raise Unsuited(f"it needs a class of its author's, so {_EXPORT}: {said[:200]}") from error
+            raise UnsuitedError(f"it needs a class of its author's, so {_EXPORT}: {said[:200]}") from error
         raise
 
 
@@ -79,11 +79,11 @@ def _read_side(model: Any, side: str) -> tuple[str, list[tuple[str, Any]]]:
     )
     if isinstance(said, dict):
         if any(not hasattr(value, "dtype") for value in said.values()):
-            raise Unsuited(f"its {side}s are nested")
+            raise UnsuitedError(f"its {side}s are nested")
         return "dict", [*said.items()]
     listed = isinstance(said, (list, tuple))
     if listed and any(not hasattr(value, "dtype") for value in said):
-        raise Unsuited(f"its {side}s are nested")
+        raise UnsuitedError(f"its {side}s are nested")
     names = [tensor.name for tensor in tensors] if side == "input" else _name_outputs(model)
     unique = [name if names.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(names)]
     return ("list" if listed else "single"), [*zip(unique, tensors)]  # noqa: B905 - of one length

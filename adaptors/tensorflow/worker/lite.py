@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hone_loading import load_worker
 
-from .models import Json, Model, Tensors, Unsuited
+from .models import Json, Model, Tensors, UnsuitedError
 
 FORMAT = "tflite-file"
 _LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
@@ -18,12 +18,12 @@ def open_file(job: Json) -> Model:
     """Open a file of LiteRT.
 
     Raises:
-        Unsuited: It cannot be taken.
+        UnsuitedError: It cannot be taken.
     """
     litert = load_worker("hone_used_litert", str(_LITERT))
     described = litert.describe(job)
     if "refused" in described:
-        raise Unsuited(described["refused"])
+        raise UnsuitedError(described["refused"])
     session = litert.load(job)
 
     def call(tensors: Tensors) -> Tensors:

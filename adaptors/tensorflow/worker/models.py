@@ -23,8 +23,8 @@ SEED = "seed_generator_state"
 """The name of the variables in which Keras counts what its layers of noise draw."""
 
 
-class Unsuited(Exception):  # noqa: N818 - a reason, not an error
-    """Why a model is not taken; ``slug`` is that of the error, where it is not that of any model."""
+class UnsuitedError(Exception):
+    """A model is not taken; the message says why, and ``slug`` is of the error, unless it is the one of any model."""
 
     def __init__(self, why: str, slug: str = "") -> None:
         super().__init__(why)
@@ -78,18 +78,20 @@ def specify(name: str, tensor: Any) -> Json:
     """Return the spec of a tensor; its first axis, where it is dynamic, is ``batch``.
 
     Raises:
-        Unsuited: It is text, sparse or ragged, or of any number of dimensions.
+        UnsuitedError: It is text, sparse or ragged, or of any number of dimensions.
     """
     shape, dtype = tensor.shape, tf.as_dtype(tensor.dtype)
     if dtype == tf.string:
-        raise Unsuited(f"{name} is text, which its conversions do not take: export it without the layer that reads it")
+        raise UnsuitedError(
+            f"{name} is text, which its conversions do not take: export it without the layer that reads it"
+        )
     for kind, spec in (("ragged", tf.RaggedTensorSpec), ("sparse", tf.SparseTensorSpec)):
         if isinstance(tensor, spec) or getattr(tensor, kind, False):
-            raise Unsuited(f"{name} is {kind}, which its conversions do not take: export it with dense tensors")
+            raise UnsuitedError(f"{name} is {kind}, which its conversions do not take: export it with dense tensors")
     if not dtype.is_numpy_compatible or dtype in {tf.resource, tf.variant}:
-        raise Unsuited(f"{name} is {dtype.name}, and no tensor of numbers")
+        raise UnsuitedError(f"{name} is {dtype.name}, and no tensor of numbers")
     if getattr(shape, "rank", 0) is None:
-        raise Unsuited(f"{name} has any number of dimensions")
+        raise UnsuitedError(f"{name} has any number of dimensions")
     names = ["batch", *(f"{name}_{axis}" for axis in range(1, len(shape)))]
     sizes = [size if size is not None else axis for size, axis in zip(shape, names)]  # noqa: B905 - of one length
     return {"name": name, "dtype": dtype.as_numpy_dtype().dtype.name, "shape": sizes}

@@ -1,4 +1,4 @@
-"""Open source models by their format, and say what of a call they would remember."""
+"""Open source models by their format and describe them; those that change their variables in a call are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def open_model(job: Json) -> models.Model:
     """Open the job's model, of the format ``keras``, ``saved-model`` or ``tflite-file``.
 
     Raises:
-        Unsuited: It cannot be taken.
+        UnsuitedError: It cannot be taken.
         KeyError: It is of another format.
     """
     artifact = job["input"]
@@ -29,7 +29,7 @@ def describe(job: Json) -> Json:
     """Return the tensors of a source model, or why it is not taken."""
     try:
         model = open_model(job)
-    except models.Unsuited as unsuited:
+    except models.UnsuitedError as unsuited:
         return {"refused": str(unsuited), **({"slug": unsuited.slug} if unsuited.slug else {})}
     if assigned := assignments.find_assigned(models.trace(model), model.variables):
         named = ", ".join(assigned[:3])

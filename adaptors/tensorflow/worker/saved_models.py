@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from .models import Json, Model, Tensors, Unsuited, adopt, reseed, specify
+from .models import Json, Model, Tensors, UnsuitedError, adopt, reseed, specify
 
 _DEFAULT = "serving_default"
 _FILE = "saved_model.pb"
@@ -21,7 +21,7 @@ def open_saved(artifact: Json, *, seed: int) -> Model:
     """Open a signature of a SavedModel: that which the recipe names, else ``serving_default`` or the only one.
 
     Raises:
-        Unsuited: It cannot be taken.
+        UnsuitedError: It cannot be taken.
     """
     loaded = _load(artifact["path"])
     name = _choose(loaded, artifact.get("metadata", {}).get("signature"))
@@ -31,11 +31,11 @@ def open_saved(artifact: Json, *, seed: int) -> Model:
     _refuse_ragged(artifact["path"], name)
     args, kwargs = signature.structured_input_signature
     if args:
-        raise Unsuited("its signature takes inputs without names")
+        raise UnsuitedError("its signature takes inputs without names")
     inputs = [specify(name, kwargs[name]) for name in sorted(kwargs)]
     outputs = [specify(name, signature.structured_outputs[name]) for name in sorted(signature.structured_outputs)]
     if not inputs or not outputs:
-        raise Unsuited("its signature takes or returns no tensor")
+        raise UnsuitedError("its signature takes or returns no tensor")
 
     call: Callable[[Tensors], Tensors] = lambda tensors: signature(**tensors)  # noqa: E731 - as its author does
     direct = call
@@ -68,7 +68,7 @@ def _load_from(folder: str, tags: list[str]) -> Any:
         return tf.saved_model.load(folder, tags=tags)
     except (OSError, tf.errors.OpError) as error:
         if found := re.search(r"Op type not registered '(\w+)'", str(error)):
-            raise Unsuited(f"it has the operator {found[1]}, which is of a library beyond TensorFlow") from error
+            raise UnsuitedError(f"it has the operator {found[1]}, which is of a library beyond TensorFlow") from error
         raise ValueError(" ".join(str(error).split()).replace(f"{folder}/", "")[:300]) from error
 
 
@@ -99,7 +99,7 @@ def _refuse_ragged(path: str, name: str) -> None:
     """Refuse a signature around a function of ragged tensors: it takes their parts, which are of other numbers of rows.
 
     Raises:
-        Unsuited: It is one.
+        UnsuitedError: It is one.
     """
     graph = _find_graph(_read(path))
     library = {one.signature.name: one for one in graph.graph_def.library.function}
@@ -111,7 +111,7 @@ def _refuse_ragged(path: str, name: str) -> None:
     ]
     specs = [str(known[one].canonicalized_input_signature) for one in (*wrapped, *inner) if one in known]
     if any("RAGGED_TENSOR_SPEC" in one for one in specs):
-        raise Unsuited(
+        raise UnsuitedError(
             "its signature takes ragged tensors: export one that takes a dense tensor, such as its to_tensor()"
         )
 
@@ -131,10 +131,10 @@ def _choose(loaded: Any, name: str | None) -> str:
     listed = ", ".join(sorted(known)) or "none"
     if name is not None:
         if name not in known:
-            raise Unsuited(f"it has no signature {name!r}; its signatures are: {listed}", "recipe-invalid")
+            raise UnsuitedError(f"it has no signature {name!r}; its signatures are: {listed}", "recipe-invalid")
         return name
     if _DEFAULT in known or len(known) == 1:
         return _DEFAULT if _DEFAULT in known else known[0]
     if not known:
-        raise Unsuited("it has no signature: save it by tf.saved_model.save(model, folder, signatures=function)")
-    raise Unsuited(f"it has several signatures: {listed}", "recipe-invalid")
+        raise UnsuitedError("it has no signature: save it by tf.saved_model.save(model, folder, signatures=function)")
+    raise UnsuitedError(f"it has several signatures: {listed}", "recipe-invalid")

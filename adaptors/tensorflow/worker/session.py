@@ -34,7 +34,7 @@ class Session:
         models.limit_threads(int(job["threads"]))
         try:
             self._model = opening.open_model(job)
-        except models.Unsuited as error:
+        except models.UnsuitedError as error:
             raise ValueError(str(error)) from error
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.host import Host
@@ -11,7 +11,7 @@ from kedro_hone.core.plugins import check_kind, describe_exception
 from kedro_hone.core.store.steps import list_machine_options
 from kedro_hone.core.values.artifact import Artifact, Stage
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,3 +50,14 @@ def decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> 
     if fault:
         return Failed(by=adaptor.name, failure=FailureClass(adaptor.stage.value), reason=fault)
     return Decided(options=resolved, run_options=run_options, machine_options=machine_options)
+
+
+def spare_shapes(outcome: Outcome, decided: Decided) -> Decided | None:
+    """Return options without the graphs for single shapes, where a step crashed that tries these; None for others.
+
+    A compiler may crash on a graph of one shape and be sound on that of any, which is all that a candidate needs.
+    """
+    crashed = isinstance(outcome, Failed) and outcome.failure is FailureClass.CRASH
+    if not crashed or getattr(decided.options, "fixed_shapes", None) is not True:
+        return None
+    return replace(decided, options=decided.options.model_copy(update={"fixed_shapes": False}))

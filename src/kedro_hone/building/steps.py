@@ -8,9 +8,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from kedro_hone.building.budget import Budget, Phase, choose_phase, list_valid, start_budget
-from kedro_hone.building.deciding import Decided, decide
+from kedro_hone.building.deciding import Decided, decide, spare_shapes
 from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.lines import say_step
 from kedro_hone.building.memory import LEAST_ROWS, Memory
@@ -65,6 +66,14 @@ def transform(
     """
     outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host(), phase).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
+
+
+class _Try(NamedTuple):
+    """What came of one worker, where its log is, and what it was limited to."""
+
+    outcome: Outcome
+    folder: Path
+    limits: Limits
 
 
 @dataclass(frozen=True)
@@ -134,9 +143,13 @@ class _Step:
 
     def _build(self, within: Environment, decided: Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
         """Run the adaptor, and note what it took; it is refused where the budget ended it."""
-        adaptor, run = self.adaptor, self.setting.run
-        folder, limits, started = run.claim_step(adaptor.name), budget.cut(adaptor.toolchain.limits), time.monotonic()
-        outcome = self._run(within, folder, decided, limits)
+        adaptor, run, started = self.adaptor, self.setting.run, time.monotonic()
+        tried = self._try(within, decided, budget)
+        if (plainer := spare_shapes(tried.outcome, decided)) and not run.is_stopped():
+            logger.warning("warning   %s crashed, and is tried again without fixed_shapes", adaptor.name)
+            again = self._try(within, plainer, budget)
+            tried = again if again.outcome.kind == "artifact" else tried
+        outcome, folder, limits = tried.outcome, tried.folder, tried.limits
         facts = StepFacts(
             key=key,
             adaptor=adaptor.name,
@@ -150,6 +163,10 @@ class _Step:
         run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
         self._say("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
         return outcome, facts
+
+    def _try(self, within: Environment, decided: Decided, budget: Budget) -> _Try:
+        folder, limits = self.setting.run.claim_step(self.adaptor.name), budget.cut(self.adaptor.toolchain.limits)
+        return _Try(self._run(within, folder, decided, limits), folder, limits)
 
     def _leave_out(self, reason: str) -> Refused:
         return Refused(by=self.adaptor.name, slug=BUDGET, reason=reason)

@@ -20,7 +20,7 @@ def confine(probes: Sequence[Probe], base: Arrays, ranges: Ranges, *, seed: int)
     Args:
         probes: Those that were made without the ranges.
         base: Rows of a split.
-        ranges: See there.
+        ranges: By the name of an input, the least and the largest number that it is given.
         seed: Of the numbers that are drawn.
 
     Raises:

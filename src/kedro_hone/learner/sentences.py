@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import transformers
 
+from kedro_hone.core.values.prompts import PROMPTS, find_default_prompt, includes_prompt
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.learner.pretrained import PretrainedLearner
 
@@ -40,12 +41,15 @@ class SentenceLearner(PretrainedLearner):
 
         Raises:
             OSError: The winner has no tokenizer with it.
+            ValueError: There is a prompt, and the source's pooling leaves out the tokens of it.
         """
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
         before = self._prompt if prompt is None else prompt
+        if before and not self._takes_prompt():
+            why = "which this model was compiled without: how many these are is no input of it"
+            raise ValueError(f"the source's pooling leaves out the tokens of a prompt, {why}; give prompt=''")
         texts = [before + text for text in texts]
-        lower = self._read("sentence_bert_config.json").get("do_lower_case")
-        texts = [text.lower() for text in texts] if lower else texts
+        texts = [text.lower() for text in texts] if self._config.get("do_lower_case") else texts
         order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
         width = int(self.artifact.outputs[0].shape[1])
         found = np.zeros((len(texts), width), np.float32)
@@ -57,7 +61,7 @@ class SentenceLearner(PretrainedLearner):
         return found[0] if isinstance(sentences, str) else found
 
     def _tokenize(self, texts: list[str]) -> dict[str, np.ndarray[Any, Any]]:
-        most = self._read("sentence_bert_config.json").get("max_seq_length")
+        most = self._config.get("max_seq_length")
         limit = self.artifact.metadata["transformers"].get("limits", {}).get("length")
         known = [size for size in (most, limit, self._tokenizer.model_max_length) if isinstance(size, int)]
         names = [spec.name for spec in self.artifact.inputs]
@@ -78,12 +82,17 @@ class SentenceLearner(PretrainedLearner):
             self.name_or_path, local_files_only=True, trust_remote_code=False
         )
 
-    @property
+    @cached_property
+    def _config(self) -> dict[str, Any]:
+        return self._read("sentence_bert_config.json")
+
+    @cached_property
     def _prompt(self) -> str:
-        said = self._read("config_sentence_transformers.json")
-        prompts, name = said.get("prompts"), said.get("default_prompt_name")
-        found = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
-        return found if isinstance(found, str) else ""
+        return find_default_prompt(self._read(PROMPTS))
+
+    def _takes_prompt(self) -> bool:
+        modules = self.artifact.metadata["transformers"]["modules"]
+        return all(includes_prompt(row["config"]) for row in modules if row["kind"] == "Pooling")
 
     def _read(self, name: str) -> dict[str, Any]:
         """Return a file that was published with the winner; empty where there is none."""

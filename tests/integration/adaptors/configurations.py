@@ -52,6 +52,13 @@ def make_mixed() -> tuple[Any, Any]:
     return frame, y
 
 
+def make_two_targets() -> tuple[Any, Any]:
+    """Return rows of numbers, whole numbers and texts without gaps, and two numbers of each."""
+    frame, y = make_mixed()
+    frame = frame.fillna({"age": 40.0, "port": "Cherbourg"})
+    return frame, np.stack([frame.age + y, frame.children - 2.0 * y], axis=1)
+
+
 def make_categories() -> tuple[Any, Any]:
     """Return rows of a number and of pandas' categories, of texts and of numbers, and two classes."""
     import pandas as pd
@@ -72,7 +79,7 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.frozen import FrozenEstimator
     from sklearn.impute import KNNImputer, SimpleImputer
-    from sklearn.model_selection import RandomizedSearchCV
+    from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, TunedThresholdClassifierCV
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import KBinsDiscretizer, SplineTransformer, StandardScaler
@@ -81,6 +88,7 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     forest = lambda: ensemble.RandomForestClassifier(20, random_state=0)  # noqa: E731
     votes = [("forest", forest()), ("line", logistic())]
     histograms = ensemble.HistGradientBoostingClassifier
+    of_texts = lambda: make_pipeline("passthrough", TfidfVectorizer(), logistic())  # noqa: E731
     return {
         "LogisticRegression": (make_numbers, logistic),
         "StandardScaler, RandomForestClassifier": (make_numbers, lambda: make_pipeline(StandardScaler(), forest())),
@@ -148,7 +156,15 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
             lambda: _with_holes(make_numbers()),
             lambda: make_pipeline(KNNImputer(), logistic()),
         ),
-        "TfidfVectorizer, LogisticRegression": (_make_texts, lambda: make_pipeline(TfidfVectorizer(), logistic())),
+        **{
+            name: (_make_texts, fit)
+            for name, fit in {
+                "TfidfVectorizer, LogisticRegression": of_texts,
+                "GridSearchCV over TfidfVectorizer": lambda: GridSearchCV(of_texts(), {}, cv=2),
+                "CalibratedClassifierCV over TfidfVectorizer": lambda: CalibratedClassifierCV(of_texts(), cv=2),
+                "TunedThresholdClassifierCV over TfidfVectorizer": lambda: TunedThresholdClassifierCV(of_texts()),
+            }.items()
+        },
     }
 
 
@@ -170,7 +186,9 @@ def _of_columns() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     from sklearn.compose import make_column_transformer
     from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
     from sklearn.impute import SimpleImputer
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.multioutput import MultiOutputRegressor
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
@@ -183,6 +201,12 @@ def _of_columns() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     def encode_missing(encoder: Any) -> Any:
         columns = make_column_transformer((SimpleImputer(), ["age"]), (encoder, ["deck", "port"]))
         return make_pipeline(columns, RandomForestClassifier(20, random_state=0))
+
+    def predict_two(last: Any = None) -> Any:
+        columns = make_column_transformer(
+            (StandardScaler(), ["age", "children"]), (OneHotEncoder(handle_unknown="ignore"), ["deck", "port"])
+        )
+        return make_pipeline(columns, last or Ridge())
 
     ordinal = OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1, encoded_missing_value=-2)
     return {
@@ -208,6 +232,12 @@ def _of_columns() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
             make_mixed,
             lambda: HistGradientBoostingClassifier(max_iter=20, categorical_features=["deck", "port"]),
         ),
+        "Ridge of two targets": (make_two_targets, predict_two),
+        "GridSearchCV over Ridge of two targets": (
+            make_two_targets,
+            lambda: GridSearchCV(predict_two(), {"ridge__alpha": [0.1, 1.0]}, cv=2),
+        ),
+        "MultiOutputRegressor over Ridge": (make_two_targets, lambda: predict_two(MultiOutputRegressor(Ridge()))),
         "OneHotEncoder of missing text": (make_mixed, lambda: encode_missing(OneHotEncoder(handle_unknown="ignore"))),
         "OrdinalEncoder of missing text": (make_mixed, lambda: encode_missing(ordinal)),
     }
@@ -256,6 +286,10 @@ def _of_boosters() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
         "VotingClassifier of XGBClassifier": (make_numbers, lambda: VotingClassifier(pair, voting="soft")),
         "StackingClassifier of XGBClassifier": (make_numbers, lambda: StackingClassifier(pair)),
         "CalibratedClassifierCV over LGBMClassifier": (make_numbers, lambda: CalibratedClassifierCV(light())),
+        "CalibratedClassifierCV over XGBClassifier(enable_categorical=True)": (
+            make_categories,
+            lambda: CalibratedClassifierCV(boosted(enable_categorical=True)),
+        ),
         "CalibratedClassifierCV over XGBClassifier": (make_numbers, lambda: CalibratedClassifierCV(boosted())),
         "LGBMClassifier": (make_numbers, light),
         "LGBMClassifier(boosting_type='dart')": (make_numbers, lambda: light(boosting_type="dart")),
@@ -317,6 +351,9 @@ def convert(worker: Any, folder: Path, make: Callable[[], tuple[Any, Any]], fit:
     if "refused" in told:
         return {"refused": told["refused"]}
     given |= {side: told[side] for side in ("inputs", "outputs")}
+    if told["sklearn"]["kind"] == "regressor":
+        found = np.reshape(model.predict(x[:2]), (2, -1))
+        assert told["outputs"][0]["shape"][1] == found.shape[1], told["outputs"]
     np.savez(folder / "calibration.npz", **make_feeds(x[FITTED : FITTED + CALIBRATION], given["inputs"]))
     made = worker.transform(job)
     if "metadata" not in made:

@@ -104,11 +104,7 @@ def test_the_source_returns_what_encode_returns(encoder, tmp_path, case, side):
     np.testing.assert_allclose(found["sentence_embedding"], wanted, atol=2e-6, rtol=1e-5)
 
 
-def test_a_winner_encodes_as_the_source_does(encoder, tmp_path):
-    model = make_model(encoder, "dense")
-    model.prompts, model.default_prompt_name = {"query": "the "}, "query"
-    model.max_seq_length = 6
-    model.save(str(tmp_path / "saved"), create_model_card=False)
+def open_winner(tmp_path):
     described, flavor, files = describe(tmp_path)
     artifact = Artifact(
         format="transformers",
@@ -123,12 +119,30 @@ def test_a_winner_encodes_as_the_source_does(encoder, tmp_path):
             "transformers": {**flavor.metadata["transformers"], **described["transformers"]},
         },
     )
-    learner = open_learner(artifact, files)
+    return open_learner(artifact, files)
+
+
+def test_a_winner_encodes_as_the_source_does(encoder, tmp_path):
+    model = make_model(encoder, "dense")
+    model.prompts, model.default_prompt_name = {"query": "the "}, "query"
+    model.max_seq_length = 6
+    model.save(str(tmp_path / "saved"), create_model_card=False)
+    learner = open_winner(tmp_path)
     np.testing.assert_allclose(learner.encode(TEXTS, batch_size=3), model.encode(TEXTS), atol=2e-6, rtol=1e-5)
     np.testing.assert_allclose(learner.encode("the cat", prompt=""), model.encode("the cat", prompt=""), atol=2e-6)
     assert learner.encode([]).shape == (0, 8)
     tokens = make_tokenizer()(TEXTS, padding=True, return_tensors="pt")
     assert learner(**tokens).sentence_embedding.shape == (4, 8)
+
+
+def test_a_prompt_that_the_source_does_not_pool_is_refused(encoder, tmp_path):
+    model = make_model(encoder, "dense")
+    model.set_pooling_include_prompt(False)
+    model.save(str(tmp_path / "saved"), create_model_card=False)
+    learner = open_winner(tmp_path)
+    with pytest.raises(ValueError, match="leaves out the tokens of a prompt"):
+        learner.encode(TEXTS, prompt="the ")
+    np.testing.assert_allclose(learner.encode(TEXTS), model.encode(TEXTS), atol=2e-6, rtol=1e-5)
 
 
 def test_an_activation_of_others_is_refused_by_its_name(encoder, tmp_path):

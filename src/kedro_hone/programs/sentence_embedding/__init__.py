@@ -39,7 +39,17 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     texts = [way.prompt + text for text in need_texts(data, "text", options, TEXTS)]
     tokens = Tokens(job, options, most=way.most, own_side=True)
     encoded = tokens.encode([text.lower() for text in texts] if way.lower else texts)
-    return tokens.feed(encoded), {"mask": tokens.pad(encoded["attention_mask"], 0), "table_way": way.write()}
+    mask = tokens.pad(encoded["attention_mask"], 0)
+    if way.prompt and not way.includes_prompt:
+        mask = pooling.leave_out(mask, _count_tokens(tokens, way))
+    return tokens.feed(encoded), {"mask": mask, "table_way": way.write()}
+
+
+def _count_tokens(tokens: Tokens, way: pooling.Way) -> int:
+    """Return with how many tokens each row begins that are the prompt's, and those that come before any text."""
+    prompt = way.prompt.lower() if way.lower else way.prompt
+    (numbers,) = tokens.encode([prompt])["input_ids"]
+    return len(numbers) - (numbers[-1] in tokens.tokenizer.all_special_ids)
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:

@@ -21,7 +21,7 @@ _FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""The keys of older files, and the modes of sentence-transformers."""
+"""The keys of older files, and the modes of sentence-transformers. The host has the same; programs cannot import it."""
 
 NORMALIZE = "normalize"
 
@@ -32,6 +32,7 @@ class Way:
 
     Attributes:
         prompt: What is put before each text.
+        includes_prompt: Whether the tokens of that are pooled, too.
     """
 
     modes: tuple[str, ...]
@@ -39,6 +40,7 @@ class Way:
     most: int | None = None
     lower: bool = False
     prompt: str = ""
+    includes_prompt: bool = True
 
     def write(self) -> Array:
         """Return the modes, and the word ``normalize``, as an array of text."""
@@ -76,7 +78,13 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
         most=sentences.get("max_seq_length") or None,
         lower=bool(sentences.get("do_lower_case")),
         prompt=_read_prompt(folder),
+        includes_prompt=bool(config.get("include_prompt", True)),
     )
+
+
+def leave_out(mask: Array, count: int) -> Array:
+    """Return a mask (rows, tokens) without the first tokens of each row, wherever its padding is."""
+    return np.asarray(mask * (mask.cumsum(axis=1) > count))
 
 
 def _read_prompt(folder: Path) -> str:

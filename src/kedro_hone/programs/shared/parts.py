@@ -48,7 +48,7 @@ class Part(NamedTuple):
     place: int
 
     def choose(self, output: Array) -> Array:
-        """Return an output of zeros, or False, but for this part."""
+        """Return a copy of an output in which all other parts are 0, or False."""
         chosen, index = np.zeros_like(output), (slice(None),) * self.axis + (self.place,)
         chosen[index] = output[index]
         return chosen

@@ -134,7 +134,7 @@ def _find_dtype(root: Path, names: list[str]) -> str | None:
 def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
     try:
         purpose = tasks.find_purpose(config, task=pulled.task)
-    except tasks.UnsuitedTask as error:
+    except tasks.UnsuitedTaskError as error:
         known, known_class = ", ".join(error.tasks), tasks.read_architecture(config) is not None
         raise HoneError(
             "recipe-invalid",

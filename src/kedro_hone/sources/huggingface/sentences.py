@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.prompts import PROMPTS, find_default_prompt, includes_prompt
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.huggingface.documents import read_document
 
@@ -42,7 +43,8 @@ def list_modules(root: Path) -> list[Json]:
 
     Raises:
         HoneError: ``model-corrupt``: the files are not as sentence-transformers writes them; ``pickle-not-trusted``: a
-            module's weights are a pickle; ``model-unsupported``: a module with weights goes with one that is unknown.
+            module's weights are a pickle; ``model-unsupported``: a module with weights goes with one that is unknown,
+            or with a pooling that leaves out the default prompt.
     """
     rows = _read_modules(root)
     kinds = [_name(row) for row in rows]
@@ -61,7 +63,22 @@ def list_modules(root: Path) -> list[Json]:
         if kinds:
             logger.warning("warning   %s lists %s: its encoder alone is optimized, without that", MODULES, named[:80])
         return []
-    return [_read_module(root, row) for row in rows[1:] if _name(row) != "Dropout"] if weighted else []
+    modules = [_read_module(root, row) for row in rows[1:] if _name(row) != "Dropout"] if weighted else []
+    _refuse_prompt(root, modules)
+    return [*modules]
+
+
+def _refuse_prompt(root: Path, modules: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a pooling that leaves out the prompt's tokens: how many these are is no input of the model."""
+    left = [row["path"] for row in modules if row["kind"] == "Pooling" and not includes_prompt(row["config"])]
+    prompt = find_default_prompt(read_document(root / PROMPTS)) if left and (root / PROMPTS).is_file() else ""
+    if prompt:
+        raise HoneError(
+            "model-unsupported",
+            f"The model's module Pooling ({left[0]}) leaves out the tokens of the prompt {prompt!r:.60}.",
+            why=f"Its config.json has include_prompt: false, and {PROMPTS} names that prompt as the default one.",
+            hint=f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then.",
+        )
 
 
 def _read_modules(root: Path) -> list[dict[str, Any]]:

@@ -94,8 +94,8 @@ ENCODER: Final = Purpose(task="feature-extraction", auto_class="AutoModel", kind
 """What the encoder in a model of sentence-transformers is for, whatever head it was saved with."""
 
 
-class UnsuitedTask(ValueError):  # noqa: N818 - it reads as what it says
-    """A task that a recipe states and the model cannot do.
+class UnsuitedTaskError(ValueError):
+    """The model cannot do the task that the recipe states.
 
     Attributes:
         tasks: Those that the model can do, by its configuration.
@@ -110,7 +110,7 @@ def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | s
     """Return what a model is for, by its configuration and the recipe; or why it is not taken.
 
     Raises:
-        UnsuitedTask: The recipe's task is none that is known, or none of this model's.
+        UnsuitedTaskError: The recipe's task is none that is known, or none of this model's.
     """
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
     kind = _find_kind(config, model_type)
@@ -122,10 +122,10 @@ def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | s
         named, possible = _ALIASES.get(task, task), list_tasks(config)
         named = _FEATURES[kind] if named == "feature-extraction" else named
         if named not in TASKS:
-            raise UnsuitedTask(f"there is no task {task!r}", possible)
+            raise UnsuitedTaskError(f"there is no task {task!r}", possible)
         known = own is not None or _KINDS.get(named, "text") != kind  # of other classes the weights tell, in the worker
         if known and named not in possible:
-            raise UnsuitedTask(f"{architecture or f'a model of {kind}'} is not for {task}", possible)
+            raise UnsuitedTaskError(f"{architecture or f'a model of {kind}'} is not for {task}", possible)
         return Purpose(task=named, auto_class=TASKS[named], kind=kind)
     if architecture is None:
         return "its config.json names no architecture"

@@ -531,6 +531,19 @@ def test_a_dense_module_over_tokens_is_refused(pulled):
     assert "'token_embeddings'" in refuse(pulled, "model-unsupported")
 
 
+def test_a_pooling_without_the_default_prompt_is_refused(pulled):
+    add_modules(pulled, Pooling={"pooling_mode": "mean", "include_prompt": False})
+    prompts = {"prompts": {"query": "query: ", "none": ""}, "default_prompt_name": "none"}
+    path = pulled / "config_sentence_transformers.json"
+    for said in (prompts, {**prompts, "default_prompt_name": None}):
+        path.write_text(json.dumps(said))
+        assert len(read_flavor(pulled, trust=NOTHING).metadata["transformers"]["modules"]) == 3
+    path.write_text(json.dumps({**prompts, "default_prompt_name": "query"}))
+    assert "1_Pooling" in refuse(pulled, "model-unsupported")
+    (pulled / "modules.json").unlink()  # the way out
+    assert "modules" not in read_flavor(pulled, trust=NOTHING).metadata["transformers"]
+
+
 def test_pickled_weights_of_a_module_are_refused(pulled):
     add_modules(pulled)
     (pulled / "2_Dense" / "model.safetensors").rename(pulled / "2_Dense" / "pytorch_model.bin")

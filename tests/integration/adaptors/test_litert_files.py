@@ -1,0 +1,41 @@
+"""Files of LiteRT as their authors have them: what is taken, and how many interpreters stay open."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.adaptors.litert import adaptor as module
+
+pytestmark = pytest.mark.toolchain
+
+SCRIPT = Path(__file__).with_name("litert_files.py")
+
+
+@pytest.fixture(scope="module")
+def found(environments, tmp_path_factory):
+    """What the script wrote, in the toolchain's own process."""
+    folder, environment = tmp_path_factory.mktemp("files"), environments.ensure(module.TOOLCHAIN)
+    command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return json.loads((folder / "found.json").read_text())
+
+
+def test_as_few_interpreters_stay_open_as_are_used(found):
+    assert found["opened"] == [[1], [1], [1, 2], [1, 2, 3], [1, 2, 3, 4], [2, 3, 4, 5], [3, 4, 5, 2], [4, 5, 2, 6]]
+    assert all(found["right"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"), [("COMPLEX64", "x is of the type complex64, which no conversion"), ("STRING", "x is text, which")]
+)
+def test_tensors_that_no_conversion_takes_are_named_by_their_type(found, kind, said):
+    assert said in found["refused"][kind]
+
+
+def test_a_size_that_the_file_does_not_allow_is_refused(found):
+    assert "Attempting to resize dimension 1" in found["resized"]

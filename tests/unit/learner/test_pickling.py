@@ -71,12 +71,15 @@ def test_it_holds_no_file_and_joblib_takes_it(folder, tmp_path):
 
 
 def test_another_winner_in_the_same_place_is_refused(folder, tmp_path):
-    said = pickle.dumps(kedro_hone.load(folder))
+    learner = kedro_hone.load(folder)
+    said, wanted = pickle.dumps(learner), learner.artifact.digest
     folder.rename(tmp_path / "old")
-    toy.make_model(folder, note="another")
+    other, _ = toy.make_model(folder, note="another")
     with pytest.raises(HoneError) as caught:
         pickle.loads(said)
     assert caught.value.slug == "model-corrupt"
+    assert caught.value.what == f"{folder} is not the winner that was loaded where this was pickled."
+    assert caught.value.why == f"Its digest is {other.digest}, and {wanted} was loaded."
 
 
 def test_a_file_that_was_changed_meanwhile_is_refused(folder):
@@ -85,6 +88,7 @@ def test_a_file_that_was_changed_meanwhile_is_refused(folder):
     with pytest.raises(HoneError) as caught:
         pickle.loads(said)
     assert caught.value.slug == "model-corrupt"
+    assert "weights.npy" in caught.value.why
 
 
 def test_what_is_code_is_not_pickled(tmp_path, install):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.building.merging import merge_adapter
+from kedro_hone.building.source_jobs import call_toolchain, explain_failure
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
@@ -19,12 +20,11 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.workers.host.job import JobInput, StepResult
 from kedro_hone.learner.versions import check_version_files
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
-from kedro_hone.recipe.environments import find_environment, require_environments
+from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.policy import SIGNATURE, Policy
@@ -87,7 +87,8 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         place, due = pulled, version.tags.get(DIGEST)
         if model.base is not None:
-            place, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
+            place, base = merge_adapter(open_pulled(pulled), recipe, run, scratch)
+            version, due = version.model_copy(update={"base": base}), None
         flavor = read_flavor(
             place,
             trust=trust,
@@ -177,27 +178,7 @@ def _read_description(
 
 def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
     """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
-    environment = find_environment(recipe, toolchain)
-    if isinstance(environment, Failed):
-        raise HoneError(
-            "toolchain-unbuildable",
-            f"The environment of {toolchain.name} cannot be built.",
-            why=environment.reason,
-            hint=f"{f'Read {environment.log}; or' if environment.log else 'Mend its interpreter, or'} run `kedro hone "
-            f"toolchains build {toolchain.name}`.",
-        )
-    job = Job(
-        function="describe",
-        worker=str(toolchain.worker),
-        adaptor="source",
-        input=unread,
-        threads=recipe.thread_count,
-        seed=recipe.seed,
-        shapes=recipe.all_shapes,
-        trust=tuple(sorted(recipe.trust)),
-    )
-    python, folder = Path(environment.python), run.claim_step("describe-source")
-    result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
+    result = call_toolchain("describe", unread, toolchain, recipe=recipe, run=run)
     if isinstance(result, StepResult):
         return result.notes
     if isinstance(result, Refused):
@@ -222,9 +203,5 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
     if recipe.model.inputs:
         named = f"model.inputs in the recipe, of which its examples are made, then {named}"
     alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
-    raise HoneError(
-        "model-corrupt",
-        f"{recipe.model.uri} cannot be read.",
-        why=result.reason,
-        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.{alone}",
-    )
+    check = f"{named}the file in the registry"
+    raise explain_failure(result, f"{recipe.model.uri} cannot be read.", check=check, more=alone)

@@ -37,7 +37,13 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
+_HINT = (
+    "Save the model so that it takes and returns tensors, by operators that its runtime has, and name the new file or "
+    "version in the recipe."
+)
 _HINTS = {
+    "model-external-data": "Save the model with its data next to its file, and name the new file or version in the "
+    "recipe.",
     "recipe-invalid": "Add what its forward takes to the recipe: "
     "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
     "pickle-not-trusted": "Log the model again as the reason says, "
@@ -46,11 +52,7 @@ _HINTS = {
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
     "model again.",
 }
-"""What to do where a worker refused the source, by the refusal's slug."""
-_HINTS_BY_FORMAT = {
-    "sklearn": "Log a classifier or a regressor that takes rows of columns, and name its version in the recipe."
-}
-"""The same, by the source's format."""
+"""What to do where a worker refused the source, by the refusal's slug, unless its format has another hint."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -129,7 +131,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     inputs = recipe.model.inputs or flavor.inputs
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)
-    described = _describe(toolchain, unread, recipe, run)
+    described = _describe(toolchain, unread, recipe, run, read_sources()[0][flavor.source][0].refused)
     for warning in _list_warnings(described):
         logger.warning("warning   %s", warning)
     specs, noted = _read_description(described, recipe.model.uri)
@@ -176,22 +178,18 @@ def _read_description(
     return specs, noted
 
 
-def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
+def _describe(
+    toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder, hints: Mapping[str, str]
+) -> dict[str, Json]:
+    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known.
+
+    ``hints`` are those of the source's format, as ``SourceFormat.refused``.
+    """
     result = call_toolchain("describe", unread, toolchain, recipe=recipe, run=run)
     if isinstance(result, StepResult):
         return result.notes
     if isinstance(result, Refused):
-        outside = result.slug == "model-external-data"
-        mended = (
-            "with its data next to its file"
-            if outside
-            else "so that it takes and returns tensors, by operators that its runtime has"
-        )
-        hint = f"Save the model {mended}, and name the new file or version in the recipe."
-        hint = _HINTS.get(result.slug) or _HINTS_BY_FORMAT.get(unread.format, hint)
-        if result.slug == "recipe-invalid" and unread.format == "saved-model":
-            hint = "Name one of them in the recipe: hone.model.signature."
+        hint = hints.get(result.slug) or _HINTS.get(result.slug) or hints.get("") or _HINT
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",

@@ -28,6 +28,8 @@ def describe(job):
         raise MemoryError
     if kind == "wrong":
         raise ValueError("no such layer")
+    if kind.startswith("slug "):
+        return {"refused": "it is odd", "slug": kind.removeprefix("slug ")}
     return {"refused": "it is another model"} if kind == "refused" else {"said": kind}
 
 merge = describe
@@ -82,10 +84,28 @@ CASES = [
 def test_a_failure_is_told_by_its_class(tmp_path, toolchain, run, case):
     kind, slug, why, hint = case
     with pytest.raises(HoneError) as caught:
-        fetching._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run)
+        fetching._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, {})
     assert (caught.value.slug, caught.value.what) == (slug, "models:/ada/1 cannot be read.")
     assert why in caught.value.why
     assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("refused", "model-unsupported", "Log another one."),
+        ("slug recipe-invalid", "recipe-invalid", "Name one of them."),
+        ("slug source-stateful", "source-stateful", "Let its state be an input"),
+        ("slug odd", "model-unsupported", "Log another one."),
+    ],
+)
+def test_the_hint_of_a_refusal_is_its_formats_own_before_a_general_one(tmp_path, toolchain, run, case):
+    kind, slug, hint = case
+    hints = {"recipe-invalid": "Name one of them.", "": "Log another one."}
+    with pytest.raises(HoneError) as caught:
+        fetching._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, hints)
+    assert caught.value.slug == slug
+    assert caught.value.hint.startswith(hint)
 
 
 @pytest.mark.parametrize("case", [*CASES, ("refused", "model-unsupported", "it is another model.", "hone.model.base")])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import importlib.util
 import io
-import multiprocessing
-import os
 import pickle
 from dataclasses import replace
 from pathlib import Path
@@ -18,29 +16,14 @@ from cryptography.hazmat.primitives import serialization as pem
 from cryptography.hazmat.primitives.asymmetric import ec
 
 import kedro_hone
-from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.learner import Learner
-from kedro_hone.learner.forking import ForkedSession
 from kedro_hone.learner.pickling import Origin
 from kedro_hone.signing.sign import SIGNING_KEY, find_signer, sign_version
 
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).with_name("toy.py"))
 toy = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(toy)
-HANG = 120
-
-
-@pytest.fixture
-def install(monkeypatch):
-    monkeypatch.setenv("HONE_TOY", "1")
-
-    def install(toolchain):
-        registry.forget_registrations()
-        registry.register(toolchain)
-
-    yield install
-    registry.forget_registrations()
 
 
 @pytest.fixture
@@ -162,53 +145,3 @@ def test_a_copy_is_the_learner_itself(folder):
     learner = kedro_hone.load(folder)
     assert copy.deepcopy({"model": learner})["model"] is learner
     assert copy.copy(learner) is learner
-
-
-def call_in_child(call):
-    """Run something in a process that is forked now; return what it returned, or its error's class and text."""
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-
-    def work():
-        try:
-            theirs.send(call())
-        except BaseException as error:  # noqa: BLE001 - it is sent to the parent
-            theirs.send((type(error).__name__, str(error)))
-        os._exit(0)
-
-    process = context.Process(target=work)
-    process.start()
-    try:
-        assert ours.poll(HANG), "it hangs"
-        return ours.recv()
-    finally:
-        process.kill()
-        process.join()
-
-
-def test_a_fork_opens_it_again(folder):
-    learner = kedro_hone.load(folder)
-    run, (x, y) = learner.run, toy.predict(3)
-    learner(x)
-    opened = learner._session.find()
-    calls = call_in_child(lambda: (learner(x).tolist(), run({"x": x})["y"].tolist(), len(learner._session.calls)))
-    assert calls == (y.tolist(), y.tolist(), 2)  # counted by a session of its own
-    assert learner._session.find() is opened
-
-
-def test_a_runtime_that_does_not_survive_says_so(tmp_path, install):
-    install(toy.make_toolchain(tmp_path / "toolchain"))
-    toy.make_model(tmp_path / "winner")
-    learner = kedro_hone.load(tmp_path / "winner", threads=2)
-    kind, said = call_in_child(lambda: learner(toy.predict(1)[0]))
-    assert kind == "RuntimeError"
-    assert "toy does not survive that" in said
-    assert "post_fork" in said
-    x, y = toy.predict(1)
-    alone = kedro_hone.load(tmp_path / "winner", threads=1)
-    assert call_in_child(lambda: alone(x).tolist()) == y.tolist()
-
-
-def test_a_session_that_is_being_opened_has_nothing_private():
-    with pytest.raises(AttributeError):
-        ForkedSession.__new__(ForkedSession)._opened  # noqa: B018 - it is asked for

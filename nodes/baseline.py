@@ -24,7 +24,7 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 13
+VERSION = 14
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 

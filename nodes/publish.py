@@ -67,7 +67,7 @@ def publish(
     place, signer = recipe.publish, find_signer()
     target = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
     registry, name = target.registry, find_name(target, version.uri)
-    winner = replace(winner, description=describe_winner(evidence, name=name, alias=place.alias))
+    winner = replace(winner, description=describe_winner(evidence))
     waits = find_wait(decision, evidence)
     if waits and (place.pull_request or not keeps_versions_apart(registry)):
         logger.warning("warning   nothing is published: %s", waits)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kedro_hone.building.batches import check_batch
 from kedro_hone.building.fetching import fetch
+from kedro_hone.comparing.ranges import check_ranges
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
 from kedro_hone.core.contract.target import find_name, find_source, find_target
@@ -24,13 +25,15 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
 
     Raises:
         HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
-            what they should be. ``recipe-invalid``: a shape of the recipe has another batch than the model takes.
+            what they should be. ``recipe-invalid``: a shape of the recipe has another batch than the model takes, or a
+            range does not fit an input.
     """
     registry = find_registry(recipe.model.uri, project=run.project)
     # First: who moves an alias while a large model is copied has moved it since.
     pointers = _read_pointers(recipe, registry, run)
     version, artifact = fetch(find_source(registry, recipe.model.uri), registry, recipe, store, run)
     check_batch(artifact, recipe)
+    check_ranges(artifact.inputs, recipe.model.ranges)
     known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}
     version = version.model_copy(update=known)
     logger.info("pulled    %s (%s, %s)", version.uri, artifact.format, artifact.digest[:19])

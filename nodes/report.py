@@ -116,7 +116,7 @@ def gather_evidence(
         verdict=decision.verdict,
         reasons=decision.reasons,
         source=records.SourceRecord(
-            **version.model_dump(include={"uri", "version"}),
+            **version.model_dump(include={"uri", "version", "base"}),
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),

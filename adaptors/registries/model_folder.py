@@ -18,7 +18,9 @@ from kedro_hone import __version__
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, ProvenWinner
 from kedro_hone.core.contract.tags import FILES
+from kedro_hone.core.plugins import describe_exception
 from kedro_hone.core.store.manifest import Manifest, copy_tree
+from kedro_hone.core.text import clean_text, open_logger
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.learner.versions import write_version_files
@@ -28,6 +30,8 @@ from kedro_hone.sources.source_format import MLMODEL, OURS
 
 if TYPE_CHECKING:
     from mlflow.models import Model, ModelSignature
+
+logger = open_logger(__name__)
 
 _WEIGHTS: Final = frozenset({".safetensors", ".bin", ".pt", ".pth"})
 LARGEST_EXAMPLE: Final = 1_000_000
@@ -109,19 +113,23 @@ def copy_companions(source: Path, folder: Path, *, known: Mapping[str, Path] = M
 
 
 def read_signature(artifact: Artifact) -> ModelSignature | None:
-    """Return the signature that an estimator was logged with; None if absent, or where MLflow cannot read it.
+    """Return the signature that an estimator was logged with; None if absent.
 
-    None is made up: by tensors MLflow would take a table's columns by their places, and refuse whole numbers.
+    Where MLflow cannot read it, a warning says so, and it is None. None is made up: by tensors MLflow would take a
+    table's columns by their places, and refuse whole numbers.
     """
-    from mlflow.models import ModelSignature  # noqa: PLC0415 - slow to import, and only needed to publish
+    from mlflow.exceptions import MlflowException  # noqa: PLC0415 - slow to import, and only needed to publish
+    from mlflow.models import ModelSignature  # noqa: PLC0415
 
     said = artifact.metadata.get("sklearn")
     sides = said.get("signature") if isinstance(said, dict) else None
-    if not isinstance(sides, dict):
+    if not isinstance(sides, dict) or not sides:
         return None
     try:
         return ModelSignature.from_dict(sides)
-    except Exception:  # noqa: BLE001 - whatever its parser raises for a signature of another version
+    except (MlflowException, ValueError, KeyError, TypeError) as error:  # such as one of another version of MLflow
+        why = clean_text(describe_exception(error))[:300]
+        logger.warning("warning   the winner has no signature, since MLflow cannot read its source's: %s", why)
         return None
 
 

@@ -51,7 +51,8 @@ def take(tmp_path, monkeypatch):
         recipe = read_recipe({"model": {"uri": str(place), **model}, "threads": 1})
         run = RunFolder(root=tmp_path / "runs", run_id=f"run-{len([*tmp_path.glob('runs/*')])}", project=tmp_path)
         store = Store(tmp_path / "store")
-        artifact = pull(recipe, store, run)[1]
+        version, artifact = pull(recipe, store, run)
+        take.base = version.base
         return artifact, store.locate(artifact)
 
     return take
@@ -65,6 +66,7 @@ def catch(call) -> HoneError:
 
 def test_a_folder_with_an_adapter_only_is_merged_into_the_base_model(take, adapter, base):
     artifact, files = take(adapter, base=str(base))
+    assert take.base == str(base)  # its registry pins nothing: it is a path
     about = artifact.metadata["transformers"]
     assert (about["class"], about["task"]) == ("BertForSequenceClassification", "text-classification")
     weights, merged = load_file(base / "model.safetensors"), load_file(files / "model.safetensors")

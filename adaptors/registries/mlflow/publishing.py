@@ -28,6 +28,7 @@ from kedro_hone.core.contract.tags import KEY
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
     from mlflow.models import Model
 
 STATE: Final = "hone.state"
@@ -140,6 +141,8 @@ def finish_version(
 ) -> str:
     """Say that a version, whose files are complete, is finished; then move an alias to it, unless it is there.
 
+    Where the alias points to it then, its description says how it is loaded.
+
     An alias that others moved since ``before`` stays, and how they moved it is returned. MLflow cannot compare and move
     at once: what is moved in the moment between is overwritten.
 
@@ -159,14 +162,23 @@ def finish_version(
             if error.error_code != REFUSED:
                 raise
             refused = error
-    if alias is not None and not note and refused is None and PULL in known.tags:
-        client.set_registered_model_tag(name, versions.RECORD + name_record(alias), version)
+    if alias is not None and not note and refused is None:
+        if PULL in known.tags:
+            client.set_registered_model_tag(name, versions.RECORD + name_record(alias), version)
+        _describe_loading(client, known, alias)
     if PENDING_ALIAS in known.tags:
         client.delete_model_version_tag(name, version, PENDING_ALIAS)
     if refused is not None:
         what = f"models:/{name}/{version} is published, but the registry refuses the alias {alias!r}."
         raise explain_refused(what, str(refused)) from refused
     return note
+
+
+def _describe_loading(client: MlflowClient, known: ModelVersion, alias: str) -> None:
+    """Add to the description of a winner how it is loaded: where no alias points to it, that loads another version."""
+    call = f'Load it with `kedro_hone.load("models:/{known.name}@{alias}")`.'
+    if known.description and KEY in known.tags and call not in known.description:
+        client.update_model_version(known.name, known.version, f"{known.description.rstrip()}\n\n{call}\n")
 
 
 def _remove_runs(client: MlflowClient, experiment: str, name: str) -> None:

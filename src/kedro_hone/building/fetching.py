@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from kedro_hone.building.merging import merge_adapter
+from kedro_hone.building.source_jobs import call_toolchain, explain_failure
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
@@ -19,12 +20,11 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, TensorSpec
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
-from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.values.outcome import Refused
+from kedro_hone.core.workers.host.job import JobInput, StepResult
 from kedro_hone.learner.versions import check_version_files
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
-from kedro_hone.recipe.environments import find_environment, require_environments
+from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.signing.policy import SIGNATURE, Policy
@@ -37,7 +37,13 @@ from kedro_hone.sources.source_format import AuthorClass, Flavor
 
 logger = open_logger(__name__)
 
+_HINT = (
+    "Save the model so that it takes and returns tensors, by operators that its runtime has, and name the new file or "
+    "version in the recipe."
+)
 _HINTS = {
+    "model-external-data": "Save the model with its data next to its file, and name the new file or version in the "
+    "recipe.",
     "recipe-invalid": "Add what its forward takes to the recipe: "
     "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
     "pickle-not-trusted": "Log the model again as the reason says, "
@@ -46,11 +52,7 @@ _HINTS = {
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
     "model again.",
 }
-"""What to do where a worker refused the source, by the refusal's slug."""
-_HINTS_BY_FORMAT = {
-    "sklearn": "Log a classifier or a regressor that takes rows of columns, and name its version in the recipe."
-}
-"""The same, by the source's format."""
+"""What to do where a worker refused the source, by the refusal's slug, unless its format has another hint."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -87,7 +89,8 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
         trust = recipe.trust | ({"native"} if _is_ours(pulled, version) else set())
         place, due = pulled, version.tags.get(DIGEST)
         if model.base is not None:
-            place, due = merge_adapter(open_pulled(pulled), recipe, run, scratch), None
+            place, base = merge_adapter(open_pulled(pulled), recipe, run, scratch)
+            version, due = version.model_copy(update={"base": base}), None
         flavor = read_flavor(
             place,
             trust=trust,
@@ -128,7 +131,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
     inputs = recipe.model.inputs or flavor.inputs
     given = {"inputs": inputs, "outputs": flavor.outputs, "metadata": flavor.metadata}
     unread = JobInput(path=str(files), format=flavor.format, **given)
-    described = _describe(toolchain, unread, recipe, run)
+    described = _describe(toolchain, unread, recipe, run, read_sources()[0][flavor.source][0].refused)
     for warning in _list_warnings(described):
         logger.warning("warning   %s", warning)
     specs, noted = _read_description(described, recipe.model.uri)
@@ -175,42 +178,18 @@ def _read_description(
     return specs, noted
 
 
-def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known."""
-    environment = find_environment(recipe, toolchain)
-    if isinstance(environment, Failed):
-        raise HoneError(
-            "toolchain-unbuildable",
-            f"The environment of {toolchain.name} cannot be built.",
-            why=environment.reason,
-            hint=f"{f'Read {environment.log}; or' if environment.log else 'Mend its interpreter, or'} run `kedro hone "
-            f"toolchains build {toolchain.name}`.",
-        )
-    job = Job(
-        function="describe",
-        worker=str(toolchain.worker),
-        adaptor="source",
-        input=unread,
-        threads=recipe.thread_count,
-        seed=recipe.seed,
-        shapes=recipe.all_shapes,
-        trust=tuple(sorted(recipe.trust)),
-    )
-    python, folder = Path(environment.python), run.claim_step("describe-source")
-    result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
+def _describe(
+    toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder, hints: Mapping[str, str]
+) -> dict[str, Json]:
+    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known.
+
+    ``hints`` are those of the source's format, as ``SourceFormat.refused``.
+    """
+    result = call_toolchain("describe", unread, toolchain, recipe=recipe, run=run)
     if isinstance(result, StepResult):
         return result.notes
     if isinstance(result, Refused):
-        outside = result.slug == "model-external-data"
-        mended = (
-            "with its data next to its file"
-            if outside
-            else "so that it takes and returns tensors, by operators that its runtime has"
-        )
-        hint = f"Save the model {mended}, and name the new file or version in the recipe."
-        hint = _HINTS.get(result.slug) or _HINTS_BY_FORMAT.get(unread.format, hint)
-        if result.slug == "recipe-invalid" and unread.format == "saved-model":
-            hint = "Name one of them in the recipe: hone.model.signature."
+        hint = hints.get(result.slug) or _HINTS.get(result.slug) or hints.get("") or _HINT
         task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
@@ -222,9 +201,5 @@ def _describe(toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFo
     if recipe.model.inputs:
         named = f"model.inputs in the recipe, of which its examples are made, then {named}"
     alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
-    raise HoneError(
-        "model-corrupt",
-        f"{recipe.model.uri} cannot be read.",
-        why=result.reason,
-        hint=f"Check {named}the file in the registry{f'; the log is {result.log}' if result.log else ''}.{alone}",
-    )
+    check = f"{named}the file in the registry"
+    raise explain_failure(result, f"{recipe.model.uri} cannot be read.", check=check, more=alone)

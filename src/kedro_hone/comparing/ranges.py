@@ -3,15 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kedro_hone.comparing.probes import Arrays, Probe
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import suggest
+from kedro_hone.core.values.artifact import TensorSpec
 
 Ranges = Mapping[str, tuple[float, float]]
 """By the name of an input: the least and the largest number that the model is made for."""
+
+
+def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
+    """Check that each range is of an input of numbers, and that its type holds both ends.
+
+    Raises:
+        HoneError: ``recipe-invalid``.
+    """
+    known = {spec.name: dtype for spec in inputs if (dtype := _find_dtype(spec)) is not None}
+    for name, ends in ranges.items():
+        if name not in known:
+            raise HoneError(
+                "recipe-invalid",
+                f"The recipe has a range for {name!r}, which is no input of numbers.",
+                why=f"Inputs of numbers are: {', '.join(sorted(known)) or 'none'}.",
+                hint=f"{suggest(name, sorted(known))}Mend model.ranges in the recipe.",
+            )
+        if wrong := [end for end in ends if not _is_held(end, known[name])]:
+            least, largest = _find_ends(known[name])
+            kind = "whole numbers" if known[name].kind in "iu" else "numbers"
+            raise HoneError(
+                "recipe-invalid",
+                f"The recipe has a range for {name!r} with an end that the input cannot be: {wrong[0]:g}.",
+                why=f"It is of the type {known[name]}, which has {kind} from {least:g} to {largest:g}.",
+                hint="Mend model.ranges in the recipe; or leave the range out where the model takes all of its type.",
+            )
 
 
 def confine(probes: Sequence[Probe], base: Arrays, ranges: Ranges, *, seed: int) -> list[Probe]:
@@ -20,29 +49,43 @@ def confine(probes: Sequence[Probe], base: Arrays, ranges: Ranges, *, seed: int)
     Args:
         probes: Those that were made without the ranges.
         base: Rows of a split.
-        ranges: By the name of an input, the least and the largest number that it is given.
+        ranges: By the name of an input, the least and the largest number that it is given; they were checked.
         seed: Of the numbers that are drawn.
-
-    Raises:
-        HoneError: ``recipe-invalid``: a range is of no input, or of one without numbers.
     """
-    for name in ranges:
-        if name not in base or base[name].dtype.kind not in "iuf":
-            known = sorted(other for other, array in base.items() if array.dtype.kind in "iuf")
-            raise HoneError(
-                "recipe-invalid",
-                f"The recipe has a range for {name!r}, which is no input of numbers.",
-                why=f"Inputs of numbers are: {', '.join(known) or 'none'}.",
-                hint=f"{suggest(name, known)}Mend model.ranges in the recipe.",
-            )
     random, kept = np.random.default_rng(seed), [probe for probe in probes if _is_within(probe.feeds, ranges)]
     for name, (low, high) in ranges.items():
-        drawn = random.uniform(low, high, base[name].shape)
-        drawn.flat[:2] = [low, high][: drawn.size]
-        made = np.rint(drawn) if base[name].dtype.kind in "iu" else drawn
-        feeds = {**base, name: made.astype(base[name].dtype)}
+        drawn = _draw(random, low, high, base[name])
+        drawn.flat[:2] = np.array([low, high], drawn.dtype)[: drawn.size]
+        feeds = {**base, name: drawn}
         kept.append(Probe(name=f"{name} of {low:g} to {high:g}", feeds=feeds, group=f"{name} within its range"))
     return kept
+
+
+def _draw(random: np.random.Generator, low: float, high: float, like: NDArray[Any]) -> NDArray[Any]:
+    if like.dtype.kind in "iu":
+        return random.integers(int(low), int(high), like.shape, dtype=like.dtype.type, endpoint=True)
+    share = random.random(like.shape)  # Generator.uniform raises where the distance of the ends is infinite
+    return np.clip(low * (1 - share) + high * share, low, high).astype(like.dtype)
+
+
+def _find_dtype(spec: TensorSpec) -> np.dtype[Any] | None:
+    """Return the type of an input of numbers; None for another one, or for a type that numpy has not."""
+    try:
+        dtype = np.dtype(spec.dtype)
+    except TypeError:
+        return None
+    return dtype if dtype.kind in "iuf" else None
+
+
+def _find_ends(dtype: np.dtype[Any]) -> tuple[float, float]:
+    if dtype.kind in "iu":
+        return int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
+
+
+def _is_held(end: float, dtype: np.dtype[Any]) -> bool:
+    least, largest = _find_ends(dtype)
+    return least <= end <= largest and (dtype.kind == "f" or end == int(end))
 
 
 def _is_within(feeds: Arrays, ranges: Ranges) -> bool:

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from kedro_hone.core.contract.registry import find_registry
 from kedro_hone.core.contract.tags import DIGEST, FILES
@@ -66,13 +65,22 @@ def load(
         ValueError: There is no such interface, number of threads or answer to a mismatch, or nothing of that name to be
             trusted.
     """
+    asked = str(uri_or_path)
+    _check(asked, verify=verify, trust=trust, on_mismatch=on_mismatch)
+    origin = Origin.model_construct(  # who opens it checks these, and converts none
+        verify=verify, interface=interface, threads=threads, skip_padding=skip_padding, on_mismatch=on_mismatch
+    )
+    return _load(asked, origin, vouched=verify is not None or bool(trust))
+
+
+def _check(asked: str, *, verify: object, trust: Collection[str], on_mismatch: str) -> None:
+    """Check what is wrong whatever is loaded; see ``load``."""
     if isinstance(trust, str) or set(trust) - {"native"}:
         raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
     if on_mismatch not in CHOICES:
         raise ValueError(f"on_mismatch is {', '.join(CHOICES[:-1])} or {CHOICES[-1]}, and not {on_mismatch!r}")
     if not isinstance(verify, Policy | None):  # what counts as False would check nothing
         raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
-    asked = str(uri_or_path)
     if not asked:
         raise HoneError(
             "model-unknown",
@@ -80,14 +88,6 @@ def load(
             why="The URI or path to load is empty: perhaps a variable that holds it is not set.",
             hint="Load models:/<name>@honed or a folder; the current one is '.'.",
         )
-    options: Any = {
-        "interface": interface,
-        "threads": threads,
-        "skip_padding": skip_padding,
-        "on_mismatch": on_mismatch,
-    }
-    origin = Origin.model_construct(verify=verify, **options)  # who opens it checks these, and converts none
-    return _load(asked, origin, vouched=verify is not None or bool(trust))
 
 
 def reopen(origin: Origin) -> Learner:
@@ -113,7 +113,7 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
             version = find_registry(asked).pull(asked, folder)
         name = version.name if version else name_model(folder)
         read = verify_version(folder, verify, name=name) if verify else {}
-        due = (version.tags.get(DIGEST) if version else None) or origin.digest or None
+        due = version.tags.get(DIGEST) if version else None
         artifact, files = find_artifact(folder, asked, due=due, read=read)
         if origin.digest not in {"", artifact.digest}:
             raise explain_other(asked, artifact.digest, origin.digest)
@@ -121,12 +121,11 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
             refuse_code(artifact, files)
         whole = version.tags.get(FILES) if version else None
         check_version_files(folder, due=whole, read={**list_digests(files), **read})
-        named: Any = {"interface": origin.interface, "threads": origin.threads, "skip_padding": origin.skip_padding}
         loading = Loading(
             folder=folder,
             version=None if verify else version,  # what is signed names its source itself
             on_mismatch=origin.on_mismatch,
-            open=partial(open_learner, **named),
+            open=partial(open_learner, **origin.options),
             vouched=vouched,
             stack=stack,
         )

@@ -35,6 +35,11 @@ class Origin(Value):
     threads: int | None = None
     skip_padding: bool | None = None
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments of ``open_learner`` by their names."""
+        return {name: getattr(self, name) for name in ("interface", "threads", "skip_padding")}
+
 
 def reduce(learner: Learner) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return what a pickle of a learner holds: how it was loaded, and none of its files.

@@ -26,7 +26,7 @@ from kedro_hone.core.contract.gates import read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.core.values.artifact import Shape, TensorSpec
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.values.base import Trust, Value
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
@@ -127,9 +127,7 @@ class Recipe(Section):
     """The user's settings for one optimization."""
 
     model: ModelSection
-    trust: Annotated[
-        frozenset[Literal["module", "native", "pickle", "remote-code"]], PlainSerializer(sorted, when_used="json")
-    ] = Field(
+    trust: Annotated[frozenset[Trust], PlainSerializer(sorted, when_used="json")] = Field(
         frozenset(),
         description="What may be executed: module (the class named above), native (a source that is "
         "a winner in machine code), pickle (a source that is one), remote-code (the code in a repository of "

@@ -18,19 +18,17 @@ from kedro_hone.report.wording import (
 )
 
 
-def describe_winner(evidence: Evidence, *, name: str, alias: str) -> str:
+def describe_winner(evidence: Evidence) -> str:
     """Return what a winner is, as Markdown: how much faster, at what cost, by what, and where the proof is.
 
-    Args:
-        evidence: That of its run.
-        name: The model that it is a version of.
-        alias: The alias that points to it, or will.
+    How it is loaded is added by its registry, which knows the URI and whether an alias points to it.
     """
-    lines = [f"**{_say_speed(evidence)}** as {_quote(evidence.source.uri)}{_say_loss(evidence)}.", ""]
+    speed, source = _say_speed(evidence), _quote(evidence.source.uri)
+    begin = f"**{speed}** as {source}" if speed else f"**Made from** {source}"
+    lines = [f"{begin}{_say_loss(evidence)}.", ""]
     lines += [*_list_rows(evidence), ""]
     lines += [f"Made by {_quote(_name_winner(evidence))}, measured on {_name_machine(evidence)}.", ""]
-    report, call = f"{EVIDENCE_FOLDER}/{REPORTS[0]}", f'kedro_hone.load("models:/{name}@{alias}")'
-    lines.append(f"Report: {_quote(report)} among the files of this version. Load it with {_quote(call)}.")
+    lines.append(f"Report: {_quote(f'{EVIDENCE_FOLDER}/{REPORTS[0]}')} among the files of this version.")
     return clean_text("\n".join(lines)) + "\n"
 
 
@@ -46,10 +44,10 @@ def list_readable_tags(evidence: Evidence) -> dict[str, str]:
 
 
 def _say_speed(evidence: Evidence) -> str:
-    """Return such as ``3.6 times as fast (3.4 to 3.9) at batch 1``."""
+    """Return such as ``3.6 times as fast (3.4 to 3.9) at batch 1``; nothing where no speedup was measured."""
     found = evidence.speedup
     if found is None:
-        return "Faster"
+        return ""
     middle, ends = _write(found.ratio.estimate), _write_ends(found.ratio)
     return f"{middle} times as fast ({ends}) at {name_shape(found.shape)}"
 

@@ -15,6 +15,7 @@ class SourceRecord(Value):
 
     uri: str = Field(description="Where it came from, with the version pinned.")
     version: str = Field("", description="The registry's version, or the revision; empty for a plain path.")
+    base: str = Field("", description="Of an adapter: the model that it was merged into, with the version pinned.")
     format: str = Field(description="What kind of files it is.")
     digest: str = Field(description="`sha256:…` of its artifact.")
     baseline: str = Field("", description="How it was run to be measured against, in words.")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
 from kedro_hone.core.text import open_logger
+from kedro_hone.core.values.base import EVERYTHING
 from kedro_hone.learner.interfaces import INTERFACES
 from kedro_hone.learner.runtimes import explain_native
 from kedro_hone.sources.catalogue import read_sources
@@ -18,9 +18,6 @@ from kedro_hone.sources.source_format import MLMODEL, AuthorClass, Flavor, MlMod
 from kedro_hone.sources.wrapped import explain_wrapped
 
 logger = open_logger(__name__)
-
-EVERYTHING: Final = frozenset({"module", "native", "pickle", "remote-code"})
-"""All that a recipe can trust. Detection runs nothing, whatever is trusted."""
 
 
 def read_flavor(
@@ -50,14 +47,22 @@ def read_flavor(
     raise explain_wrapped(pulled, _name_part) or _explain_unknown(pulled, called=uri or folder.name)
 
 
-def open_pulled(folder: Path, **named: Any) -> Pulled:
-    """Return what source formats look at: a folder with what its ``MLmodel`` says, and fields of ``Pulled`` by name.
+def open_pulled(
+    folder: Path,
+    *,
+    trust: frozenset[str] = frozenset(),
+    author: AuthorClass | None = None,
+    task: str | None = None,
+    signature: str | None = None,
+    due: str | None = None,
+) -> Pulled:
+    """Return what source formats look at: a folder with what its ``MLmodel`` says; arguments are those of ``Pulled``.
 
     Raises:
         HoneError: ``model-corrupt``: the ``MLmodel`` cannot be read.
     """
     mlmodel = read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
-    return Pulled(folder=folder, mlmodel=mlmodel, **named)
+    return Pulled(folder=folder, mlmodel=mlmodel, due=due, author=author, trust=trust, task=task, signature=signature)
 
 
 def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
@@ -74,16 +79,24 @@ def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
 
 
 def _name_part(folder: Path) -> str | None:
-    """Return what a folder holds that a run would take, with the trust that it needs; None where it is no model."""
-    found, needed = None, ""
-    for trust in (EVERYTHING, frozenset[str]()):
-        try:
-            found = _find_source(open_pulled(folder, trust=trust)) or found
-        except HoneError as error:
-            needed = error.slug.removesuffix("-not-trusted")
-            if found is None or needed == error.slug:
-                return None
-    return found and f"{found[0].noun}{f' (which needs trust: [{needed}])' if needed else ''}"
+    """Return what a folder holds that a run would take, with the trust that it needs; None where it is no model.
+
+    Detection runs nothing, whatever is trusted.
+    """
+    found = _recognise(folder, trust=EVERYTHING)
+    if found is None:
+        return None
+    needed = [one for one in sorted(EVERYTHING) if _recognise(folder, trust=EVERYTHING - {one}) is None]
+    return f"{found.noun} (which needs trust: [{', '.join(needed)}])" if needed else found.noun
+
+
+def _recognise(folder: Path, *, trust: frozenset[str]) -> SourceFormat | None:
+    """Return the format of what a folder holds; None where no format takes it."""
+    try:
+        found = _find_source(open_pulled(folder, trust=trust))
+    except HoneError:
+        return None
+    return found and found[0]
 
 
 def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None:

@@ -115,6 +115,8 @@ class SourceFormat:
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised and still not taken; None when it is taken.
         hint: What to do when it is not trusted or not taken.
+        refused: What to do where the toolchain's worker refuses such a model, by the refusal's slug; under an empty
+            text for any other. Slugs without one have a general hint.
         takes_class: Whether the recipe's ``model.module`` is part of such a model.
         takes_task: Whether the recipe's ``model.task`` says what such a model is for.
         takes_signature: Whether the recipe's ``model.signature`` names a part of such a model.
@@ -133,6 +135,7 @@ class SourceFormat:
     untrusted: str = ""
     unsupported: str | None = None
     hint: str = ""
+    refused: Mapping[str, str] = field(default_factory=dict)
     takes_class: bool = False
     takes_task: bool = False
     takes_signature: bool = False
@@ -148,6 +151,7 @@ class SourceFormat:
             f"the interface {self.interface!r} is none of {set(INTERFACES)}": self.interface not in INTERFACES,
             f"the baseline has no {THREADS}": self.baseline and THREADS not in self.baseline,
             f"untrusted must say why {self.trust!r} has to be trusted": self.trust and not self.untrusted,
+            f"refused {self.refused!r} is no mapping": not isinstance(self.refused, Mapping),
             "hint must say what to do when it is not taken": (self.trust or self.unsupported) and not self.hint,
         }
         if found := [problem for problem, is_so in problems.items() if is_so]:

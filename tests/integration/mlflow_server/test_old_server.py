@@ -94,7 +94,8 @@ def test_a_winner_is_published_and_loaded(client, register, make_winner, prove):
     done = registry.publish(winner, **told)
     assert (done.uri, done.alias) == ("models:/fast/2", "honed")
     version = client.get_model_version("fast", "2")
-    assert version.description == "**3.6 times as fast**"
+    call = 'Load it with `kedro_hone.load("models:/fast@honed")`.'
+    assert version.description == f"**3.6 times as fast**\n\n{call}\n"
     assert client.get_run(version.run_id).data.metrics == {"accuracy": 0.5}
     assert registry.publish(winner, **told).version == "2"
     learner = kedro_hone.load("models:/fast@honed")

@@ -121,7 +121,8 @@ def test_what_the_server_keeps_is_pulled(uri, tmp_path, monkeypatch, make_winner
     if way == "published":
         winner = replace(prove(make_winner()), description="**3.6 times as fast**")
         registry.publish(winner, name=name, tags=TAGS, alias="honed")
-        assert client.get_model_version(name, "1").description == winner.description
+        call = f'Load it with `kedro_hone.load("models:/{name}@honed")`.'
+        assert client.get_model_version(name, "1").description == f"{winner.description}\n\n{call}\n"
         assert registry.pull(f"models:/{name}@honed", tmp_path / "pulled").aliases == ("honed",)
         return
     (tmp_path / "model").mkdir()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import socket
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -245,6 +246,30 @@ def test_an_alias_is_moved_when_a_person_says_so(make_winner, prove):
     with pytest.raises(HoneError) as caught:
         registry.move_alias(done.uri, "latest")
     assert caught.value.slug == "recipe-invalid"
+
+
+def test_the_description_says_how_it_is_loaded_once_an_alias_points_to_it(make_winner, prove):
+    import mlflow
+
+    registry, client = MlflowRegistry(), mlflow.MlflowClient()
+    text, call = "**3.6 times as fast**\n", 'Load it with `kedro_hone.load("models:/digits@honed")`.'
+
+    def describe(version):
+        return client.get_model_version("digits", version).description
+
+    for number, alias in (("1", "honed"), ("2", None)):
+        winner = replace(prove(make_winner(), number), description=text)
+        registry.publish(winner, name="digits", tags=TAGS | {"hone.awaits": "honed"}, alias=alias)
+    assert (describe("1"), describe("2")) == (f"{text}\n{call}\n", text)
+    approve(registry, "models:/digits/2")
+    registry.move_alias("models:/digits/2", "honed")
+    assert describe("2") == f"{text}\n{call}\n"
+    late = replace(prove(make_winner(), "3"), description=text)
+    done = registry.publish(late, name="digits", tags=TAGS, alias="honed", before={"honed": "1"})  # moved meanwhile
+    assert (done.alias, describe("3")) == (None, text)
+    client.create_model_version("digits", source="/of/others", description="Mine.")
+    registry.move_alias("models:/digits/4", "honed")
+    assert describe("4") == "Mine."
 
 
 def test_a_deleted_experiment_says_how_to_get_it_back(make_winner, prove, tracking_uri):

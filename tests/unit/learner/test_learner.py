@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import kedro_hone
-from kedro_hone.core.contract import catalogue as registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.learner import Learner
@@ -24,19 +23,6 @@ from kedro_hone.learner.rows import plan_pieces, serve_fixed_rows
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).with_name("toy.py"))
 toy = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(toy)
-
-
-@pytest.fixture
-def install(tmp_path, monkeypatch):
-    """Install the toy, or another toolchain of its name."""
-    monkeypatch.setenv("HONE_TOY", "1")
-
-    def install(toolchain):
-        registry.forget_registrations()
-        registry.register(toolchain)
-
-    yield install
-    registry.forget_registrations()
 
 
 @pytest.fixture

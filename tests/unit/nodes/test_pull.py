@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.building import fetching
+from kedro_hone.building import fetching, source_jobs
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -27,10 +27,20 @@ def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(t
     assert [spec.name for spec in artifact.inputs] == [named]
 
 
+def test_a_range_that_does_not_fit_an_input_is_refused_at_the_pull(tmp_path, monkeypatch):
+    (tmp_path / "model.onnx").write_bytes(b"model")
+    monkeypatch.setattr(fetching, "_describe", lambda *_: {"inputs": SAID, "outputs": []})
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    model = {"uri": str(tmp_path / "model.onnx"), "ranges": {"image": (0, 1e39)}}
+    with pytest.raises(HoneError, match="1e\\+39") as caught:
+        pull.pull(read_recipe({"model": model}), Store(tmp_path / "store"), run)
+    assert caught.value.slug == "recipe-invalid"
+
+
 def test_a_source_whose_toolchain_cannot_be_built_says_so(tmp_path, monkeypatch):
     (tmp_path / "model.onnx").write_bytes(b"model")
     failed = Failed(by="onnxruntime", failure=FailureClass.INSTALL, reason="no network", log="install.log")
-    monkeypatch.setattr(fetching, "find_environment", lambda *_: failed)
+    monkeypatch.setattr(source_jobs, "find_environment", lambda *_: failed)
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": str(tmp_path / "model.onnx")}, "program": {"name": "fidelity"}})
     with pytest.raises(HoneError) as caught:

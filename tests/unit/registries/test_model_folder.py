@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 
 import numpy as np
@@ -110,7 +111,25 @@ def test_a_winner_of_an_estimator_has_the_signature_that_this_was_logged_with(tm
     assert not (tmp_path / "model" / "input_example.json").exists()
 
 
-@pytest.mark.parametrize("said", [{}, {"signature": {"inputs": "no JSON"}}, {"signature": [1]}, {"signature": {}}])
-def test_no_signature_is_made_up_for_an_estimator(tmp_path, said):
+@pytest.mark.parametrize("said", [{}, {"signature": [1]}, {"signature": {}}])
+def test_no_signature_is_made_up_for_an_estimator(tmp_path, said, caplog):
     model = write(tmp_path, interface="sklearn", sklearn=said)
     assert not (model.get("signature") or {}).get("inputs")
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cause"),
+    [
+        ("no JSON", "Expecting value"),
+        ('[{"type": "quux", "name": "a"}]', "quux"),
+        ("[1]", "subscriptable"),
+        ('[{"type": "tensor", "tensor-spec": {"dtype": "foo", "shape": [1]}}]', "foo"),
+    ],
+)
+def test_a_signature_that_mlflow_cannot_read_is_left_out_with_a_warning(tmp_path, inputs, cause, caplog):
+    with caplog.at_level(logging.WARNING):
+        model = write(tmp_path, interface="sklearn", sklearn={"signature": {"inputs": inputs}})
+    assert not (model.get("signature") or {}).get("inputs")
+    (said,) = [text for text in caplog.messages if "has no signature" in text]
+    assert cause in said

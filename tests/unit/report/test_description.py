@@ -7,28 +7,24 @@ from sample import make_evidence
 from kedro_hone.report.description import describe_winner, list_readable_tags
 
 
-def describe(evidence):
-    return describe_winner(evidence, name="digits", alias="honed")
-
-
 def test_the_first_line_says_how_much_faster_at_what_cost():
     evidence = make_evidence()
-    first = describe(evidence).splitlines()[0]
+    first = describe_winner(evidence).splitlines()[0]
     ratio, drop = evidence.speedup.ratio, evidence.subject_quality[0].drop
     assert first.startswith(f"**{ratio.estimate:.1f} times as fast ({ratio.low:.1f} to {ratio.high:.1f}) at batch ")
     assert f"as `{evidence.source.uri}`" in first
     assert f"accuracy within {drop.high * 100:.2f}".rstrip("0") in first
 
 
-def test_it_says_where_the_report_is_and_how_it_is_loaded():
-    text = describe(make_evidence())
+def test_it_says_where_the_report_is_and_nothing_of_a_registry():
+    text = describe_winner(make_evidence())
     assert "Report: `evidence/report.html`" in text
-    assert '`kedro_hone.load("models:/digits@honed")`' in text
+    assert "kedro_hone.load" not in text
     assert "onnxruntime.int8-static" in text
 
 
 def test_it_is_markdown_with_a_table():
-    page = MarkdownIt("commonmark").enable("table").render(describe(make_evidence()))
+    page = MarkdownIt("commonmark").enable("table").render(describe_winner(make_evidence()))
     assert page.count("<table>") == 1
     assert "<strong>" in page
     assert "<td" in page
@@ -45,7 +41,7 @@ def test_four_tags_are_for_people():
 def test_what_a_stranger_wrote_is_no_markdown():
     evidence = make_evidence()
     odd = evidence.source.model_copy(update={"uri": "models:/a`[x](http://evil)\x1b[2J/1"})
-    text = describe(evidence.model_copy(update={"source": odd}))
+    text = describe_winner(evidence.model_copy(update={"source": odd}))
     assert "\x1b" not in text
     assert "](http" not in MarkdownIt().render(text).replace("<code>", "").partition("</code>")[2]
 
@@ -54,7 +50,8 @@ def test_what_a_stranger_wrote_is_no_markdown():
 def test_ends_are_written_as_the_middle_is(low):
     evidence = make_evidence()
     ratio = evidence.speedup.ratio.model_copy(update={"estimate": low * 1.1, "low": low, "high": low * 1.2})
-    found = describe(evidence.model_copy(update={"speedup": evidence.speedup.model_copy(update={"ratio": ratio})}))
+    speedup = evidence.speedup.model_copy(update={"ratio": ratio})
+    found = describe_winner(evidence.model_copy(update={"speedup": speedup}))
     assert ("**1.14 times as fast (1.04 to 1.25)" in found) == (low < 2)
     assert ("**13 times as fast (12 to 14)" in found) == (low > 2)
 
@@ -62,5 +59,13 @@ def test_ends_are_written_as_the_middle_is(low):
 def test_an_end_that_is_not_known_is_none():
     evidence = make_evidence()
     ratio = evidence.speedup.ratio.model_copy(update={"high": 1.5e308})
-    found = describe(evidence.model_copy(update={"speedup": evidence.speedup.model_copy(update={"ratio": ratio})}))
+    speedup = evidence.speedup.model_copy(update={"ratio": ratio})
+    found = describe_winner(evidence.model_copy(update={"speedup": speedup}))
     assert " or more) at" in found
+
+
+def test_without_a_speedup_it_is_not_called_faster():
+    evidence = make_evidence().model_copy(update={"speedup": None})
+    assert describe_winner(evidence).startswith(f"**Made from** `{evidence.source.uri}`, accuracy within ")
+    assert "aster" not in describe_winner(evidence)
+    assert "Speed" not in list_readable_tags(evidence)

@@ -27,6 +27,7 @@ def test_the_least_that_a_source_format_says():
         ({"order": "first"}, "the order 'first' is no whole number"),
         ({"detect": None}, "detect None cannot be called"),
         ({"seals": None}, "seals None is no set of formats"),
+        ({"refused": "Save it again."}, "is no mapping"),
         ({"seals": "onnx"}, "seals 'onnx' is no set of formats"),
     ],
 )

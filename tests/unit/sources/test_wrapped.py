@@ -54,6 +54,16 @@ def test_a_bare_file_and_an_estimator_that_needs_trust(pulled):
     assert "artifacts/clf is an estimator of scikit-learn, XGBoost or LightGBM (which needs trust: [pickle])" in said
 
 
+def test_all_the_trust_that_a_model_needs_is_named(pulled):
+    inner = pulled / "artifacts" / "net"
+    inner.mkdir()
+    (inner / "config.json").write_text(
+        json.dumps({"architectures": ["BertModel"], "model_type": "bert", "auto_map": {"AutoModel": "net.Net"}})
+    )
+    (inner / "pytorch_model.bin").write_bytes(b"x")
+    assert "a model of Transformers (which needs trust: [pickle, remote-code])" in refuse(pulled).why
+
+
 def test_two_of_them_are_both_named(pulled):
     for name in ("a", "b"):
         (pulled / "artifacts" / name).mkdir()

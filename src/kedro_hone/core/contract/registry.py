@@ -45,6 +45,7 @@ class VersionInfo(Value):
         name: The model that it is a version of; empty where it is of none, so that a recipe must name one to publish.
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
         pulled: The run that pulled it; empty where it was only looked up.
+        base: Where it is an adapter: the URI of the model that it was merged into, with the version pinned.
         created: Seconds since 1970 by the registry's clock, as ``versions_since`` tells it; 0 where it does not.
         again: Whether another model had its name, and perhaps its number, before, as ``versions_since`` tells it.
     """
@@ -56,6 +57,7 @@ class VersionInfo(Value):
     tags: dict[str, str] = Field(default_factory=dict)
     pointers: dict[str, dict[str, str]] = Field(default_factory=dict)
     pulled: str = ""
+    base: str = ""
     created: float = 0.0
     again: bool = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -14,6 +14,11 @@ Json = Any
 
 Format = str
 """What kind of model files a directory holds, such as ``onnx`` or ``openvino-ir``; see ``FORMATS``."""
+
+Trust = Literal["module", "native", "pickle", "remote-code"]
+"""What a recipe can trust, which is then executed."""
+
+EVERYTHING: Final[frozenset[Trust]] = frozenset(get_args(Trust))
 
 BACKENDS: tuple[Format, ...] = ("pytorch", "onnx", "tensorflow")
 """The formats that every model is converted to first."""

@@ -127,4 +127,5 @@ SOURCE_FORMAT = SourceFormat(
     interface="sklearn",
     baseline="the estimator's own predict_proba, or predict where it has none, with {threads}",
     order=35,
+    refused={"": "Log a classifier or a regressor that takes rows of columns, and name its version in the recipe."},
 )

@@ -42,5 +42,6 @@ SOURCE_FORMAT = SourceFormat(
     interface="onnx",
     baseline="its signature in TensorFlow, with {threads}",
     order=81,
+    refused={"recipe-invalid": "Name one of them in the recipe: hone.model.signature."},
     takes_signature=True,
 )

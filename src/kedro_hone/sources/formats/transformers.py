@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import begin_sentence, open_logger
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
-from kedro_hone.sources.huggingface import documents, sentences, tasks, weights
+from kedro_hone.sources.huggingface import documents, sentences, tasks, tokenizers, weights
 from kedro_hone.sources.huggingface.adapters import refuse_adapter
 from kedro_hone.sources.huggingface.quantized import refuse_quantized
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
@@ -21,13 +21,11 @@ logger = open_logger(__name__)
 CONFIG: Final = "config.json"
 WEIGHTS: Final = "model.safetensors"
 _TEXTS: Final = re.compile(
-    r"generation_config\.json|tokenizer(_config)?\.json|special_tokens_map\.json|added_tokens\.json|vocab\.\w+|merges\.txt"
-    r"|\w[\w.-]*\.(model|spm|tiktoken)|chat_template[\w.-]*|(video_)?preprocessor_config\.json|processor_config\.json"
-    r"|normalizer\.json|modules\.json|sentence_bert_config\.json|config_sentence_transformers\.json"
+    rf"{tokenizers.FILES.pattern}|generation_config\.json|modules\.json|sentence_bert_config\.json"
+    r"|config_sentence_transformers\.json"
 )
 _PARTS: Final = re.compile(r"\d+_\w+/(config\.json|model\.safetensors)")
 """Files of the modules after the model in a repository of sentence-transformers."""
-_TOKENIZERS: Final = re.compile(r"tokenizer\.json|vocab\.\w+|\w[\w.-]*\.(model|spm|tiktoken)|tokenizer_config\.json")
 _PICKLE: Final = "pytorch_model.bin"
 _SHARDS: Final = re.compile(r"pytorch_model-\d+-of-\d+\.bin|pytorch_model\.bin\.index\.json")
 """Weights in several pickles with their index; not those of a variant, such as ``pytorch_model.fp16.bin``."""
@@ -63,7 +61,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     found = dict(_find_files(pulled.folder, root))
     modules = sentences.list_modules(root)
     purpose = _find_purpose(config, pulled) if not modules else tasks.ENCODER
-    if purpose.kind == "text" and not any(map(_TOKENIZERS.fullmatch, found.values())):
+    if purpose.kind == "text" and not any(map(tokenizers.VOCABULARY.fullmatch, found.values())):
         logger.warning("warning   the model has no tokenizer: a program that is given text cannot prepare it")
     safe = [name for name in heavy if name.endswith(".safetensors")]
     stripped = {CONFIG: documents.strip(config, dtype=_find_dtype(root, safe))}
@@ -132,35 +130,10 @@ def _find_dtype(root: Path, names: list[str]) -> str | None:
 
 
 def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
-    try:
-        purpose = tasks.find_purpose(config, task=pulled.task)
-    except tasks.UnsuitedTaskError as error:
-        known, known_class = ", ".join(error.tasks), tasks.read_architecture(config) is not None
-        raise HoneError(
-            "recipe-invalid",
-            f"The model is not for the task {pulled.task!r}.",
-            why=f"{begin_sentence(str(error))}, by its {CONFIG}.",
-            hint=f"Set hone.model.task to {'one of ' if len(error.tasks) > 1 else ''}{known}"
-            + (", or leave it out." if known_class else "."),
-        ) from error
-    if isinstance(purpose, str):
-        possible = tasks.list_tasks(config)
-        raise HoneError(
-            "model-unsupported",
-            "The model is of Transformers, and what it is for is not known.",
-            why=f"{begin_sentence(purpose)}.",
-            hint=_advise(purpose, possible),
-        )
-    return purpose
-
-
-def _advise(why: str, possible: Sequence[str]) -> str:
-    """Return what to do with a model that is not taken, by the tasks that it may have; with several inputs none."""
-    if "come later" in why:
-        return "Export the part that you need, such as its encoder, with torch.export, and name that."
-    if len(possible) == 1:
-        return f"Set hone.model.task to {possible[0]} if you need its body, without its head."
-    return f"Set hone.model.task to the one that it was trained for: {', '.join(possible)}."
+    found = tasks.find_purpose(config, task=pulled.task)
+    if isinstance(found, tasks.Untaken):
+        raise HoneError(found.slug, found.what, why=found.why, hint=found.hint)
+    return found
 
 
 def _find_weights(root: Path, names: set[str]) -> list[str]:

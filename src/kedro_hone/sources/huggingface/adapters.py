@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Final
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
 from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.huggingface import tokenizers
 from kedro_hone.sources.huggingface.documents import read_document
 from kedro_hone.sources.source_format import Pulled
 
@@ -22,11 +22,6 @@ ADVICE: Final = (
     "Or merge it where it was trained, and give the folder that this writes: "
     "model = model.merge_and_unload(), and then model.save_pretrained(folder)."
 )
-_TEXTS: Final = re.compile(
-    r"tokenizer(_config)?\.json|special_tokens_map\.json|added_tokens\.json|vocab\.\w+|merges\.txt"
-    r"|\w[\w.-]*\.(model|spm|tiktoken)|chat_template[\w.-]*|preprocessor_config\.json|processor_config\.json"
-)
-"""The files of a tokenizer or a processor."""
 
 
 def find_adapter(pulled: Pulled) -> Path | None:
@@ -62,7 +57,7 @@ def copy_adapter(folder: Path, target: Path) -> None:
 def copy_texts(folder: Path, target: Path) -> None:
     """Copy the files of a tokenizer or a processor into a folder, over those that it has."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
-        if path.is_file() and _TEXTS.fullmatch(path.name):
+        if path.is_file() and tokenizers.FILES.fullmatch(path.name):
             shutil.copyfile(path, target / path.name)
 
 

@@ -94,44 +94,65 @@ ENCODER: Final = Purpose(task="feature-extraction", auto_class="AutoModel", kind
 """What the encoder in a model of sentence-transformers is for, whatever head it was saved with."""
 
 
-class UnsuitedTaskError(ValueError):
-    """The model cannot do the task that the recipe states.
+@dataclass(frozen=True, kw_only=True)
+class Untaken:
+    """A model that is not taken: the parts of its error.
 
     Attributes:
-        tasks: Those that the model can do, by its configuration.
+        slug: ``recipe-invalid`` where the recipe's task is the reason, else ``model-unsupported``.
     """
 
-    def __init__(self, why: str, tasks: tuple[str, ...]) -> None:
-        super().__init__(why)
-        self.tasks = tasks
+    slug: str
+    what: str
+    why: str
+    hint: str
 
 
-def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | str:
-    """Return what a model is for, by its configuration and the recipe; or why it is not taken.
-
-    Raises:
-        UnsuitedTaskError: The recipe's task is none that is known, or none of this model's.
-    """
+def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | Untaken:
+    """Return what a model is for, by its configuration and the recipe; or why it is not taken."""
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
     kind = _find_kind(config, model_type)
     if model_type in _LATER or (isinstance(config.get("vision_config"), dict) and kind != "audio"):
-        said = f"its architecture {architecture}" if architecture else f"its type {model_type or 'of several parts'}"
-        return f"{said} takes several kinds of inputs, or speech by features, which come later"
+        said = f"Its architecture {architecture}" if architecture else f"Its type {model_type or 'of several parts'}"
+        return _refuse_model(
+            f"{said} takes several kinds of inputs, or speech by features, which come later.",
+            hint="Export the part that you need, such as its encoder, with torch.export, and name that.",
+        )
     own = None if architecture is None else _find_own(architecture, model_type, kind)
+    possible = list_tasks(config)
     if task is not None:
-        named, possible = _ALIASES.get(task, task), list_tasks(config)
+        named = _ALIASES.get(task, task)
         named = _FEATURES[kind] if named == "feature-extraction" else named
         if named not in TASKS:
-            raise UnsuitedTaskError(f"there is no task {task!r}", possible)
+            return _refuse_task(task, f"There is no task {task!r}", architecture, possible)
         known = own is not None or _KINDS.get(named, "text") != kind  # of other classes the weights tell, in the worker
         if known and named not in possible:
-            raise UnsuitedTaskError(f"{architecture or f'a model of {kind}'} is not for {task}", possible)
+            subject = architecture or f"A model of {kind}"
+            return _refuse_task(task, f"{subject} is not for {task}", architecture, possible)
         return Purpose(task=named, auto_class=TASKS[named], kind=kind)
-    if architecture is None:
-        return "its config.json names no architecture"
-    if own is None:
-        return f"its architecture {architecture} is for none of the tasks {', '.join(TASKS)}"
-    return Purpose(task=own, auto_class=TASKS[own], kind=kind)
+    if own is not None:
+        return Purpose(task=own, auto_class=TASKS[own], kind=kind)
+    why = f"Its architecture {architecture} is for none of the tasks {', '.join(TASKS)}."
+    if len(possible) == 1:
+        hint = f"Set hone.model.task to {possible[0]} if you need its body, without its head."
+    else:
+        hint = f"Set hone.model.task to the one that it was trained for: {', '.join(possible)}."
+    return _refuse_model(why if architecture else "Its config.json names no architecture.", hint=hint)
+
+
+def _refuse_model(why: str, *, hint: str) -> Untaken:
+    what = "The model is of Transformers, and what it is for is not known."
+    return Untaken(slug="model-unsupported", what=what, why=why, hint=hint)
+
+
+def _refuse_task(task: str, why: str, architecture: str | None, possible: tuple[str, ...]) -> Untaken:
+    of = f"{'one of ' if len(possible) > 1 else ''}{', '.join(possible)}"
+    return Untaken(
+        slug="recipe-invalid",
+        what=f"The model is not for the task {task!r}.",
+        why=f"{why}, by its config.json.",
+        hint=f"Set hone.model.task to {of}{', or leave it out' if architecture else ''}.",
+    )
 
 
 def list_tasks(config: Mapping[str, Json]) -> tuple[str, ...]:

@@ -324,8 +324,28 @@ def test_a_configuration_next_to_another_format_is_not_ours(tmp_path):
 def test_what_an_architecture_is_for(architecture, model_type, task):
     found = tasks.find_purpose({"architectures": [architecture], "model_type": model_type}, task=None)
 
-    assert not isinstance(found, str)
+    assert isinstance(found, tasks.Purpose)
     assert found.task == task
+
+
+@pytest.mark.parametrize(
+    ("config", "task", "slug", "why", "hint"),
+    [
+        ({"model_type": "whisper"}, None, "model-unsupported", "Its type whisper takes several", "torch.export"),
+        ({"vision_config": {}}, None, "model-unsupported", "Its type of several parts", "torch.export"),
+        ({"architectures": ["which_come_later"]}, None, "model-unsupported", "none of the tasks", "its body"),
+        ({"model_type": "bert"}, None, "model-unsupported", "names no architecture", "text-classification, token-"),
+        ({"model_type": "bert"}, "juggling", "recipe-invalid", "There is no task 'juggling', by", "one of text-cl"),
+        ({"architectures": ["BertModel"]}, "fill-mask", "recipe-invalid", "BertModel is not for fill-mask", "leave it"),
+    ],
+)
+def test_what_is_not_taken_says_why_and_what_to_do(config, task, slug, why, hint):
+    found = tasks.find_purpose(config, task=task)
+
+    assert isinstance(found, tasks.Untaken)
+    assert found.slug == slug
+    assert why in found.why
+    assert hint in found.hint
 
 
 @pytest.mark.parametrize(
@@ -341,7 +361,7 @@ def test_a_vocabulary_of_patches_is_no_text(architecture, task, found):
 
     purpose = tasks.find_purpose(config, task=task)
 
-    assert not isinstance(purpose, str)
+    assert isinstance(purpose, tasks.Purpose)
     assert (purpose.task, purpose.kind) == (found, "image")
 
 

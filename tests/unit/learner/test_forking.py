@@ -65,11 +65,11 @@ def call_in_child(call):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_survives_is_opened_again_once(threads):
     session = fork_of(survives=True, threads=threads)
-    found = session.find()
+    found = session._find()
     assert session.run({"x": 1}) == {"opened here": True, "x": 1}
     said = call_in_child(lambda: (session.run({}), session.run({}), session.calls))
     assert said == ({"opened here": True}, {"opened here": True}, 2)
-    assert session.find() is found
+    assert session._find() is found
     assert found.calls == 1
 
 
@@ -80,7 +80,7 @@ def test_with_one_thread_what_does_not_survive_goes_on():
 
 def test_with_several_threads_each_use_of_what_does_not_survive_is_an_error():
     session = fork_of(survives=False, threads=2)
-    for use in (lambda: session.run({}), session.find, lambda: session.calls, lambda: session.run({})):
+    for use in (lambda: session.run({}), session._find, lambda: session.calls, lambda: session.run({})):
         kind, said = call_in_child(use)
         assert (kind, "toy does not survive that" in said) == ("RuntimeError", True)
     assert session.run({}) == {"opened here": True}
@@ -99,7 +99,7 @@ def test_a_fork_of_a_fork_is_another_process_again():
 def test_a_fork_never_closes_the_session_of_its_parent():
     session = fork_of(survives=True, threads=2)
     closed = []
-    weakref.finalize(session.find(), closed.append, "closed")
+    weakref.finalize(session._find(), closed.append, "closed")
 
     def use():
         session.run({})  # another one is in its place
@@ -112,10 +112,10 @@ def test_a_fork_opens_it_again(folder):
     learner = kedro_hone.load(folder)
     run, (x, y) = learner.run, toy.predict(3)
     learner(x)
-    opened = learner._session.find()
+    opened = learner._session._find()
     calls = call_in_child(lambda: (learner(x).tolist(), run({"x": x})["y"].tolist(), len(learner._session.calls)))
     assert calls == (y.tolist(), y.tolist(), 2)  # counted by a session of its own
-    assert learner._session.find() is opened
+    assert learner._session._find() is opened
 
 
 def test_a_runtime_that_does_not_survive_says_so(tmp_path, install):

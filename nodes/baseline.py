@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
@@ -24,8 +26,11 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 14
+VERSION = 15
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
+
+
+_NOISE: Final = "noise.npz"
 
 
 def take_baseline(*, setting: Setting) -> Reference:
@@ -81,13 +86,15 @@ def _make_reference(key: str, setting: Setting) -> Reference:
                 why=predicted.reason,
                 hint=f"Read {predicted.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
-        warnings = check_source(trials, runs[0], setting)
+        warnings, noise = check_source(trials, runs[0], setting)
+        np.savez(scratch / _NOISE, allow_pickle=False, **noise)
         shutil.rmtree(scratch / trials_folder)
         kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
     itself = score_source(kept, split, setting)
     return Reference(
         outputs=kept.name,
         cropped=cropped,
+        noise=_NOISE,
         digest=key,
         run=setting.run.run_id,
         doubt=itself.doubt,

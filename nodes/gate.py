@@ -9,11 +9,12 @@ from typing import Any
 
 from kedro_hone.building.probing import choose_shares
 from kedro_hone.building.routes import must_agree
-from kedro_hone.comparing.agreement import Fault, compare_outputs, find_disagreement
+from kedro_hone.comparing.agreement import Fault, compare_outputs
+from kedro_hone.comparing.disagreement import find_disagreement
 from kedro_hone.comparing.failures import list_shared
 from kedro_hone.comparing.gates.load import find_noise, say_waits
 from kedro_hone.comparing.golden import GoldenRows, cut_golden, keep_golden
-from kedro_hone.comparing.scoring import predict, score_predictions, score_source
+from kedro_hone.comparing.scoring import has_labels, predict, score_predictions, score_source
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
@@ -65,6 +66,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             outcomes,
             level=chosen.confidence if chosen else shared,
             golden_rows=cut_golden(setting, scratch),
+            noise=setting.store.locate_tree(reference.digest) / reference.noise if reference.noise else None,
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
@@ -156,6 +158,7 @@ class _Scorer:
     outcomes: dict[str, Any]
     level: float
     golden_rows: GoldenRows | None = None
+    noise: Path | None = None  # which numbers of a row have the rounding of larger ones
     exact: Mapping[str, bool] = field(default_factory=dict)  # whether a candidate's route only converts
     workers: int = 0
     outputs: dict[str, dict[str, Path]] = field(default_factory=dict)  # of each that was scored, and of its parts
@@ -178,14 +181,16 @@ class _Scorer:
         for one, found in scores.items():
             if isinstance(found, str):
                 return f"{one} cannot be scored on the gate split: {found}"
+        labelled = has_labels(split, setting)
         worst = find_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
         for one, path in outputs.items():
+            feeds, outcome = setting.locate(split.feeds), self.outcomes[one]
             compared = compare_outputs(
-                path, reference=reference, feeds=setting.locate(split.feeds), outputs=self.outcomes[one].outputs
+                path, reference=reference, feeds=feeds, outputs=outcome.outputs, noise=self.noise
             )
             if isinstance(compared, Fault):
                 return f"{one} cannot be compared: {compared.explain('the gate split')}"
-            if reason := find_disagreement(compared, scored=worst.scored, **allowed):
+            if reason := find_disagreement(compared, scored=worst.scored, labelled=labelled, **allowed):
                 return f"{one} does not agree with the source on the gate split: {reason}"
         return worst
 

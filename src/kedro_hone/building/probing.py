@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, explain_rows
-from kedro_hone.comparing.arrays import open_arrays
+from kedro_hone.comparing.agreement import ROUNDING, Difference, Fault, compare_outputs, explain_rows
+from kedro_hone.comparing.arrays import read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.probe_runs import run_candidate
 from kedro_hone.comparing.setting import Setting
@@ -84,14 +85,25 @@ def _find_usual(found: Found) -> dict[str, Difference]:
     return usual
 
 
-def _is_one_row(feeds: Path) -> bool:
-    """Return whether all rows are the same, such as zeros."""
-    with open_arrays(feeds) as archive:
-        arrays = [archive[name] for name in archive.files]
-    return all(
+def _is_tied(feeds: Path, outputs: Path) -> bool:
+    """Return whether any of some scores may be the largest: rows that are all the same, such as zeros, have equal ones.
+
+    There are two rows at least, and an output of numbers whose largest is there twice in each row.
+    """
+    given, made = read_arrays(feeds), read_arrays(outputs)
+    same = (
         np.array_equal(array, np.broadcast_to(array[:1], array.shape), equal_nan=array.dtype.kind in "fc")
-        for array in arrays
+        for array in given.values()
     )
+    several = all(len(array) > 1 for array in given.values())
+    return several and all(same) and any(map(_has_ties, made.values()))
+
+
+def _has_ties(scores: NDArray[Any]) -> bool:
+    if scores.dtype.kind != "f" or scores.size < 2 * len(scores):
+        return False
+    largest = np.sort(scores.reshape(len(scores), -1), axis=1)[:, -2:].astype(np.float64)
+    return bool((largest[:, 1] - largest[:, 0] <= ROUNDING * np.abs(largest[:, 1])).all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +133,7 @@ class Probing:
     ) -> None:
         self._artifact, self._setting, self._exact, self._folder = artifact, setting, exact, folder
         self._tree = setting.store.locate_tree(reference.digest)
+        self._noise = reference.noise and self._tree / reference.noise
         chosen = (probe for probe in reference.probes if exact or not probe.extreme)
         self._probes = [probe for probe in chosen if not (probe.sizes and artifact.static_shapes)]
         self._found: dict[str, Path | Failed] = {}
@@ -153,7 +166,7 @@ class Probing:
                 said = f"it crashes on {self._probes[number - 1].name}, which the source takes"
                 return Probed(wrong=f"on a probe, {said}", limits=())
             elif reasons := self._list_wrong(probe, made, usual):
-                tied = all(reasons.values()) and _is_one_row(self._tree / probe.feeds)
+                tied = all(reasons.values()) and _is_tied(self._tree / probe.feeds, self._tree / probe.outputs)
                 reason = next(iter(reasons))
                 if not probe.lenient and not tied:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{_suggest_size(probe)}", limits=())
@@ -170,6 +183,7 @@ class Probing:
             feeds=self._tree / probe.feeds,
             outputs=self._artifact.outputs,
             lengths={name: one.length for name, one in usual.items()},
+            noise=self._noise or None,
         )
         if isinstance(compared, Fault):
             return {compared.explain(): False}

@@ -13,22 +13,22 @@ that raises where the source does not is told in the report.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
+from kedro_hone.building.judgement import find_conflict, find_fall, find_worst, find_wrong
 from kedro_hone.building.memory import Memory
-from kedro_hone.building.probing import Found, Probing, Shares, choose_shares, list_flips
+from kedro_hone.building.probing import Found, Probing, choose_shares, list_flips
 from kedro_hone.building.routes import must_agree
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.building.steadiness import excuse_rows
-from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs, find_disagreement
-from kedro_hone.comparing.arrays import open_arrays
+from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
-from kedro_hone.comparing.scoring import predict, score_predictions
+from kedro_hone.comparing.scoring import has_labels, predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.machine.hardware import read_host
@@ -39,15 +39,11 @@ from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.core.values.samples import SEARCH, Reference, Split
-from kedro_hone.programs.shared.targets import UNLABELLED
 
 logger = open_logger(__name__)
 
-VERSION = 10
+VERSION = 11
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
-
-LARGEST_ERROR = 0.5
-"""What outputs on rows that cannot be scored may differ from the source's, over the largest of these."""
 
 
 def validate_candidate(named: Candidate, setting: Setting, *, reference: Reference) -> Validation:
@@ -142,7 +138,9 @@ def _check(
         predicted = probing.ended or predicted
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        found = _compare_all(trials, artifact)
+        noise = setting.store.locate_tree(reference.digest) / reference.noise if reference.noise else None
+        compare = partial(_compare, artifact=artifact, noise=noise)
+        found = _compare_all(trials, compare)
         if isinstance(found, tuple):
             return failed(slug=found[0], reason=found[1])
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
@@ -156,21 +154,21 @@ def _check(
                 found,
                 {where: trial.batch for where, trial in whole.items()},
                 shares=shares,
-                compare=lambda where, rows: _compare(whole[where], artifact, without=rows),
+                compare=lambda where, rows: compare(whole[where], without=rows),
                 setting=setting,
                 reference=reference,
             )
     wrong = (
-        _find_fall(scores, found)
-        or _find_disagreement(found, scores, shares)
-        or _find_wrong(found, scores)
+        find_fall(scores, found)
+        or find_conflict(found, scores, shares, labelled=has_labels(setting.samples.splits[SEARCH], setting))
+        or find_wrong(found, scores)
         or probed.wrong
     )
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
         reason=wrong,
-        quality=_find_worst(scores).model_copy(update={"id": name}),
+        quality=find_worst(scores).model_copy(update={"id": name}),
         largest_error=max(one.largest for each in found.values() for one in each),
         limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
         size_bytes=setting.store.measure(artifact),
@@ -219,8 +217,7 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
     Without labels what is scored is how close the outputs are to the source's, and that holds for any rows. Returned is
     why it cannot be scored where one cannot be.
     """
-    with open_arrays(setting.locate(split.targets)) as targets:
-        labelled = not all(name.startswith(UNLABELLED) for name in targets.files)
+    labelled = has_labels(split, setting)
     groups: dict[Path, dict[str, Path]] = {}
     for trial in trials:
         if trial.feeds == setting.locate(split.feeds) or not labelled:
@@ -234,66 +231,27 @@ def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Qu
     return scores
 
 
-def _compare_all(trials: Sequence[_Trial], artifact: Artifact) -> Found | tuple[FailureClass, str]:
+def _compare_all(
+    trials: Sequence[_Trial], compare: Callable[[_Trial], list[Difference] | Fault]
+) -> Found | tuple[FailureClass, str]:
     """Compare the outputs of all trials with the source's, or return the class of the first fault, and its reason."""
     found: dict[str, list[Difference]] = {}
     for trial in trials:
-        compared = _compare(trial, artifact)
+        compared = compare(trial)
         if isinstance(compared, Fault):
             return compared.failure, compared.explain(trial.where)
         found[trial.where] = compared
     return found
 
 
-def _compare(trial: _Trial, artifact: Artifact, *, without: Sequence[int] = ()) -> list[Difference] | Fault:
+def _compare(
+    trial: _Trial, *, artifact: Artifact, noise: Path | None, without: Sequence[int] = ()
+) -> list[Difference] | Fault:
     return compare_outputs(
-        trial.path, reference=trial.reference, feeds=trial.feeds, outputs=artifact.outputs, without=without
+        trial.path,
+        reference=trial.reference,
+        feeds=trial.feeds,
+        outputs=artifact.outputs,
+        without=without,
+        noise=noise,
     )
-
-
-def _find_worst(scores: Mapping[str, Quality]) -> Quality:
-    return max(scores.values(), key=lambda one: one.drop.estimate)
-
-
-def _find_fall(scores: Mapping[str, Quality], found: Found) -> str:
-    """Return which metric fell by more than the recipe allows for certain, and where, or an empty string.
-
-    The output that is the least like the source's is named there, with its part; or a part that has one value.
-    """
-    constant = next((f"{one.constant} in it" for each in found.values() for one in each if one.constant), "")
-    worst = _find_worst(scores)
-    ordered = sorted(scores.items(), key=lambda item: item[1] is not worst)
-    for place, each in (*ordered[:1], *((where, other) for where, one in ordered for other in one.others)):
-        if each.limit is not None and each.drop.low > each.limit:
-            fell = f"{each.metric} on the search split fell from {each.source:.4f} to {each.candidate:.4f} at {place}"
-            cause = constant or _explain_furthest(found.get(place, ()))
-            return "; ".join(filter(None, (fell, f"the recipe allows {each.limit:g}", cause)))
-    return ""
-
-
-def _explain_furthest(differences: Sequence[Difference]) -> str:
-    one = max((each for each in differences if each.rows), key=lambda each: each.distance, default=None)
-    return "" if one is None else f"{one.furthest} is the least like the source's: {one.example}"
-
-
-def _find_disagreement(found: Found, scores: Mapping[str, Quality], shares: Shares) -> str:
-    """Return where an output does not agree with the source's as it must, or an empty string."""
-    scored = _find_worst(scores).scored
-    said = ((where, find_disagreement(each, scored=scored, **shares)) for where, each in found.items())
-    return next((f"at {where}: {reason}" for where, reason in said if reason), "")
-
-
-def _find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:
-    """Return where outputs that were not scored differ too much from the source's, or an empty string.
-
-    As wrong as on the rows that were scored they may be: the score held there.
-    """
-    errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
-    allowed = max(LARGEST_ERROR, *(errors[where] for where in scores))
-    unscored = {where: error for where, error in errors.items() if where not in scores}
-    where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
-    if error <= allowed:
-        return ""
-    worst = max(found[where], key=lambda one: one.largest)
-    away = f"is up to {error:.3g} times the source's largest value away from it"
-    return f"at {where}, {worst.output} {away}, and {allowed:.3g} is allowed: {worst.example}"

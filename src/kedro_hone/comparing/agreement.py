@@ -6,7 +6,7 @@ probabilities next to a label, is judged here; and a route that only converts mu
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
+from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
@@ -25,6 +25,10 @@ Array = NDArray[Any]
 
 ROUNDING: Final = 1e-3
 """What an output of a route that only converts may differ by, over its unit (``measure_units``)."""
+
+_LEAST_ROWS: Final = 20
+_STILL: Final = 1e-6
+"""Rows that are apart by less than this share of their values have rounding for a spread."""
 
 _PIXELS: Final = 64
 """Narrow whole numbers over a range of so many are pixels or the like, and not classes."""
@@ -74,6 +78,7 @@ class Difference:
             numbers and text, the share of rows that differ.
         usual: What 95 in 100 rows have no larger distance than.
         length: The root mean square of the lengths of the source's rows.
+        lost: The root mean square of the differences, over that of how far the source's rows are from their mean.
     """
 
     output: str
@@ -88,6 +93,7 @@ class Difference:
     distance: float = 0.0
     usual: float = 0.0
     length: float = 0.0
+    lost: float = 0.0
 
 
 def compare_outputs(
@@ -98,16 +104,18 @@ def compare_outputs(
     outputs: Sequence[TensorSpec],
     lengths: Mapping[str, float] = MappingProxyType({}),
     without: Sequence[int] = (),
+    noise: Path | None = None,
 ) -> list[Difference] | Fault:
     """Compare all outputs of a candidate (``found``) with the source's (``reference``) for the same rows (``feeds``).
 
     All are npz files, rows first. An output is of the source's type, or of the one that the candidate declares for it
     (``outputs``). What an output has for tokens that are only padding has no meaning, and is not compared. Where rows
     are unusual, ``lengths`` are those of usual ones, by output. The rows ``without`` are taken for equal.
+    ``noise`` (npz) says which numbers of a row have the rounding of larger ones, as the source's own trials found.
     """
     declared = {spec.name: spec.dtype for spec in outputs}
     of_tokens = {spec.name for spec in outputs if spec.shape[:2] == ("batch", "length")}
-    differences = []
+    differences, noisy = [], {} if noise is None else read_arrays(noise)
     with open_arrays(reference) as expected, open_arrays(feeds) as rows:
         mask = find_rows_mask(rows) if of_tokens else None
         try:
@@ -126,14 +134,19 @@ def compare_outputs(
                         got[[*without]] = want[[*without]]
                     if reason := _find_infinite(want, got):
                         return Fault(failure=FailureClass.NUMERICS, output=name, reason=reason)
-                    differences.append(compare_arrays(name, want, got, length=lengths.get(name, 0.0)))
+                    differences.append(
+                        compare_arrays(name, want, got, length=lengths.get(name, 0.0), noise=noisy.get(name))
+                    )
         except UNREADABLE as unreadable:
             return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"cannot be read: {unreadable}")
     return differences
 
 
-def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -> Difference:
+def compare_arrays(
+    name: str, want: Array, got: Array, *, length: float = 0.0, noise: Array | None = None
+) -> Difference:
     """Compare one output with the source's; both have the same shape and kind, and the same values not finite."""
+    noise = noise if noise is not None and noise.shape == want.shape[1:] and want.dtype.kind == "f" else None
     discrete, count = want.dtype.kind not in "fc", len(want) if want.ndim else 1
     constant, largest, furthest = "", 0.0, name
     if not want.size:
@@ -150,7 +163,7 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         if not discrete:
             part = find_constant(want, got)
             constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
-            error = distance / measure_units(want, scale)
+            error = distance / measure_units(want, scale, noise=noise)
             beyond = error > ROUNDING
             least = find_least_similar(got, want) if beyond.any() else None
             if least is not None:
@@ -171,6 +184,7 @@ def compare_arrays(name: str, want: Array, got: Array, *, length: float = 0.0) -
         distance=float(distances.mean()),
         usual=float(np.quantile(distances, 0.95)),
         length=own,
+        lost=0.0 if discrete else _measure_lost(want, got),
     )
 
 
@@ -180,6 +194,14 @@ def explain_rows(difference: Difference) -> str:
     rows = f"in {difference.rows} of {difference.of} rows"
     verb = "differ" if difference.output.endswith("s") else "differs"
     return f"{difference.output} {verb} from the source's{measure} {rows}: {difference.example}"
+
+
+def _measure_lost(want: Array, got: Array) -> float:
+    """Return the differences over the spread of the source's rows; 0 where these are too few, or all the same."""
+    spread = float(np.square(want - want.mean(axis=0, dtype=np.float64)).sum())
+    if len(want) < _LEAST_ROWS or spread <= np.square(_STILL * want.astype(np.float64)).sum():
+        return 0.0
+    return float(np.sqrt(np.square((got - want).astype(np.float64)).sum() / spread))
 
 
 def _choose_scale(*sizes: float) -> float:
@@ -252,28 +274,3 @@ def _find_infinite(want: Array, got: Array) -> str:
     place = tuple(int(index) for index in np.argwhere(strange)[0])
     where = f"first at {list(place)}, where it is {got[place]} and the source's is {want[place]}"
     return f"some values are not finite where the source's are other ones, in {rows} of {len(want)} rows; {where}"
-
-
-def find_disagreement(
-    differences: Sequence[Difference], *, scored: Collection[str], exact: float | None, discrete: float, unscored: float
-) -> str:
-    """Return the first output that does not agree as it must, as a clause; empty where all do.
-
-    Args:
-        differences: Those of one batch size or shape.
-        scored: The outputs that the program's metrics are computed from.
-        exact: Of a route that only converts: the share of rows that may differ by more than rounding; None of others.
-        discrete: The same for outputs of whole numbers or text, of a route that only converts.
-        unscored: How far all others may be from the source's (``distance``).
-    """
-    for one in differences:
-        share = discrete if one.discrete else exact
-        if exact is not None and share is not None and one.rows > share * one.of:
-            most = f"{share:.2%} of the rows" if share else "no row"
-            return f"{explain_rows(one)}. The route only converts, and {most} may differ (gates.conversion)"
-        if one.constant:
-            return f"{one.constant} in the candidate"
-        if one.rows and one.output not in scored and one.distance > unscored:
-            loss = f"they are as far as {one.distance:.3g}, and {unscored:g} is allowed"
-            return f"{explain_rows(one)}. No metric reads them; {loss} (gates.unscored)"
-    return ""

@@ -52,7 +52,7 @@ def confine(probes: Sequence[Probe], base: Arrays, ranges: Ranges, *, seed: int)
         ranges: By the name of an input, the least and the largest number that it is given; they were checked.
         seed: Of the numbers that are drawn.
     """
-    random, kept = np.random.default_rng(seed), [probe for probe in probes if _is_within(probe.feeds, ranges)]
+    random, kept = np.random.default_rng(seed), [probe for probe in probes if _is_within(probe.feeds, base, ranges)]
     for name, (low, high) in ranges.items():
         drawn = _draw(random, low, high, base[name])
         drawn.flat[:2] = np.array([low, high], drawn.dtype)[: drawn.size]
@@ -88,6 +88,14 @@ def _is_held(end: float, dtype: np.dtype[Any]) -> bool:
     return least <= end <= largest and (dtype.kind == "f" or end == int(end))
 
 
-def _is_within(feeds: Arrays, ranges: Ranges) -> bool:
-    """Return whether no number is outside its range; NaN is in none, and is asked of a source by design."""
-    return all(not ((feeds[name] < low) | (feeds[name] > high)).any() for name, (low, high) in ranges.items())
+def _is_within(feeds: Arrays, base: Arrays, ranges: Ranges) -> bool:
+    """Return whether no number is outside both its range and those of the rows that a probe is made of.
+
+    NaN is in no range, and is asked of a source by design.
+    """
+    for name, (low, high) in ranges.items():
+        rows = base[name][np.isfinite(base[name])] if base[name].dtype.kind == "f" else base[name]
+        least, most = (min(low, rows.min()), max(high, rows.max())) if rows.size else (low, high)
+        if ((feeds[name] < least) | (feeds[name] > most)).any():
+            return False
+    return True

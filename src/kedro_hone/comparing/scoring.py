@@ -28,6 +28,7 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.values.samples import Predicted, Score, Split
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.programs import call_program
+from kedro_hone.programs.shared.targets import UNLABELLED
 
 UNBOUNDED = sys.float_info.max
 """Stands for an end that is not known: JSON has no infinity."""
@@ -124,6 +125,12 @@ def _read_all(
             return other
         others.append(other)
     return quality if isinstance(quality, str) else quality.model_copy(update={"others": tuple(others)})
+
+
+def has_labels(split: Split, setting: Setting) -> bool:
+    """Return whether a split has labels; without them a program compares with the source's outputs."""
+    with open_arrays(setting.locate(split.targets)) as targets:
+        return not all(name.startswith(UNLABELLED) for name in targets.files)
 
 
 def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:

@@ -37,8 +37,10 @@ def check_trials_rows(trials: Iterable[Trial], setting: Setting) -> None:
             check_rows(trial.read(), setting.source, count=len(trial.places), batch=trial.batch)
 
 
-def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[str, ...]:
+def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[tuple[str, ...], Outputs]:
     """Run the source again in a process of its own, compare, and return what is odd, one sentence each.
+
+    Returned is also which numbers of a row have the rounding of larger ones, as ``find_noise`` does.
 
     ``run`` is that of the whole search split, whose outputs are there.
 
@@ -53,7 +55,7 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[str,
     check_trials_rows((*trials.again, *trials.others), setting)
     noise = find_noise(trials, source)
     check_repeated(trials, source, noise)
-    return (*check_company(trials, sample, source, noise), *check_finite(counts))
+    return (*check_company(trials, sample, source, noise), *check_finite(counts)), noise
 
 
 def _read_whole(run: Run, source: Artifact, *, places: Sequence[int], count: int) -> tuple[Outputs, list[NotFinite]]:

@@ -31,7 +31,7 @@ ROWS: Final = 16
 """So many rows of the search split are tried, spread over it."""
 _ALONE: Final = 8
 """So many of them are run one by one."""
-COPIED: Final = 2
+COPIED: Final = 4
 """So many of these are run in a batch of copies."""
 
 Outputs = dict[str, NDArray[Any]]
@@ -70,7 +70,7 @@ class SourceTrials:
 
     first: tuple[Trial, Trial]  # in the process that makes the reference
     again: tuple[Trial, Trial]  # in the other one
-    others: tuple[Trial, ...]  # there too: in another order among other rows; alone; each of two among its copies
+    others: tuple[Trial, ...]  # there too: in another order among other rows; alone; each of four among its copies
 
 
 def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
@@ -88,9 +88,9 @@ def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
     if not fixed:
         alone = places[:: max(1, size // _ALONE)][:_ALONE]
         others.append(Trial(name="alone", places=alone, batch=1, folder=folder))
-        others.append(
-            Trial(name="copies", places=tuple(np.repeat(alone[:COPIED], wide).tolist()), batch=wide, folder=folder)
-        )
+        copied = alone[:: max(1, len(alone) // COPIED)][:COPIED]
+        copies = tuple(np.repeat(copied, wide).tolist())
+        others.append(Trial(name="copies", places=copies, batch=wide, folder=folder))
     pairs = [
         tuple(Trial(name=f"{which}-{number}", places=places, batch=batch, folder=folder) for number in (1, 2))
         for which in ("first", "again")

@@ -71,6 +71,7 @@ def judge(tmp_path):
         probing._artifact, probing._exact = ARTIFACT.model_copy(update={"outputs": tuple(specs)}), exact
         gates = SimpleNamespace(conversion=None, unscored=0.1)
         probing._setting = SimpleNamespace(recipe=SimpleNamespace(gates=gates), source=ARTIFACT)
+        probing._noise = ""
         probing._tree, probing._probes, probing._found = tmp_path, [probe], {"zeros": tmp_path / "made.npz"}
         usual = [Difference(output=name, discrete=array.dtype.kind == "i", of=9) for name, array in due.items()]
         return probing.judge({"one": usual})
@@ -95,6 +96,13 @@ def test_places_of_equal_scores_are_a_limit_where_all_rows_are_the_same(judge, e
     assert "scores" in judge(zeros, due, other, exact=exact).wrong
 
 
-def test_a_class_alone_is_a_limit_there_too(judge):
-    found = judge(np.zeros((5, 3)), {"label": FIRST}, {"label": LAST}, exact=True)
-    assert (found.wrong, len(found.limits)) == ("", 1)
+@pytest.mark.parametrize(
+    ("rows", "scores"),
+    [(5, None), (5, np.tile(np.array([0.9, 0.1], np.float32), (5, 1))), (1, SCORES[:1])],
+    ids=["no scores", "unequal scores", "one row"],
+)
+def test_without_equal_scores_in_two_rows_another_class_is_wrong(judge, rows, scores):
+    """A count of 10^12 that becomes the least of its type, and a request that is approved, are no ties."""
+    shown = {} if scores is None else {"scores": scores}
+    found = judge(np.zeros((rows, 3)), {**shown, "label": FIRST[:rows]}, {**shown, "label": LAST[:rows]}, exact=False)
+    assert "label" in found.wrong

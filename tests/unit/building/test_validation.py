@@ -11,6 +11,7 @@ import pytest
 
 from kedro_hone.building import validation as module
 from kedro_hone.building.budget import VALID, Budget, list_valid
+from kedro_hone.building.judgement import find_fall
 from kedro_hone.comparing.agreement import compare_arrays
 from kedro_hone.core.contract.catalogue import Catalogue
 from kedro_hone.core.store.clock import Clock
@@ -142,6 +143,6 @@ def test_a_fall_names_the_channel_that_is_the_least_like_the_source_s(channel, f
         split="search", limit=0.02, drop=drop,
     )  # fmt: skip
     found = {"one": [compare_arrays(name, want[name], got[name]) for name in want]}
-    said = module._find_fall({"one": quality}, found)
+    said = find_fall({"one": quality}, found)
     assert said.startswith("similarity on the search split fell from 1.0000 to 0.7000 at one; the recipe allows 0.02; ")
     assert f"; scores[:, {channel}] is the least like the source's: row " in said

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kedro_hone.comparing.agreement import Fault, compare_arrays, compare_outputs, explain_rows, find_disagreement
+from kedro_hone.comparing.agreement import Fault, compare_arrays, compare_outputs, explain_rows
+from kedro_hone.comparing.disagreement import find_disagreement
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.core.values.outcome import FailureClass
 
@@ -263,3 +264,34 @@ def test_the_row_that_is_shown_is_of_the_channel_that_is_named():
     number = int(found.example.split("number ")[1].split(",")[0])
     assert 45 <= number < 54
     assert float(found.example.rsplit(" ", 1)[1]) <= 1
+
+
+@pytest.mark.parametrize(("levels", "said"), [(4, "of their spread over the rows"), (400, "")])
+def test_an_offset_hides_no_error_of_what_no_label_judges(levels, said):
+    """Days since 1970: 20,545 and 50 more or less, of which int4 leaves four values."""
+    want = RANDOM.normal(20545, 50, size=(300, 1)).astype(np.float32)
+    step = np.ptp(want) / levels
+    got = np.round(want / step) * step
+    quantized = {**LOSSY, "unscored": 0.1}
+
+    assert said in judge(want, got, quantized, name="day")
+    assert bool(judge(want, got, quantized, name="day")) is bool(said)
+    assert judge(want, got, quantized, name="y") == "", "labels judge this one"
+    assert bool(judge(want, got, {**quantized, "labelled": False}, name="y")) is bool(said)
+
+
+def test_rows_that_are_all_the_same_have_no_spread():
+    want = np.full((50, 4), 7.0, np.float32)
+
+    assert compare_arrays("y", want, want + np.float32(0.02)).lost == 0
+    assert compare_arrays("y", want[:5] + RANDOM.normal(size=(5, 4)), want[:5]).lost == 0
+
+
+def test_numbers_with_the_rounding_of_larger_ones_have_no_scale_of_their_own():
+    want = np.stack([np.linspace(1e4, 4e4, 60), RANDOM.normal(size=60)], axis=1).astype(np.float32)
+    got = want.copy()
+    got[:, 1] += 4e-3 * RANDOM.normal(size=60).astype(np.float32)
+
+    assert compare_arrays("y", want, got).rows > 10
+    assert compare_arrays("y", want, got, noise=np.array([False, True])).rows == 0
+    assert compare_arrays("y", want, got, noise=np.array([True, False])).rows > 10

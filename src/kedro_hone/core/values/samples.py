@@ -99,6 +99,9 @@ class Reference(Score, Predicted, Made):
     cropped: dict[str, str] = Field(
         {}, description="Name of the `.npz` of its outputs on rows that are cut to a shape, by the shape's name."
     )
+    noise: str = Field(
+        "", description="Name of the `.npz` that says which numbers of a row have the rounding of larger ones."
+    )
     digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
     others: tuple[Score, ...] = Field((), description="The other metrics that the recipe has a limit for, in order.")
     probes: tuple[ProbeRows, ...] = Field((), description="What the source takes beyond the splits.")

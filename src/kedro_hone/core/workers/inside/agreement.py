@@ -150,6 +150,12 @@ def compare(
     return found
 
 
+def _has_ties(due: Arrays) -> bool:
+    """Return whether an output has scores, rows first, whose largest is there twice in each of two rows or more."""
+    scores = (one.reshape(len(one), -1) for one in due.values() if one.dtype.kind == "f" and one.ndim and len(one) > 1)
+    return any(bool(find_ties(one).all()) for one in scores)
+
+
 def choose(count: int, most: int) -> list[int]:
     """Return the places of so many of some rows at most, from the first to the last."""
     return sorted({*np.linspace(0, count - 1, min(count, most)).astype(int).tolist()})
@@ -198,6 +204,7 @@ class _Judge:
             if (
                 alike
                 and wanted.dtype.kind not in "fc"
+                and _has_ties(due)
                 and not any(tally.numbers and tally.apart for tally in part.values())
             ):
                 distances = np.zeros_like(distances)

@@ -119,12 +119,6 @@ class Probed:
     limits: tuple[str, ...]
 
 
-def _suggest_size(probe: ProbeRows) -> str:
-    """Return what to do where a dimension has one size in use, as a clause; empty for what is no matter of size."""
-    named = " and ".join(probe.sizes)
-    return f". If {named} never changes in use, fix its size in the model" if named else ""
-
-
 class Probing:
     """The probes of one candidate: run in its session, judged when its errors on the splits are known."""
 
@@ -169,11 +163,21 @@ class Probing:
                 tied = all(reasons.values()) and _is_tied(self._tree / probe.feeds, self._tree / probe.outputs)
                 reason = next(iter(reasons))
                 if not probe.lenient and not tied:
-                    return Probed(wrong=f"on a probe, {probe.name}: {reason}{_suggest_size(probe)}", limits=())
+                    return Probed(wrong=f"on a probe, {probe.name}: {reason}{self._suggest(probe)}", limits=())
                 limits.append(f"on {probe.name}, {reason}{_TIED if tied else ''}")
         more = len(limits) - MOST_LIMITS
         said_more = [f"and on {more} more probes"] if more > 0 else []
-        return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more))
+        ranges = self._setting.recipe.model.ranges.items()
+        stated = [f"{name} was probed from {low:g} to {high:g} only (model.ranges)" for name, (low, high) in ranges]
+        return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more, *stated))
+
+    def _suggest(self, probe: ProbeRows) -> str:
+        """Return what to do where no caller sends such rows, as a sentence; empty where any may."""
+        if probe.sizes:
+            return f". If {' and '.join(probe.sizes)} never changes in use, fix its size in the model"
+        numbers = (spec.name for spec in self._artifact.inputs if "int" in spec.dtype)
+        named = next((name for name in numbers if probe.name.startswith(f"{name} of ")), "")
+        return f". If {named} has no such numbers in use, state its range in model.ranges" if named else ""
 
     def _list_wrong(self, probe: ProbeRows, made: Path, usual: Mapping[str, Difference]) -> dict[str, bool]:
         """Return why outputs are wrong, each with whether it is an output of whole numbers or text."""

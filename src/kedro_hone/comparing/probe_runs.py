@@ -17,9 +17,12 @@ from kedro_hone.comparing.probes import ROWS, Arrays, Probe, is_mask, make_probe
 from kedro_hone.comparing.ranges import confine
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_company import choose_bound
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, ProbeRows
 from kedro_hone.core.workers.host.session import WorkerSession
+
+logger = open_logger(__name__)
 
 _MOST_SECONDS: Final = 60.0
 """A probe that takes longer ends its worker: nothing is known of it then, nor of those after it."""
@@ -40,6 +43,7 @@ class SourceProbing:
             for spec in source.inputs:  # one input at a time: a split may be large
                 array = rows[spec.name]
                 base[spec.name] = array[:ROWS].copy()
+                _check_range(spec.name, array, setting)
                 masks |= {spec.name} if is_mask(spec, array) else set()
         made = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
         self._probes = confine(made, base, setting.recipe.model.ranges, seed=setting.recipe.seed)
@@ -103,6 +107,17 @@ class SourceProbing:
         for path, arrays in ((feeds, given), (outputs, made)):
             np.savez(path, allow_pickle=False, **{name: array[answered] for name, array in arrays.items()})
         return bool(answered.any())
+
+
+def _check_range(name: str, array: NDArray[Any], setting: Setting) -> None:
+    """Warn of rows that are outside the range that the recipe states for an input."""
+    if name not in setting.recipe.model.ranges:
+        return
+    low, high = setting.recipe.model.ranges[name]
+    outside = np.flatnonzero(((array < low) | (array > high)).reshape(len(array), -1).any(axis=1))
+    if outside.size:
+        said = "warning   model.ranges has %s from %g to %g, and row %d of the %s split is outside, of %d such rows"
+        logger.warning(said, name, low, high, outside[0], SEARCH, len(outside))
 
 
 def _is_unusual(array: NDArray[Any]) -> bool:

@@ -29,7 +29,9 @@ def make(tmp_path):
             outputs="o", digest="sha256:0", metric="m", value=1, kind="mean", n=1, cold_start_ms=1,
             peak_memory_bytes=1, probes=probes,
         )  # fmt: skip
-        setting = SimpleNamespace(store=SimpleNamespace(locate_tree=lambda _: tmp_path), source=ARTIFACT)
+        store = SimpleNamespace(locate_tree=lambda _: tmp_path)
+        recipe = SimpleNamespace(model=SimpleNamespace(ranges={}))
+        setting = SimpleNamespace(store=store, source=ARTIFACT, recipe=recipe)
         probing = Probing(ARTIFACT, reference, setting, exact=False, folder=Path())
         failed = (Failed(by="it", failure=failure, reason="so it is") for failure in failures)
         probing._found = dict(zip(NAMES, failed, strict=False))
@@ -70,7 +72,9 @@ def judge(tmp_path):
         probing = object.__new__(Probing)
         probing._artifact, probing._exact = ARTIFACT.model_copy(update={"outputs": tuple(specs)}), exact
         gates = SimpleNamespace(conversion=None, unscored=0.1)
-        probing._setting = SimpleNamespace(recipe=SimpleNamespace(gates=gates), source=ARTIFACT)
+        probing._setting = SimpleNamespace(
+            recipe=SimpleNamespace(gates=gates, model=SimpleNamespace(ranges={"x": (0, 9)})), source=ARTIFACT
+        )
         probing._noise = ""
         probing._tree, probing._probes, probing._found = tmp_path, [probe], {"zeros": tmp_path / "made.npz"}
         usual = [Difference(output=name, discrete=array.dtype.kind == "i", of=9) for name, array in due.items()]
@@ -91,6 +95,7 @@ def test_places_of_equal_scores_are_a_limit_where_all_rows_are_the_same(judge, e
     assert found.wrong == ""
     assert found.limits[0].startswith("on zeros, places ")
     assert "of equal scores any may be the largest" in found.limits[0]
+    assert found.limits[-1] == "x was probed from 0 to 9 only (model.ranges)"
     assert "places" in judge(np.arange(15.0).reshape(5, 3), due, made, exact=exact).wrong
     other = {**made, "scores": SCORES + np.float32(9)}
     assert "scores" in judge(zeros, due, other, exact=exact).wrong

@@ -27,6 +27,14 @@ def test_no_whole_number_is_outside_and_both_ends_are_asked():
     assert {probe.name for probe in found} >= {"zeros", "NaN in x"}
 
 
+def test_rows_of_the_data_outside_a_range_switch_no_probe_off():
+    """The first rows hold 8 and the range ends at 5: each probe has these rows in its other inputs."""
+    found = {probe.name for probe in confine(PROBES, BASE, {"ids": (0, 5)}, seed=0)}
+
+    assert {"zeros", "NaN in x", "ids of 0 to 5"} <= found
+    assert not any(name.startswith("ids of 256") for name in found)
+
+
 def test_without_ranges_nothing_changes():
     assert confine(PROBES, BASE, {}, seed=0) == PROBES
 

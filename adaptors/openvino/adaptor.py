@@ -126,7 +126,7 @@ ADAPTORS = (
     ),
     _on_ir(  # without a hint OpenVINO computes in bf16 wherever the CPU can
         name="openvino.f32",
-        version=2,
+        version=3,
         stage=Stage.COMPILE,
         summary="Runs the IR in OpenVINO on the CPU, computing in fp32 where it is not quantized.",
         options=CompileOptions,

@@ -48,12 +48,12 @@ def merge_adapter(pulled: Pulled, recipe: Recipe, run: RunFolder, scratch: Path)
     base, flavor, uri = _pull_base(recipe, run, scratch)
     job = scratch / "merging"
     transformers.write(flavor, base, job)
-    adapters.copy_adapter(place, job / adapters.FOLDER)
+    adapters.copy_adapter(place, job / adapters.FOLDER, root=pulled.folder)
     merged = scratch / "merged"
     _call(job, merged, flavor, recipe, run)
-    adapters.copy_texts(job, merged)
+    adapters.copy_texts(job, merged, root=scratch)
     for folder in (*sorted((pulled.folder / "components").glob("*")), place):  # where MLflow keeps a tokenizer
-        adapters.copy_texts(folder, merged)
+        adapters.copy_texts(folder, merged, root=pulled.folder)
     return merged, uri
 
 

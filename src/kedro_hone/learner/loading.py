@@ -22,7 +22,7 @@ from kedro_hone.learner.model import Interface, Learner, open_learner
 from kedro_hone.learner.pickling import Origin
 from kedro_hone.learner.runtimes import is_code, refuse_code
 from kedro_hone.learner.versions import check_version_files
-from kedro_hone.signing.policy import Policy
+from kedro_hone.signing.policy import PEM, Policy
 from kedro_hone.signing.verify import name_model, verify_version
 
 
@@ -105,7 +105,7 @@ def reopen(origin: Origin) -> Learner:
 
 
 def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
-    folder, verify = Path(asked), origin.verify
+    folder, verify = Path(asked), origin.verify and _pin_keys(origin.verify)
     with ExitStack() as stack:
         version = None
         if is_uri(asked) or not folder.is_dir():
@@ -132,7 +132,7 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
         learner = loading.load(artifact, files)
         place = version.uri if version else str(folder.resolve())
         learner.origin = origin.model_copy(
-            update={"uri": _pin(place), "digest": artifact.digest, "code": is_code(artifact)}
+            update={"uri": _pin(place), "digest": artifact.digest, "code": is_code(artifact), "verify": verify}
         )
         weakref.finalize(learner, _close, stack.pop_all(), os.getpid())  # runtimes may keep the files mapped
     return learner
@@ -141,6 +141,12 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
 def _pin(place: str) -> str:
     """Return what names a version in a process whose current folder is another one, too."""
     return place if is_uri(place) else str(Path(place).resolve())
+
+
+def _pin_keys(policy: Policy) -> Policy:
+    """Return a policy whose files of keys are the same ones in a process whose current folder is another one, too."""
+    keys = (str(key if str(key).startswith(PEM) else Path(key).absolute()) for key in policy.keys)
+    return policy.model_copy(update={"keys": tuple(keys)})
 
 
 def _close(stack: ExitStack, process: int) -> None:

@@ -21,6 +21,8 @@ UNSIGNED: Final = frozenset({SIGNATURE, "hone.json", "registered_model_meta"})
 VERSION_FILES: Final = "hone-files.json"
 """The manifest of all other files of a version, which is signed as they are."""
 CURVES: Final[Mapping[str, str]] = {"secp256r1": "SHA256", "secp384r1": "SHA384", "secp521r1": "SHA512"}
+PEM: Final = "-----BEGIN"
+"""How a key begins that is given as text, and not as a file."""
 INSTALL: Final = "Install it: pip install 'kedro-hone[signing]'."
 
 

@@ -21,6 +21,7 @@ from kedro_hone.core.values.regular import read_regular
 from kedro_hone.signing.policy import (
     CURVES,
     INSTALL,
+    PEM,
     SIGNATURE,
     UNSIGNED,
     VERSION_FILES,
@@ -203,7 +204,7 @@ def _read_key(key: str | Path) -> EllipticCurvePublicKey:
     except ImportError as error:
         raise explain_unusable(f"cryptography cannot be imported: {error}", hint=INSTALL) from error
     try:
-        text = str(key).encode() if str(key).startswith("-----BEGIN") else Path(key).read_bytes()
+        text = str(key).encode() if str(key).startswith(PEM) else Path(key).read_bytes()
         return check_curve(load_pem_public_key(text))
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         hint = "Name the file of an elliptic public key in PEM, as `openssl ec -pubout` writes it."

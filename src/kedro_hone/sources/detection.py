@@ -40,7 +40,6 @@ def read_flavor(
             names a class and the model takes none, ``source-format-broken``, or ``model-external-data`` when a link
             leads out of the folder.
     """
-    _refuse_links_out(folder)
     pulled = open_pulled(folder, trust=trust, author=author, task=task, signature=signature, due=due)
     if found := _find_source(pulled):
         return _complete(*found, pulled)
@@ -59,8 +58,10 @@ def open_pulled(
     """Return what source formats look at: a folder with what its ``MLmodel`` says; arguments are those of ``Pulled``.
 
     Raises:
-        HoneError: ``model-corrupt``: the ``MLmodel`` cannot be read.
+        HoneError: ``model-external-data``: a link leads out of the folder; ``model-corrupt``: the ``MLmodel`` cannot
+            be read.
     """
+    _refuse_links_out(folder)
     mlmodel = read_mlmodel(folder / MLMODEL) if (folder / MLMODEL).is_file() else None
     return Pulled(folder=folder, mlmodel=mlmodel, due=due, author=author, trust=trust, task=task, signature=signature)
 

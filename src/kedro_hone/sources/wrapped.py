@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +16,11 @@ _LOADER: Final = "mlflow.pyfunc.model"
 _KEDRO: Final = b"kedro_mlflow"
 """In the pickle of a pipeline of kedro-mlflow's, which names its classes."""
 _MOST_READ: Final = 64 << 20
-_MOST_FOLDERS: Final = 200
+_MOST_FOLDERS: Final = 20
+_LARGEST: Final = 1 << 20
+"""How many bytes of documents a folder may have that is looked at: what is found is advice in an error only."""
+_VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
+"""Documents that no source format reads."""
 _MOST_SHOWN: Final = 5
 _PICKLES: Final = (".pkl", ".pickle", ".joblib", ".pth", ".pt", ".bin")
 
@@ -31,7 +36,7 @@ def explain_wrapped(pulled: Pulled, recognise: Recognise) -> HoneError | None:
     entry = pulled.mlmodel.flavors.get("python_function") if pulled.mlmodel else None
     if not isinstance(entry, dict) or entry.get("loader_module") != _LOADER:
         return None
-    found = list(_find_parts(pulled.folder, recognise))[:_MOST_SHOWN]
+    found = list(islice(_find_parts(pulled.folder, recognise), _MOST_SHOWN))
     kind = "a pipeline of Kedro's, by kedro-mlflow" if _is_kedro(pulled.folder, entry) else "a PythonModel of MLflow's"
     what = f"The model is {kind}: its author's code around what it loads."
     if found:
@@ -55,20 +60,38 @@ def explain_wrapped(pulled: Pulled, recognise: Recognise) -> HoneError | None:
 
 def _find_parts(folder: Path, recognise: Recognise) -> Iterator[tuple[str, str]]:
     """Yield the paths of models below a folder, each with what it is; nothing within one is looked at."""
-    folders = sorted(path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())[:_MOST_FOLDERS]
+    folders = (path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())
     taken: list[Path] = []
-    for place in folders:
-        if any(place.is_relative_to(one) for one in taken):
+    for place in sorted(folders, key=lambda path: (len(path.parts), path))[:_MOST_FOLDERS]:
+        if any(place.is_relative_to(one) for one in taken) or _measure_documents(place) > _LARGEST:
             continue
         if noun := recognise(place):
             taken.append(place)
-            yield place.relative_to(folder).as_posix(), noun
+            yield _name(place, folder), noun
+
+
+def _measure_documents(folder: Path) -> int:
+    """Return how many bytes source formats may read below a folder: JSON, ``MLmodel`` and headers of weights."""
+    total = 0
+    for path in folder.rglob("*"):
+        if path.suffix == ".safetensors" and path.is_file():
+            with path.open("rb") as stream:
+                total += int.from_bytes(stream.read(8), "little")
+        elif (path.suffix == ".json" and path.name not in _VOCABULARIES) or path.name == MLMODEL:
+            total += path.stat().st_size if path.is_file() else 0
+    return total
+
+
+def _name(path: Path, folder: Path) -> str:
+    """Return a path in a folder, with what cannot be printed in it escaped: a name may hold line breaks."""
+    named = path.relative_to(folder).as_posix()
+    return named if named.isprintable() else repr(named)[1:-1]
 
 
 def _list_pickles(folder: Path) -> list[str]:
     """Return the pickles below a folder, without the PythonModel's own, which is in it."""
     found = (path for path in sorted(folder.rglob("*/*")) if path.suffix in _PICKLES and path.is_file())
-    return [path.relative_to(folder).as_posix() for path in found]
+    return [_name(path, folder) for path in found]
 
 
 def _is_kedro(folder: Path, entry: dict[str, Json]) -> bool:

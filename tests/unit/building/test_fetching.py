@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+
 import pytest
+import yaml
 
 from kedro_hone.building.fetching import fetch
 from kedro_hone.core.contract.registry import UNASKED, VersionInfo
@@ -39,3 +42,50 @@ def test_an_event_optimizes_no_winner_again_and_a_person_may(registry, tmp_path,
     monkeypatch.setenv(UNASKED, "1")
     assert fail(registry, tmp_path) == "model-optimized"
     assert fail(Holds("x"), tmp_path) != "model-optimized"
+
+
+class Links:
+    """A registry with an adapter of LoRA, as MLflow or PEFT keeps it, one of whose files is a link."""
+
+    def __init__(self, link, target):
+        self.link, self.target = link, target
+
+    def pull(self, uri, folder):
+        adapter = folder / "peft"
+        (folder / "components" / "tokenizer").mkdir(parents=True)
+        adapter.mkdir()
+        (adapter / "adapter_config.json").write_text(json.dumps({"peft_type": "LORA"}))
+        (adapter / "adapter_model.safetensors").write_bytes(b"\2\0\0\0\0\0\0\0{}")
+        flavors = {"transformers": {"peft_adaptor": "peft"}}
+        (folder / "MLmodel").write_text(yaml.safe_dump({"flavors": flavors}))
+        (folder / self.link).unlink(missing_ok=True)
+        (folder / self.link).symlink_to(self.target)
+        return VersionInfo(uri=uri, name="ada", version="1")
+
+
+@pytest.mark.attack(
+    what="a link to a file of the host in an adapter, which is merged into its base model and published",
+    who="registry",
+    stopped_by="links must stay in the folder, before anything in it is read",
+)
+@pytest.mark.parametrize(
+    "link",
+    [
+        "peft/vocab.txt",
+        "peft/adapter_config.json",
+        "peft/adapter_model.safetensors",
+        "components/tokenizer/tokenizer.json",
+        "components/other",
+        "vocab.txt",
+    ],
+)
+def test_a_link_in_an_adapter_is_not_followed(link, tmp_path):
+    secrets = tmp_path / "secrets"
+    secrets.mkdir()
+    (secrets / "vocab.txt").write_text("secret")
+    target = secrets if link == "components/other" else secrets / "vocab.txt"
+    recipe = read_recipe({"model": {"uri": "models:/ada/1", "base": str(tmp_path / "absent")}})
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    with pytest.raises(HoneError) as caught:
+        fetch("models:/ada/1", Links(link, target), recipe, Store(tmp_path / "store"), run)
+    assert (caught.value.slug, link in caught.value.what) == ("model-external-data", True)

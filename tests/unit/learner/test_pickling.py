@@ -97,6 +97,28 @@ def signed_code(tmp_path, install) -> tuple[Path, str, str]:
 
 
 @pytest.mark.attack(
+    what="a current folder with another key under the name that the policy of a pickled learner has",
+    who="data",
+    stopped_by="the files of a policy's keys are absolute paths in a pickle",
+)
+def test_the_key_of_a_policy_is_the_same_file_elsewhere(tmp_path, install, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    install(toy.make_toolchain(tmp_path / "toolchain"))
+    folder = tmp_path / "winner"
+    toy.make_artifact(folder / "artifact")
+    private = ec.generate_private_key(ec.SECP256R1())
+    encoding = pem.Encoding.PEM
+    (tmp_path / "key.pem").write_bytes(private.private_bytes(encoding, pem.PrivateFormat.PKCS8, pem.NoEncryption()))
+    signer = find_signer({SIGNING_KEY: str(tmp_path / "key.pem")})
+    (tmp_path / "publisher.pem").write_text(signer.public)
+    sign_version(folder, signer, name="winner")
+    learner = kedro_hone.load(folder, verify=kedro_hone.Policy(keys=("publisher.pem", signer.public)))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert pickle.loads(pickle.dumps(learner)).origin.verify.keys == (str(tmp_path / "publisher.pem"), signer.public)
+
+
+@pytest.mark.attack(
     what="a pickle of a learner says that code may be run, by whose signature it likes",
     who="data",
     stopped_by="nothing is trusted where a learner is unpickled, and no signature vouches for code",

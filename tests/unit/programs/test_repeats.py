@@ -41,6 +41,23 @@ def test_one_split_that_is_another_is_a_mistake(repeats):
     assert [*repeats.find_overlaps({"search": rows, "gate": rows})]
 
 
+@pytest.mark.parametrize("rows", [4, 40, 900])
+@pytest.mark.parametrize("times", [1, 2, 5])
+def test_a_whole_gate_in_another_split_is_a_mistake_however_often_each_row_is(repeats, rows, times):
+    gate = [b"g%d" % at for at in range(rows)]
+    others = [b"s%d" % at for at in range(rows)]
+    for search in (gate * times, gate * times + others * (times > 1)):
+        for name in ("search", "calibration"):
+            assert [*repeats.find_overlaps({"gate": gate, name: search})]
+            assert [*repeats.find_overlaps({name: search, "gate": gate})]
+            assert [*repeats.find_overlaps({name: gate, "gate": search})]
+
+
+def test_a_few_copies_in_the_gate_do_not_excuse_one(repeats):
+    gate = [b"g%d" % at for at in range(1000)]
+    assert [*repeats.find_overlaps({"gate": [*gate, *gate[:20]], "search": gate * 2})]
+
+
 def test_a_row_counts_in_the_most_important_split_that_has_it(repeats):
     hashes = {"calibration": [b"a", b"b", b"c"], "search": [b"a", b"b", b"d", b"d"], "gate": [b"a", b"e"]}
     kept, said = repeats.find_repeats(hashes)

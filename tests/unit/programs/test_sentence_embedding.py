@@ -104,6 +104,8 @@ def test_the_longest_row_and_lower_case_are_those_of_the_files(run):
             "task-mismatch",
             "Dense",
         ),
+        ({"modules": [MODULES[0], {**MODULES[1], "type": "my_pool.Pooling"}]}, "task-mismatch", "my_pool.Pooling"),
+        ({"modules": [MODULES[0], {**MODULES[1], "type": "Pooling"}]}, "task-mismatch", "'Pooling'"),
         ({"pooling": {"pooling_mode": "middle"}}, "recipe-invalid", "'middle'"),
     ],
 )

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import pytest
 import yaml
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.huggingface import documents
+from kedro_hone.sources.source_format import MlModel, Pulled
+from kedro_hone.sources.wrapped import explain_wrapped
 
 NOTHING: frozenset[str] = frozenset()
 PYFUNC = {"loader_module": "mlflow.pyfunc.model", "python_model": "python_model.pkl"}
@@ -99,3 +103,63 @@ def test_wrappers_in_wrappers_end(pulled):
         place.mkdir(exist_ok=True)
         (place / "MLmodel").write_text(json.dumps({"flavors": {"python_function": PYFUNC}}))
     refuse(pulled)
+
+
+@pytest.mark.attack(
+    what="a PythonModel with hundreds of folders, or megabytes of JSON, for advice that takes minutes to compute",
+    who="registry",
+    stopped_by="few folders are looked at, once each, and none with a document that is large",
+)
+@pytest.mark.parametrize("found", [None, "an ONNX file"])
+def test_few_folders_are_looked_at_once_each(pulled, found):
+    for at in range(300):
+        (pulled / "artifacts" / f"a{at:03}").mkdir()
+    looked = []
+    model = Pulled(folder=pulled, mlmodel=MlModel(flavors={"python_function": PYFUNC}))
+    explain_wrapped(model, lambda place: looked.append(place) or (found if place.name != "artifacts" else None))
+    assert len(looked) == len(set(looked)) <= 20
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "hone.json", "tokenizer_config.json", "MLmodel", "deep/1_Pooling/config.json"]
+)
+def test_a_folder_with_a_large_document_is_not_looked_at(pulled, name, monkeypatch):
+    inner = pulled / "artifacts" / "net"
+    (inner / name).parent.mkdir(parents=True)
+    (inner / "model.onnx").write_bytes(b"x")
+    assert "artifacts/net is an ONNX file" in refuse(pulled).why
+    (inner / name).write_text('{"a": "' + "x" * (1 << 20) + '"}')
+    read = []
+    monkeypatch.setattr(documents, "read_document", read.append)
+    assert "no model inside" in refuse(pulled).why
+    assert not read
+
+
+def test_a_folder_with_a_long_header_of_safetensors_is_not_looked_at(pulled):
+    inner = pulled / "artifacts" / "net"
+    inner.mkdir()
+    (inner / "config.json").write_text(json.dumps({"architectures": ["BertModel"], "model_type": "bert"}))
+    weights = inner / "model.safetensors"
+    weights.write_bytes(struct.pack("<Q", 2) + b"{}")
+    assert "artifacts/net is a model of Transformers" in refuse(pulled).why
+    long = b"{}".ljust((1 << 20) + 1)
+    weights.write_bytes(struct.pack("<Q", len(long)) + long)
+    assert "no model inside" in refuse(pulled).why
+
+
+@pytest.mark.attack(
+    what="a folder in a PythonModel whose name has line breaks or escape sequences, for the advice that quotes it",
+    who="registry",
+    stopped_by="what cannot be printed in a name is escaped",
+)
+@pytest.mark.parametrize("bad", ["a\nnext:  run this", "a\x1b[2J", "a\u202eb", "a\tb"])
+def test_names_in_the_advice_are_escaped(pulled, bad):
+    inner = pulled / "artifacts" / bad
+    inner.mkdir()
+    (inner / "model.onnx").write_bytes(b"x")
+    error = refuse(pulled)
+    assert error.why.isprintable()
+    assert error.hint.isprintable()
+    assert repr(bad)[1:-1] in error.hint
+    (inner / "model.onnx").rename(inner / "clf.pkl")
+    assert refuse(pulled).why.isprintable()

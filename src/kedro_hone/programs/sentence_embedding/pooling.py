@@ -57,7 +57,7 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
     folder = find_folder(job, options)
     inside = job["input"].get("metadata", {}).get("transformers", {}).get("modules")
     listed: Any = [] if inside else _read_modules(job, options)  # what the model itself computes is done
-    kinds = {str(row.get("type", "")).rpartition(".")[2]: str(row.get("path", "")) for row in listed}
+    kinds = {_name_kind(str(row.get("type", ""))): str(row.get("path", "")) for row in listed}
     if strange := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
         why = "which the model's outputs do not contain; name the output with the embeddings: program.options.output"
         if options["output"] is None:
@@ -93,6 +93,11 @@ def _read_prompt(folder: Path) -> str:
     prompts, name = said.get("prompts"), said.get("default_prompt_name")
     found = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
     return found if isinstance(found, str) else ""
+
+
+def _name_kind(said: str) -> str:
+    """Return the name of a class of sentence-transformers; that of an author's whole, and quoted."""
+    return said.rpartition(".")[2] if said.startswith("sentence_transformers.") else repr(said)
 
 
 def _read_modules(job: dict[str, Any], options: dict[str, Any]) -> list[dict[str, Any]]:

@@ -36,11 +36,31 @@ def find_overlaps(hashes: Hashes) -> Iterator[dict[str, Any]]:
 
 
 def _is_natural(first: Counter[bytes], second: Counter[bytes]) -> bool:
-    """Return whether two splits have no more equal rows between them than rows of one source have by chance."""
-    within = sum(comb(count, 2) for one in (first, second) for count in one.values())
+    """Return whether two splits have no more equal rows between them than rows of one source have by chance.
+
+    Each of them must have repeats of its own, as many as such a source leads to: rows of one that are written twice
+    say nothing of the other. A split without any that is nearly whole in the other is a copy, however small it is.
+    """
     between = sum(count * second[row] for row, count in first.items() if row in second)
-    pairs = sum(comb(one.total(), 2) for one in (first, second))
-    return within > 0 and between * pairs <= _MARGIN * within * first.total() * second.total()
+    share = between / (first.total() * second.total())
+    within, pairs = ([of(one) for one in (first, second)] for of in (_count_equal, _count_pairs))
+    if not sum(within) or share * sum(pairs) > _MARGIN * sum(within):
+        return False
+    few = all(share * most <= _MARGIN * (equal + 1) for equal, most in zip(within, pairs, strict=True))
+    return few and not (_is_copied(first, second) or _is_copied(second, first))
+
+
+def _count_equal(rows: Counter[bytes]) -> int:
+    return sum(comb(count, 2) for count in rows.values())
+
+
+def _count_pairs(rows: Counter[bytes]) -> int:
+    return comb(rows.total(), 2)
+
+
+def _is_copied(rows: Counter[bytes], other: Counter[bytes]) -> bool:
+    """Return whether rows are all different, and too few would stay without those of another split."""
+    return len(rows) == rows.total() and len(rows.keys() - other.keys()) < _LEAST * len(rows)
 
 
 def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:

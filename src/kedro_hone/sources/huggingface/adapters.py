@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.trees import copy_bounded
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.huggingface import tokenizers
 from kedro_hone.sources.huggingface.documents import read_document
@@ -47,18 +47,40 @@ def check_weights(folder: Path) -> None:
     raise make_corrupt(folder, f"it has no {_WEIGHTS[0]}")
 
 
-def copy_adapter(folder: Path, target: Path) -> None:
-    """Copy the two files of an adapter into a folder, which is made."""
+def copy_adapter(folder: Path, target: Path, *, root: Path) -> None:
+    """Copy the two files of an adapter into a folder, which is made; ``root`` is as for ``copy_texts``.
+
+    Raises:
+        HoneError: ``model-corrupt``: one of them is outside ``root``, or no regular file.
+    """
     target.mkdir(parents=True)
     for name in (CONFIG, _WEIGHTS[0]):
-        shutil.copyfile(folder / name, target / name)
+        _copy_inside(folder / name, target / name, root=root)
 
 
-def copy_texts(folder: Path, target: Path) -> None:
-    """Copy the files of a tokenizer or a processor into a folder, over those that it has."""
+def copy_texts(folder: Path, target: Path, *, root: Path) -> None:
+    """Copy the files of a tokenizer or a processor into a folder, in the place of those that it has.
+
+    ``root`` is the folder that was pulled, in which everything that is copied must be. A link in ``target`` is
+    replaced, and what it leads to is left as it is.
+
+    Raises:
+        HoneError: ``model-corrupt``: a file is outside ``root``, or cannot be copied.
+    """
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_file() and tokenizers.FILES.fullmatch(path.name):
-            shutil.copyfile(path, target / path.name)
+            _copy_inside(path, target / path.name, root=root)
+
+
+def _copy_inside(path: Path, place: Path, *, root: Path) -> None:
+    source = path.resolve()
+    if not source.is_relative_to(root.resolve()):
+        raise make_corrupt(path, "it is a link that leads out of the model's folder")
+    try:
+        place.unlink(missing_ok=True)
+        copy_bounded(source, place)
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise make_corrupt(path, f"it cannot be copied: {error}") from error
 
 
 def refuse_adapter(pulled: Pulled) -> None:

@@ -19,6 +19,8 @@ logger = open_logger(__name__)
 
 MODULES: Final = "modules.json"
 _LARGEST: Final = 1 << 20
+_WAY_OUT: Final = f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then."
+_LIBRARY: Final = "sentence_transformers."
 _ENCODER: Final = "Transformer"
 _PLAIN: Final = frozenset({"Pooling", "Normalize", "Dropout"})
 """Modules without weights: the program computes them where there are no others."""
@@ -43,10 +45,12 @@ def list_modules(root: Path) -> list[Json]:
 
     Raises:
         HoneError: ``model-corrupt``: the files are not as sentence-transformers writes them; ``pickle-not-trusted``: a
-            module's weights are a pickle; ``model-unsupported``: a module with weights goes with one that is unknown,
-            or with a pooling that leaves out the default prompt.
+            module's weights are a pickle; ``model-unsupported``: a module is a class of the author's, or one with
+            weights goes with one that is unknown, with no pooling before it, or with one that leaves out the default
+            prompt.
     """
     rows = _read_modules(root)
+    _refuse_foreign(rows)
     kinds = [_name(row) for row in rows]
     strange = [kind for kind in kinds[1:] if kind not in _PLAIN | _WEIGHTED]
     weighted = [kind for kind in kinds if kind in _WEIGHTED]
@@ -58,14 +62,33 @@ def list_modules(root: Path) -> list[Json]:
                 f"The model has a module of sentence-transformers that cannot be converted: {named:.80}.",
                 why=f"Its {MODULES} lists it with {weighted[0]}; known are {_ENCODER}, Pooling, Dense, LayerNorm and "
                 "Normalize.",
-                hint=f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then.",
+                hint=_WAY_OUT,
             )
         if kinds:
             logger.warning("warning   %s lists %s: its encoder alone is optimized, without that", MODULES, named[:80])
         return []
     modules = [_read_module(root, row) for row in rows[1:] if _name(row) != "Dropout"] if weighted else []
+    if modules and modules[0]["kind"] != "Pooling":
+        raise HoneError(
+            "model-unsupported",
+            f"The model's module {modules[0]['kind']} ({modules[0]['path']}) comes before any Pooling.",
+            why="It works on the embedding of a sentence, which Pooling makes of those of the tokens.",
+            hint=_WAY_OUT,
+        )
     _refuse_prompt(root, modules)
     return [*modules]
+
+
+def _refuse_foreign(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse classes that are not of sentence-transformers, whatever the last part of their names is."""
+    named = (row["type"] for row in rows if isinstance(row.get("type"), str))
+    if foreign := next((one for one in named if not one.startswith(_LIBRARY)), None):
+        raise HoneError(
+            "model-unsupported",
+            f"The model has a module that is no class of sentence-transformers: {foreign:.80}.",
+            why=f"Its {MODULES} lists it, and what such a class computes is known to its author's code only.",
+            hint=_WAY_OUT,
+        )
 
 
 def _refuse_prompt(root: Path, modules: Sequence[Mapping[str, Any]]) -> None:
@@ -77,7 +100,7 @@ def _refuse_prompt(root: Path, modules: Sequence[Mapping[str, Any]]) -> None:
             "model-unsupported",
             f"The model's module Pooling ({left[0]}) leaves out the tokens of the prompt {prompt!r:.60}.",
             why=f"Its config.json has include_prompt: false, and {PROMPTS} names that prompt as the default one.",
-            hint=f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then.",
+            hint=_WAY_OUT,
         )
 
 
@@ -113,7 +136,7 @@ def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:
             "model-unsupported",
             f"The model's module {kind} ({place}) works on something else than the embedding of a sentence.",
             why=f"Its config.json says so: {config.get('module_input_name')!r:.60}.",
-            hint=f"Remove {MODULES} from a copy of the model and name that: its encoder alone is optimized then.",
+            hint=_WAY_OUT,
         )
     if kind == "Pooling":
         module["modes"] = _list_modes(config)

@@ -546,6 +546,38 @@ def test_a_module_that_is_unknown_alone_is_said(pulled, caplog):
     assert "SpladePooling: its encoder alone" in caplog.text
 
 
+@pytest.mark.parametrize("kinds", [KINDS, ("Transformer", "Pooling", "Normalize"), ("Transformer", "Dropout")])
+@pytest.mark.parametrize("at", [0, 1])
+@pytest.mark.parametrize(
+    "package", ["my_pool.", "custom_st.", "", "sentence_transformers_too.models.", "x.sentence_transformers."]
+)
+def test_a_class_of_the_authors_is_none_of_the_librarys(pulled, kinds, at, package):
+    add_modules(pulled, kinds)
+    rows = json.loads((pulled / "modules.json").read_text())
+    rows[at]["type"] = f"{package}{kinds[at]}"
+    (pulled / "modules.json").write_text(json.dumps(rows))
+    said = refuse(pulled, "model-unsupported")
+    assert rows[at]["type"] in said
+    (pulled / "modules.json").unlink()  # the way out
+    assert read_flavor(pulled, trust=NOTHING).format == "transformers"
+
+
+@pytest.mark.parametrize("package", ["base.modules.dense", "sentence_transformer.modules.pooling", "models.Dense"])
+def test_every_place_of_the_librarys_classes_is_known(pulled, package):
+    add_modules(pulled)
+    rows = json.loads((pulled / "modules.json").read_text())
+    for row, kind in zip(rows, KINDS, strict=True):
+        row["type"] = f"sentence_transformers.{package}.{kind}"
+    (pulled / "modules.json").write_text(json.dumps(rows))
+    assert len(read_flavor(pulled, trust=NOTHING).metadata["transformers"]["modules"]) == 3
+
+
+@pytest.mark.parametrize("kinds", [("Transformer", "Dense"), ("Transformer", "LayerNorm", "Pooling")])
+def test_weights_before_any_pooling_are_refused(pulled, kinds):
+    add_modules(pulled, kinds)
+    assert f"{kinds[1]} (1_{kinds[1]})" in refuse(pulled, "model-unsupported")
+
+
 def test_a_dense_module_over_tokens_is_refused(pulled):
     add_modules(pulled, Dense={"module_input_name": "token_embeddings"})
     assert "'token_embeddings'" in refuse(pulled, "model-unsupported")

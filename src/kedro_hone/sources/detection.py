@@ -87,6 +87,8 @@ def _name_part(folder: Path) -> str | None:
     found = _recognise(folder, trust=EVERYTHING)
     if found is None:
         return None
+    if _recognise(folder, trust=frozenset()) is not None:
+        return found.noun
     needed = [one for one in sorted(EVERYTHING) if _recognise(folder, trust=EVERYTHING - {one}) is None]
     return f"{found.noun} (which needs trust: [{', '.join(needed)}])" if needed else found.noun
 

@@ -19,6 +19,8 @@ _MOST_READ: Final = 64 << 20
 _MOST_FOLDERS: Final = 20
 _LARGEST: Final = 1 << 20
 """How many bytes of documents a folder may have that is looked at: what is found is advice in an error only."""
+_MOST_DOCUMENTS: Final = 4 * _LARGEST
+"""How many bytes of documents all of them may have."""
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
 """Documents that no source format reads."""
 _MOST_SHOWN: Final = 5
@@ -62,9 +64,14 @@ def _find_parts(folder: Path, recognise: Recognise) -> Iterator[tuple[str, str]]
     """Yield the paths of models below a folder, each with what it is; nothing within one is looked at."""
     folders = (path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())
     taken: list[Path] = []
+    left = _MOST_DOCUMENTS
     for place in sorted(folders, key=lambda path: (len(path.parts), path))[:_MOST_FOLDERS]:
-        if any(place.is_relative_to(one) for one in taken) or _measure_documents(place) > _LARGEST:
+        if any(place.is_relative_to(one) for one in taken):
             continue
+        size = _measure_documents(place)
+        if size > min(left, _LARGEST):
+            continue
+        left -= size
         if noun := recognise(place):
             taken.append(place)
             yield _name(place, folder), noun

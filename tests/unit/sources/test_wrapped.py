@@ -120,6 +120,17 @@ def test_few_folders_are_looked_at_once_each(pulled, found):
     assert len(looked) == len(set(looked)) <= 20
 
 
+def test_all_folders_together_have_few_documents(pulled):
+    for at in range(10):
+        inner = pulled / "artifacts" / f"a{at}"
+        inner.mkdir()
+        (inner / "config.json").write_text('{"a": "' + "x" * 1_000_000 + '"}')
+    looked = []
+    model = Pulled(folder=pulled, mlmodel=MlModel(flavors={"python_function": PYFUNC}))
+    explain_wrapped(model, looked.append)
+    assert len(looked) == 4
+
+
 @pytest.mark.parametrize(
     "name", ["config.json", "hone.json", "tokenizer_config.json", "MLmodel", "deep/1_Pooling/config.json"]
 )

@@ -119,6 +119,9 @@ def _list_folders(pulled: Pulled) -> Iterator[Path]:
         return
     for key in ("model_binary", "peft_adaptor"):
         named = entry.get(key)
-        folder = (pulled.folder / named).resolve() if isinstance(named, str) and len(named) < 200 else pulled.folder
+        try:
+            folder = (pulled.folder / named).resolve(strict=True) if isinstance(named, str) else pulled.folder
+        except (OSError, ValueError, RuntimeError):  # it is not there, no path, or a circle of links
+            continue
         if folder.is_relative_to(pulled.folder.resolve()):
             yield folder

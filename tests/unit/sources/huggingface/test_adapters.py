@@ -5,7 +5,8 @@ import os
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.sources.huggingface.adapters import copy_adapter, copy_texts
+from kedro_hone.sources.huggingface.adapters import copy_adapter, copy_texts, find_adapter
+from kedro_hone.sources.source_format import MlModel, Pulled
 
 
 @pytest.fixture
@@ -55,3 +56,12 @@ def test_what_is_no_regular_file_ends_in_an_error(places):
     (merged / "vocab.txt").mkdir()
     with pytest.raises(HoneError, match="cannot be copied"):
         copy_texts(adapter, merged, root=adapter)
+
+
+@pytest.mark.parametrize("named", ["a\0b", "circle", "../adapter", "/etc", "é" * 190])
+def test_a_name_that_is_no_path_in_the_folder_finds_nothing(places, named):
+    adapter, merged = places
+    (adapter / "adapter_config.json").write_text("{}")
+    (merged / "circle").symlink_to("circle")
+    flavors = {"transformers": {"peft_adaptor": named}}
+    assert find_adapter(Pulled(folder=merged, mlmodel=MlModel(flavors=flavors))) is None

@@ -233,6 +233,17 @@ def test_an_exact_candidate_is_not_blamed_for_rows_near_a_border(make_setting):
     assert found.limits == (f"the source itself returns something else in calls of 1 for these rows: {rows}",)
 
 
+def test_what_is_the_rounding_of_larger_numbers_mixes_no_rows_and_drops_no_candidate(make_setting):
+    """A margin is the difference of prices of 10^5: another batch rounds it otherwise, by no scale of its own."""
+    setting = make_setting("price less cost")
+    reference = take_baseline(setting=setting)
+    itself = Candidate(id="copy", route=(), outcome=setting.source)
+
+    found = validate_candidate(itself, setting, reference=reference)
+
+    assert found.status is Status.MEASURED, found.reason
+
+
 def test_a_candidate_that_is_wrong_in_another_row_is_dropped_for_that_one(make_setting, tmp_path):
     """The source is unsteady in two rows; the candidate is off by more in one of them, and by less in another row."""
     setting = make_setting("border")

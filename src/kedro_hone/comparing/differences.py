@@ -18,6 +18,8 @@ _WIDE: Final = 64
 """Integers over so wide a range are rounded quantities, not classes: they may differ by one."""
 _LARGE: Final = 1e4
 """From here on numbers may be a mask's, a hundred times larger than the others, which say how large these are."""
+_SAME: Final = 0.01
+"""The numbers of a mask are the same but for this share: prices are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,8 +138,9 @@ def measure_scale(values: NDArray[Any]) -> float:
     """Return the largest finite absolute value, without those of a mask such as -1e9; 1 where all are 0."""
     sizes = np.abs(values[np.isfinite(values)])
     top = float(sizes.max(initial=0.0))
-    if top >= _LARGE:
-        top = float(sizes[sizes < top / 100].max(initial=0.0)) or top
+    large = sizes >= top / 100
+    if top >= _LARGE and float(np.ptp(sizes[large])) <= _SAME * top:
+        top = float(sizes[~large].max(initial=0.0)) or top
     return top or 1.0
 
 

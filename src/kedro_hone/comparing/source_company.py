@@ -13,6 +13,7 @@ from kedro_hone.comparing.differences import Difference, Tolerance, find_first, 
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.programs.shared.parts import measure_smallest_scales
 
 COMPANY: Final = 1e-3
 """What another batch may change, over an output's largest value: other kernels add in another order."""
@@ -78,7 +79,9 @@ def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
         if one is None or other is None or one.shape != other.shape or one.dtype.kind not in "fc" or not one.size:
             found[name] = everywhere
             continue
-        own = measure_errors(one, other).max(axis=0).reshape(array.shape[1:])
+        with np.errstate(invalid="ignore"):
+            apart = np.nan_to_num(np.abs(one - other).astype(np.float64), posinf=0.0).max(axis=0)
+        own = apart / measure_smallest_scales(np.abs(array) if array.dtype.kind == "c" else array)
         whole = measure_errors(one, other, noise=everywhere).max(axis=0).reshape(array.shape[1:])
         found[name] = (own > COMPANY) & (whole <= COMPANY)
     return found

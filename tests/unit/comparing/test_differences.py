@@ -31,6 +31,7 @@ def test_equal_infinities_and_nan_do_not_differ_and_others_do():
         ([-1e9, 2.0, -4.0], 4.0),
         ([np.finfo(np.float32).min, 2.0], 2.0),
         ([1e6, 2e6], 2e6),
+        ([1e4, 2e4, 4e4, 0.5], 4e4),
         ([1e9, 0.0], 1e9),
     ],
 )

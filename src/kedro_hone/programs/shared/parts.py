@@ -110,6 +110,16 @@ def measure_units(output: Array, largest: float, *, noise: Array | None = None) 
     return units
 
 
+def measure_smallest_scales(output: Array) -> Array:
+    """Return the smallest scale of the parts that each number of a row is in, in the shape of a row."""
+    shape = output.shape[1:]
+    smallest = np.full(shape, np.abs(output[np.isfinite(output)]).max(initial=0.0), np.float64)
+    for axis in list_axes(output):
+        scales = measure_scales(output, axis).reshape([-1 if other == axis - 1 else 1 for other in range(len(shape))])
+        np.minimum(smallest, scales, out=smallest)
+    return np.maximum(smallest, _TINY)
+
+
 def find_fillers(wanted: Array, given: Array) -> Array:
     """Return where both outputs have the number of a mask, such as -1e9, which would hide all others in a scale.
 

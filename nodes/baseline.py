@@ -31,6 +31,7 @@ VERSION = 15
 
 
 _NOISE: Final = "noise.npz"
+"""Which numbers of a row have the rounding of larger ones, by output, in the tree of the reference."""
 
 
 def take_baseline(*, setting: Setting) -> Reference:

@@ -119,7 +119,7 @@ def read_signature(artifact: Artifact) -> ModelSignature | None:
     table's columns by their places, and refuse whole numbers.
     """
     from mlflow.exceptions import MlflowException  # noqa: PLC0415 - slow to import, and only needed to publish
-    from mlflow.models import ModelSignature  # noqa: PLC0415
+    from mlflow.models import ModelSignature  # noqa: PLC0415 - as above
 
     said = artifact.metadata.get("sklearn")
     sides = said.get("signature") if isinstance(said, dict) else None

@@ -53,7 +53,7 @@ def find_encoder(model: nn.Module) -> nn.Module:
     return model.encoder if isinstance(model, SentenceEncoder) else model
 
 
-class Pooling(nn.Module):  # type: ignore[misc]
+class Pooling(nn.Module):  # type: ignore[misc]  # as above
     """Vectors of tokens to one vector: one mode, or several side by side."""
 
     def __init__(self, modes: Sequence[str]) -> None:
@@ -107,7 +107,7 @@ _POOLS = {
 }
 
 
-class Dense(nn.Module):  # type: ignore[misc]
+class Dense(nn.Module):  # type: ignore[misc]  # as above
     """A linear layer with its activation, and with a way around it where its configuration says so."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -127,7 +127,7 @@ class Dense(nn.Module):  # type: ignore[misc]
         return made
 
 
-class LayerNorm(nn.Module):  # type: ignore[misc]
+class LayerNorm(nn.Module):  # type: ignore[misc]  # as above
     """A normalization of the embedding's numbers."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -140,7 +140,7 @@ class LayerNorm(nn.Module):  # type: ignore[misc]
         return made
 
 
-class Normalize(nn.Module):  # type: ignore[misc]
+class Normalize(nn.Module):  # type: ignore[misc]  # as above
     """Embeddings of length 1."""
 
     def forward(self, found: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG002 - as of a pooling

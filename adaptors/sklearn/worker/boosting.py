@@ -190,7 +190,7 @@ def mend_histogram_trees(module: Any) -> None:
     """
     write = getattr(module, _WRITE_HISTOGRAMS)
 
-    def mended(pairs: Any, is_classifier: bool, tree: Any, tree_id: int, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001
+    def mended(pairs: Any, is_classifier: bool, tree: Any, tree_id: int, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001 - called by place
         first = len(pairs["nodes_nodeids"])
         write(pairs, is_classifier, tree, tree_id, *args, **kwargs)
         for place in np.flatnonzero(tree.nodes["is_categorical"] & ~tree.nodes["is_leaf"].astype(bool)):

@@ -113,7 +113,7 @@ def _mend_missing(module: Any) -> None:
     """Write which way NaN goes at each node of a tree: skl2onnx lets it go to the right at all of them."""
     write = getattr(module, _WRITE)
 
-    def mended(pairs: Any, is_classifier: bool, tree: Any, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001
+    def mended(pairs: Any, is_classifier: bool, tree: Any, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001 - called by place
         write(pairs, is_classifier, tree, *args, **kwargs)
         pairs[_MISSING][-tree.node_count :] = tree.missing_go_to_left.astype(int).tolist()
 

@@ -14,6 +14,7 @@ from kedro_hone.comparing.agreement import ROUNDING, Difference, Fault, compare_
 from kedro_hone.comparing.arrays import read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.probe_runs import run_candidate
+from kedro_hone.comparing.probes import Arrays
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact
@@ -85,18 +86,27 @@ def _find_usual(found: Found) -> dict[str, Difference]:
     return usual
 
 
-def _is_tied(feeds: Path, outputs: Path) -> bool:
+def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool:
     """Return whether any of some scores may be the largest: rows that are all the same, such as zeros, have equal ones.
 
-    There are two rows at least, and an output of numbers whose largest is there twice in each row.
+    There are two rows at least, and an output of numbers whose largest is there twice in each row. Whole numbers are
+    like those that the source returns for ``usual`` rows, as places are: a count that overflows is none.
     """
-    given, made = read_arrays(feeds), read_arrays(outputs)
     same = (
         np.array_equal(array, np.broadcast_to(array[:1], array.shape), equal_nan=array.dtype.kind in "fc")
-        for array in given.values()
+        for array in feeds.values()
     )
-    several = all(len(array) > 1 for array in given.values())
-    return several and all(same) and any(map(_has_ties, made.values()))
+    if any(len(array) < 2 for array in feeds.values()) or not all(same) or not any(map(_has_ties, due.values())):
+        return False
+    whole = [name for name, array in due.items() if array.dtype.kind in "iu" and array.size]
+    return all(_is_like(side[name], usual[name]) for name in whole for side in (due, made))
+
+
+def _is_like(numbers: NDArray[Any], usual: NDArray[Any]) -> bool:
+    """Return whether whole numbers are no further beyond the usual ones than these are apart."""
+    least, largest = int(usual.min()), int(usual.max())
+    span = max(largest - least, 1)
+    return least - span <= int(numbers.min()) and int(numbers.max()) <= largest + span
 
 
 def _has_ties(scores: NDArray[Any]) -> bool:
@@ -127,6 +137,7 @@ class Probing:
     ) -> None:
         self._artifact, self._setting, self._exact, self._folder = artifact, setting, exact, folder
         self._tree = setting.store.locate_tree(reference.digest)
+        self._outputs = self._tree / reference.outputs
         self._noise = reference.noise and self._tree / reference.noise
         chosen = (probe for probe in reference.probes if exact or not probe.extreme)
         self._probes = [probe for probe in chosen if not (probe.sizes and artifact.static_shapes)]
@@ -160,7 +171,8 @@ class Probing:
                 said = f"it crashes on {self._probes[number - 1].name}, which the source takes"
                 return Probed(wrong=f"on a probe, {said}", limits=())
             elif reasons := self._list_wrong(probe, made, usual):
-                tied = all(reasons.values()) and _is_tied(self._tree / probe.feeds, self._tree / probe.outputs)
+                arrays = (read_arrays(path) for path in (self._tree / probe.feeds, self._tree / probe.outputs, made))
+                tied = all(reasons.values()) and _is_tied(*arrays, usual=read_arrays(self._outputs))
                 reason = next(iter(reasons))
                 if not probe.lenient and not tied:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{self._suggest(probe)}", limits=())

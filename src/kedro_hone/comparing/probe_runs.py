@@ -103,7 +103,9 @@ class SourceProbing:
             if array.dtype.kind in "fc":
                 answered &= np.isfinite(array).reshape(count, -1).all(axis=1)
             if (again := alone.get(name)) is not None and again.shape == array.shape and array.size:
-                answered &= (measure_errors(array, again) <= choose_bound(array, self._source)).all(axis=1)
+                everywhere = np.ones(array.shape[1:], bool)  # small numbers may have the rounding of large ones
+                errors = measure_errors(array, again, noise=everywhere)
+                answered &= (errors <= choose_bound(array, self._source)).all(axis=1)
         for path, arrays in ((feeds, given), (outputs, made)):
             np.savez(path, allow_pickle=False, **{name: array[answered] for name, array in arrays.items()})
         return bool(answered.any())

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.arrays import open_arrays
+from kedro_hone.comparing.arrays import open_arrays, read_arrays
 from kedro_hone.comparing.cropping import MASK
 from kedro_hone.comparing.differences import find_difference, measure_errors
 from kedro_hone.comparing.setting import Setting
@@ -56,12 +56,14 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
         run_trials(trials, setting)
         with open_arrays(feeds) as archive:
             rows = {name: archive[name] for name in archive.files if name == MASK}
-        with open_arrays(setting.store.locate_tree(reference.digest) / reference.outputs) as archive:
+        tree = setting.store.locate_tree(reference.digest)
+        noise = read_arrays(tree / reference.noise) if reference.noise else {}
+        with open_arrays(tree / reference.outputs) as archive:
             for name in archive.files:  # one output at a time: it may be large
                 due = mask_padding({name: archive[name]}, rows, source)[name]
                 _check_copies(name, due, copies, setting)
                 if calls:
-                    unsteady |= set(_list_differing(name, due, calls, setting))
+                    unsteady |= set(_list_differing(name, due, calls, setting, noise=noise.get(name)))
     return tuple(place for place in places if place in unsteady)
 
 
@@ -94,12 +96,14 @@ def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting
         raise explain_mixing(difference.describe("among the rows beside it", "among copies of itself"))
 
 
-def _list_differing(name: str, due: NDArray[Any], calls: Trial, setting: Setting) -> list[int]:
+def _list_differing(
+    name: str, due: NDArray[Any], calls: Trial, setting: Setting, *, noise: NDArray[Any] | None
+) -> list[int]:
     """Return the rows of some calls for which the source's output is not the reference's."""
     outputs = calls.read_real(setting.source).get(name)
     if outputs is None or outputs.shape != (len(calls.places), *due.shape[1:]) or not due.size:
         return []
     found = due.copy()
     found[[*calls.places]] = outputs
-    off = (measure_errors(due, found) > choose_bound(due, setting.source)).any(axis=1)
+    off = (measure_errors(due, found, noise=noise) > choose_bound(due, setting.source)).any(axis=1)
     return [int(place) for place in np.flatnonzero(off)]

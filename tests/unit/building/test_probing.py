@@ -65,7 +65,7 @@ def judge(tmp_path):
     """Return a function that judges what a candidate returns for one probe, whose rows and due outputs are given."""
 
     def judge(rows, due, made, *, exact):
-        for name, arrays in (("feeds", {"x": rows}), ("due", due), ("made", made)):
+        for name, arrays in (("feeds", {"x": rows}), ("due", due), ("made", made), ("usual", USUAL)):
             np.savez(tmp_path / f"{name}.npz", **arrays)
         specs = [TensorSpec(name=name, dtype=str(array.dtype), shape=("batch", 2)) for name, array in due.items()]
         probe = ProbeRows(name="zeros", feeds="feeds.npz", outputs="due.npz", extreme=False)
@@ -75,13 +75,16 @@ def judge(tmp_path):
         probing._setting = SimpleNamespace(
             recipe=SimpleNamespace(gates=gates, model=SimpleNamespace(ranges={"x": (0, 9)})), source=ARTIFACT
         )
-        probing._noise = ""
+        probing._noise, probing._outputs = "", tmp_path / "usual.npz"
         probing._tree, probing._probes, probing._found = tmp_path, [probe], {"zeros": tmp_path / "made.npz"}
         usual = [Difference(output=name, discrete=array.dtype.kind == "i", of=9) for name, array in due.items()]
         return probing.judge({"one": usual})
 
     return judge
 
+
+USUAL = {name: np.array([[0], [1]]) for name in ("places", "label", "count")}
+"""What the source returned for usual rows."""
 
 SCORES = np.full((5, 2), 0.5, np.float32)
 FIRST, LAST = np.tile([0, 1], (5, 1)), np.tile([1, 0], (5, 1))
@@ -99,6 +102,13 @@ def test_places_of_equal_scores_are_a_limit_where_all_rows_are_the_same(judge, e
     assert "places" in judge(np.arange(15.0).reshape(5, 3), due, made, exact=exact).wrong
     other = {**made, "scores": SCORES + np.float32(9)}
     assert "scores" in judge(zeros, due, other, exact=exact).wrong
+
+
+@pytest.mark.parametrize("wrong", [900_000, -2147483648])
+def test_a_count_next_to_equal_scores_is_no_place(judge, wrong):
+    due = {"scores": SCORES, "count": np.full((5, 1), 1)}
+    assert "count" in judge(np.zeros((5, 3)), due, {**due, "count": np.full((5, 1), wrong)}, exact=False).wrong
+    assert "count" in judge(np.zeros((5, 3)), {**due, "count": due["count"] + wrong}, due, exact=True).wrong
 
 
 @pytest.mark.parametrize(

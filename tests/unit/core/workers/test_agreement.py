@@ -225,3 +225,8 @@ def test_places_of_equal_scores_are_no_difference_where_all_rows_are_the_same():
         return change(graph(feeds), "values", feeds["X"].sum(axis=1) == 0, 0.5)
 
     assert "values differ" in compare_all(take_largest, wrong, [zeros], has_steps=False).problem
+
+    def overflow(feeds):
+        return change(graph(feeds), "places", feeds["X"].sum(axis=1) == 0, -(2**31))
+
+    assert "places differ" in compare_all(take_largest, overflow, [zeros], has_steps=False).problem

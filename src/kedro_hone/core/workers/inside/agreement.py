@@ -172,6 +172,7 @@ class _Judge:
     def __init__(self, graph: Model, *, has_steps: bool, by_column: Sequence[str], scores: Mapping[str, str]) -> None:
         self._graph, self._has_steps, self._by_column, self._scores = graph, has_steps, by_column, scores
         self._scales: dict[str, tuple[Array, Array]] = {}
+        self._seen: dict[str, tuple[int, int]] = {}
         self._kinds: dict[tuple[str, str], Tally] = {}
         self.totals: dict[str, Tally] = {}
         self.apart: set[int] = set()
@@ -205,6 +206,8 @@ class _Judge:
                 alike
                 and wanted.dtype.kind not in "fc"
                 and _has_ties(due)
+                and self._is_like(name, wanted)
+                and self._is_like(name, answer)
                 and not any(tally.numbers and tally.apart for tally in part.values())
             ):
                 distances = np.zeros_like(distances)
@@ -217,8 +220,23 @@ class _Judge:
             ):
                 tally.add(distances, describe)
             if kind == CALIBRATION:
+                self._see(name, wanted)
                 self.apart.update(places[int(at)] for at in np.flatnonzero(distances > 1))
         return self._explain(part.values())
+
+    def _see(self, name: str, wanted: Array) -> None:
+        """Note the least and the largest whole number that the source returned for calibration rows."""
+        if wanted.dtype.kind in "iu" and wanted.size:
+            least, largest = self._seen.get(name, (int(wanted.min()), int(wanted.max())))
+            self._seen[name] = min(least, int(wanted.min())), max(largest, int(wanted.max()))
+
+    def _is_like(self, name: str, answer: Array) -> bool:
+        """Return whether whole numbers are no further beyond those of calibration rows than these are apart."""
+        if name not in self._seen or answer.dtype.kind not in "iu":
+            return True
+        least, largest = self._seen[name]
+        span = max(largest - least, 1)
+        return least - span <= int(answer.min()) and int(answer.max()) <= largest + span
 
     def find_problem_of_all(self) -> str | None:
         """Return why the graph is not the source by what was counted over parts; None if absent."""

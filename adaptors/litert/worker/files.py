@@ -22,12 +22,12 @@ Shapes = tuple[tuple[int, ...], ...]
 
 FORMAT = "tflite-file"
 MOST_OPEN = 4
-"""Interpreters that a session keeps, each with the model and the tensors of one shape in memory."""
+"""The most interpreters of a session, each with the model and the tensors of one shape in memory."""
 _DEFAULT = session.SIGNATURE
 
 
 class UnsuitedError(Exception):
-    """A file is not taken; the message says why."""
+    """A file is not taken; the message is the reason."""
 
 
 def open_file(folder: str, threads: int) -> Interpreter:

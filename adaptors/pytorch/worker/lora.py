@@ -37,7 +37,7 @@ _UNKNOWN = ("layer_replication", "target_parameters", "megatron_config", "alora_
 
 
 class UnmergeableError(ValueError):
-    """The adapter cannot be merged into the base model; the message says why."""
+    """The adapter cannot be merged into the base model; the message is the reason."""
 
 
 def merge(job: Job) -> Notes:

@@ -16,7 +16,7 @@ _TINY = 1e-9
 
 
 class UnknownModuleError(ValueError):
-    """A module cannot be made from its files; the message says why."""
+    """A module cannot be made from its files; the message is the reason."""
 
 
 class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -49,7 +49,7 @@ class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types he
 
 
 def find_encoder(model: nn.Module) -> nn.Module:
-    """Return the model of Transformers itself, whose class says what it takes."""
+    """Return the model of Transformers itself, whose class defines what it takes."""
     return model.encoder if isinstance(model, SentenceEncoder) else model
 
 
@@ -108,7 +108,7 @@ _POOLS = {
 
 
 class Dense(nn.Module):  # type: ignore[misc]  # as above
-    """A linear layer with its activation, and with a way around it where its configuration says so."""
+    """A linear layer with its activation, and with a way around it if its configuration has one."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ _RUN: Final = re.compile(rf"runs:/+(?P<run>[0-9a-f]{{32}})/{_PATH}/?")
 
 
 class Reference(NamedTuple):
-    """What a URI says.
+    """What a URI names.
 
     Attributes:
         name: A registered model, with its version (or ``latest``) or an alias; None for what is not registered.
@@ -36,7 +36,7 @@ class Reference(NamedTuple):
 
 
 def read_uri(uri: str) -> Reference:
-    """Return what a URI says.
+    """Return what a URI names.
 
     Raises:
         HoneError: ``registry-unknown``: it is no URI of MLflow's; ``version-unknown``: it names no version.

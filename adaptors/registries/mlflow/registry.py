@@ -94,7 +94,7 @@ class MlflowRegistry:
 
     @staticmethod
     def _locate(client: MlflowClient, reference: references.Reference, info: VersionInfo) -> tuple[str, str]:
-        """Return where the files of a version are, as the registry says, and the path of the part that is meant."""
+        """Return where the files of a version are, by the registry, and the path of the part that is meant."""
         if reference.name is None:
             return unregistered.locate(client, reference)
         return str(client.get_model_version_download_uri(reference.name, info.version)), reference.path

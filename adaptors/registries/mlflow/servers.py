@@ -13,7 +13,7 @@ _LOGGED_MODELS: Final = (3, 0)
 
 
 class Server(NamedTuple):
-    """What answers at a tracking URI.
+    """What is at a tracking URI.
 
     Attributes:
         text: Its version as it says it; empty where it says none, as a database and services other than MLflow's own.
@@ -23,13 +23,13 @@ class Server(NamedTuple):
 
     @property
     def version(self) -> tuple[int, int] | None:
-        """Its first two numbers, or None where it says none."""
+        """Its first two numbers; None if absent."""
         found = re.match(r"(\d{1,4})\.(\d{1,4})", self.text)
         return (int(found[1]), int(found[2])) if found else None
 
     @property
     def has_logged_models(self) -> bool:
-        """Whether it keeps logged models; one that says no version is taken for a new one."""
+        """Whether it has logged models; one without a version is taken for a new one."""
         return self.version is None or self.version >= _LOGGED_MODELS
 
     def explain_missing_models(self) -> str:
@@ -38,7 +38,7 @@ class Server(NamedTuple):
 
 
 def read_server(tracking_uri: str) -> Server:
-    """Return what a server says of itself, within the limits of MLflow's requests; a database says nothing."""
+    """Return a server's version, within the limits of MLflow's requests; a database has none."""
     if not tracking_uri.startswith(("http://", "https://")):
         return Server()
     from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415 - for servers

@@ -36,7 +36,7 @@ def find_unregistered(client: MlflowClient, reference: Reference) -> VersionInfo
 
 
 def make_inside(info: VersionInfo, path: str) -> VersionInfo:
-    """Return a part of a version as a version of no model: what is said of the whole is not said of the part."""
+    """Return a part of a version as a version of no model: tags of the whole are not those of the part."""
     return VersionInfo(uri=_name(info.uri, path), name="", version=info.version)
 
 

@@ -166,7 +166,7 @@ def _read_heads(client: MlflowClient) -> dict[str, Head]:
 
 
 def iterate_models(client: MlflowClient) -> Iterator[RegisteredModel]:
-    """Yield every registered model, without prompts, which MLflow keeps among them.
+    """Yield every registered model, without prompts, which MLflow has among them.
 
     MLflow's client leaves prompts out by asking for a tag that is not set, unless the filter holds the tag's name. An
     older server (2.20) returns nothing that has no such tag. So the filter here holds it, and asks for everything.

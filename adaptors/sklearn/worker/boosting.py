@@ -101,7 +101,7 @@ def _scale_trees(booster: Any) -> Any:
 
 
 def mend_lightgbm(convert: Converter) -> Converter:
-    """Write what the trees add up to where that is asked for: onnxmltools writes probabilities all the same."""
+    """Write the sums of the trees where these are wanted: onnxmltools writes probabilities all the same."""
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
         before = len(container.nodes)
@@ -184,7 +184,7 @@ def _number_categories(writer: Writer, model: Any, table: str) -> str:
 
 
 def mend_histogram_trees(module: Any) -> None:
-    """Write the nodes of histogram trees that ask for categories: skl2onnx takes these for thresholds.
+    """Write the nodes of histogram trees that compare categories: skl2onnx takes these for thresholds.
 
     Each becomes a chain of nodes that ask for one category, since ONNX has no node for several before ``ai.onnx.ml`` 5.
     """
@@ -206,7 +206,7 @@ def _list_bits(words: Array) -> list[float]:
 
 
 def _write_chain(pairs: Any, first: int, at: int, found: list[float]) -> None:
-    """Let a node ask for the first of some categories, and a new one, where it is another, for the next.
+    """Let a node compare with the first of some categories, and a new one, where it is another, with the next.
 
     Args:
         pairs: The attributes of the trees.

@@ -90,7 +90,7 @@ def _specify(value: onnx.ValueInfoProto) -> Json:
 
 
 def _choose_types(specs: list[Json]) -> list[tuple[str, Any]]:
-    """Return what skl2onnx is told of the inputs; what it computes in fp32 is cast before, by ``_cast_input``.
+    """Return the types of the inputs for skl2onnx; what it computes in fp32 is cast before, by ``_cast_input``.
 
     It gives columns that go to a step together the type of the first one, so whole numbers next to others are fp32.
     """

@@ -20,7 +20,7 @@ _OTHERS = {
 
 
 class UnsuitedError(Exception):
-    """An estimator is not taken; the message says why."""
+    """An estimator is not taken; the message is the reason."""
 
 
 def describe(job: Json) -> Json:

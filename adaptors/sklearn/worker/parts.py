@@ -11,7 +11,7 @@ _OF_ANSWERS = {
     "TransformedTargetRegressor": "regressor_",
     "TunedThresholdClassifierCV": "estimator_",
 }
-"""The classes of scikit-learn that change an estimator's answers only, and where each has it."""
+"""The classes of scikit-learn that change an estimator's predictions only, and where each has it."""
 
 
 def get(estimator: Any, name: str) -> Any:
@@ -51,21 +51,21 @@ def _list_steps(estimator: Any) -> list[Any]:
 
 
 def unwrap(estimator: Any) -> Any:
-    """Return the estimator that answers in the place of another one: what a search found, or what is frozen."""
+    """Return the estimator that predicts in the place of another one: what a search found, or what is frozen."""
     while (found := get(estimator, "best_estimator_") or _thaw(estimator)) is not None:
         estimator = found
     return estimator
 
 
 def _open(estimator: Any) -> Any:
-    """Return the estimator to which another one gives its rows as they are, whatever becomes of the answers."""
+    """Return the estimator to which another one gives its rows as they are, whatever becomes of its predictions."""
     while (found := _find_within(estimator := unwrap(estimator))) is not None:
         estimator = found
     return estimator
 
 
 def _find_within(estimator: Any) -> Any:
-    """Return the fitted estimator of one that changes answers only; None for others."""
+    """Return the fitted estimator of one that changes predictions only; None for others."""
     if name := _OF_ANSWERS.get(type(estimator).__name__):
         return get(estimator, name)
     calibrated = get(estimator, "calibrated_classifiers_")

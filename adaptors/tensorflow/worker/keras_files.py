@@ -100,7 +100,7 @@ def _arrange(values: list[Any], given: tuple[str, list[tuple[str, Any]]], specs:
 
 
 def _takes_other_rows(call: Any, inputs: list[Json]) -> bool:
-    """Return whether a model of a fixed number of rows takes another: Keras keeps that of a Sequential's first call."""
+    """Return whether a model of a fixed number of rows takes another: a Sequential has that of its first call."""
     sizes = {spec["shape"][0] if spec["shape"] else None for spec in inputs}
     if len(sizes) != 1 or not isinstance(rows := sizes.pop(), int):
         return False

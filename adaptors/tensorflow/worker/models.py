@@ -24,7 +24,7 @@ SEED = "seed_generator_state"
 
 
 class UnsuitedError(Exception):
-    """A model is not taken; the message says why, and ``slug`` is of the error, unless it is the one of any model."""
+    """A model is not taken; the message is the reason, and ``slug`` is of the error where it has one of its own."""
 
     def __init__(self, why: str, slug: str = "") -> None:
         super().__init__(why)
@@ -154,7 +154,7 @@ def trace(model: Model, sizes: Json | None = None, narrowed: Mapping[str, Any] =
 
 
 def _shape(tensor: Any, shape: list[Any]) -> Any:
-    """Give a tensor its sizes where they are known and its graph, such as one with a loop, does not say them."""
+    """Give a tensor its sizes where they are known and its graph, such as one with a loop, lacks them."""
     if tensor.shape.is_fully_defined() or any(isinstance(size, str) for size in shape):
         return tensor
     return tf.reshape(tensor, shape)

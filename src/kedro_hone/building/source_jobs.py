@@ -17,7 +17,7 @@ from kedro_hone.recipe.schema import Recipe
 _ENDED: Final = frozenset(
     {FailureClass.TIME_OUT, FailureClass.OUT_OF_MEMORY, FailureClass.DISK_FULL, FailureClass.KILLED}
 )
-"""Failures that tell nothing of the model."""
+"""Failures that are not the model's."""
 
 
 def call_toolchain(

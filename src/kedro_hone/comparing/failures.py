@@ -37,7 +37,7 @@ def list_shared(validations: Iterable[Validation]) -> list[str]:
 
 
 def _rank(group: tuple[tuple[Status, str], list[Validation]]) -> tuple[bool, int]:
-    """Return what sorts reasons: that an adaptor is for another format says less than any other one."""
+    """Return the key that sorts reasons: that an adaptor is for another format is the least of all."""
     outcomes = [one.candidate.outcome for one in group[1]]
     strange = all(isinstance(one, Refused) and one.slug == _FORMAT for one in outcomes)
     return strange, -len(outcomes)

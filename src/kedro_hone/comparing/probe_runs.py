@@ -1,4 +1,4 @@
-"""Probes, run in the session of a source, which decides what can be asked, and in those of the candidates."""
+"""Probes, run in the session of a source, which decides which of them count, and in those of the candidates."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class SourceProbing:
         self.kept: list[ProbeRows] = []
 
     def run(self, session: WorkerSession) -> None:
-        """Run each probe, its rows together and one by one; keep those that it answers, finitely and both times."""
+        """Run each probe, its rows together and one by one; write those with the same finite outputs both times."""
         refused: set[str] = set()
         for number, probe in enumerate(self._probes):
             if session.ended:
@@ -86,7 +86,7 @@ class SourceProbing:
         )
 
     def _keep_answered(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
-        """Write the rows that the source answers, and the answers, to two files; return whether there is one.
+        """Write the rows with such outputs, and the outputs, to two files; return whether there is one.
 
         No candidate can be wrong where rounding decides, or the rows beside one: there the source differs from itself.
         The rows are written from memory: the worker could have changed the file.

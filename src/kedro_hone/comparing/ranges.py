@@ -18,7 +18,7 @@ Ranges = Mapping[str, tuple[float, float]]
 
 
 def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
-    """Check that each range is of an input of numbers, and that its type holds both ends.
+    """Check that each range is of an input of numbers, whose type has both ends.
 
     Raises:
         HoneError: ``recipe-invalid``.

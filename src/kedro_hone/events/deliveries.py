@@ -122,7 +122,7 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
 
 
 def _is_of_prompt(tags: set[str]) -> bool:
-    """Return whether tags are of a prompt, of which MLflow made model versions, and told so."""
+    """Return whether tags are of a prompt, of which MLflow made model versions."""
     return any(tag.startswith(("mlflow.prompt.", "_mlflow_prompt_")) for tag in tags)
 
 

@@ -66,7 +66,7 @@ class ForkedSession:
 
 
 _OPENED: Final[weakref.WeakSet[ForkedSession]] = weakref.WeakSet()
-"""What is open in this process: a fork is of the whole process, and nobody else is told of one."""
+"""What is open in this process: a fork is of the whole process."""
 
 
 def _abandon_all() -> None:

@@ -91,7 +91,7 @@ class Learner:
         return self._call(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what a pickle holds: where the winner is from, and its digest; see ``pickling``."""
+        """Return what is pickled: where the winner is from, and its digest; see ``pickling``."""
         return reduce(self)
 
     def __copy__(self) -> Learner:

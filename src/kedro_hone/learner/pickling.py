@@ -42,7 +42,7 @@ class Origin(Value):
 
 
 def reduce(learner: Learner) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return what a pickle of a learner holds: how it was loaded, and none of its files.
+    """Return what is pickled of a learner: how it was loaded, and none of its files.
 
     Raises:
         TypeError: It was not loaded by ``kedro_hone.load``, or it is code: a pickle vouches for nothing.

@@ -55,7 +55,7 @@ def open_pulled(
     signature: str | None = None,
     due: str | None = None,
 ) -> Pulled:
-    """Return what source formats look at: a folder with what its ``MLmodel`` says; arguments are those of ``Pulled``.
+    """Return what source formats look at: a folder with its ``MLmodel``; arguments are those of ``Pulled``.
 
     Raises:
         HoneError: ``model-external-data``: a link leads out of the folder; ``model-corrupt``: the ``MLmodel`` cannot
@@ -80,7 +80,7 @@ def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
 
 
 def _name_part(folder: Path) -> str | None:
-    """Return what a folder holds that a run would take, with the trust that it needs; None where it is no model.
+    """Return what is in a folder that a run would take, with the trust that it needs; None where it is no model.
 
     Detection runs nothing, whatever is trusted.
     """
@@ -94,7 +94,7 @@ def _name_part(folder: Path) -> str | None:
 
 
 def _recognise(folder: Path, *, trust: frozenset[str]) -> SourceFormat | None:
-    """Return the format of what a folder holds; None where no format takes it."""
+    """Return the format of what is in a folder; None where no format takes it."""
     try:
         found = _find_source(open_pulled(folder, trust=trust))
     except HoneError:

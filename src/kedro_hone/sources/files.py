@@ -52,6 +52,12 @@ def name_in(folder: Path, path: Path) -> str:
     return path.resolve().relative_to(folder.resolve()).as_posix()
 
 
+def make_untrusted(what: str, *, hint: str) -> HoneError:
+    """Return ``pickle-not-trusted``, to be raised, for weights that are a pickle (``what``); no trust opens these."""
+    why = "Loading a pickle runs whatever code its author put in."
+    return HoneError("pickle-not-trusted", what, why=why, hint=hint)
+
+
 def make_corrupt(path: Path, why: str) -> HoneError:
     """Return ``model-corrupt``, to be raised, for a file or folder; ``why`` is a clause without a full stop."""
     return HoneError(

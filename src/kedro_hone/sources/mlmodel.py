@@ -55,7 +55,7 @@ for _name, _number in (("int", int), ("float", float)):
 
 
 def read_mlmodel(path: Path) -> MlModel:
-    """Return what an ``MLmodel`` says of the model beside it, without importing MLflow.
+    """Return the entries of an ``MLmodel`` about the model beside it, without importing MLflow.
 
     Raises:
         HoneError: ``model-corrupt``: it cannot be read, or names no flavors.
@@ -80,7 +80,7 @@ def read_mlmodel(path: Path) -> MlModel:
 
 
 def read_yaml(text: str) -> Any:
-    """Return what YAML holds that is not too deep: at some thousand levels libyaml's loader ends the process."""
+    """Return the value of YAML that is not too deep: at some thousand levels libyaml's loader ends the process."""
     depth = 0
     for event in yaml.parse(text, PlainLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -27,7 +27,7 @@ _MOST_SHOWN: Final = 5
 _PICKLES: Final = (".pkl", ".pickle", ".joblib", ".pth", ".pt", ".bin")
 
 Recognise = Callable[[Path], str | None]
-"""From a folder to what it holds, as words with an article; None where that can not be optimized."""
+"""From a folder to what is in it, as words with an article; None where that cannot be optimized."""
 
 
 def explain_wrapped(pulled: Pulled, recognise: Recognise) -> HoneError | None:
@@ -90,7 +90,7 @@ def _measure_documents(folder: Path) -> int:
 
 
 def _name(path: Path, folder: Path) -> str:
-    """Return a path in a folder, with what cannot be printed in it escaped: a name may hold line breaks."""
+    """Return a path in a folder, with what cannot be printed in it escaped: a name may have line breaks."""
     named = path.relative_to(folder).as_posix()
     return named if named.isprintable() else repr(named)[1:-1]
 

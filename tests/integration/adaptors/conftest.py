@@ -15,10 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.recipe.capabilities import find_versions_to_write
+from kedro_hone.sources.detection import read_flavor
+from kedro_hone.sources.files import write_files
 
 SCRIPT = Path(__file__).with_name("run_worker.py")
 
@@ -238,3 +241,29 @@ def emulator() -> list[str]:
     if program is None:
         pytest.skip("there is no qemu-x86_64 (Debian: qemu-user) to emulate a CPU without VNNI")
     return [program, "-cpu", "Haswell"]
+
+
+@pytest.fixture
+def runtime(make_bench, environments, tmp_path):
+    """A bench of LiteRT, in an environment of its own."""
+    bench = make_bench(litert)
+    bench.scratch, bench.python = tmp_path / "litert", environments.ensure(litert.TOOLCHAIN).python
+    return bench
+
+
+@pytest.fixture
+def seal_source(tmp_path):
+    """Return a function that writes a file or folder as the source artifact that it becomes: folder and format."""
+
+    def seal(model: Path) -> tuple[Path, str]:
+        pulled = model
+        if model.is_file():
+            pulled = tmp_path / "pulled" / model.stem
+            pulled.mkdir(parents=True)
+            shutil.copy(model, pulled)
+        flavor = read_flavor(pulled, trust=frozenset())
+        folder = tmp_path / "sealed" / model.name
+        write_files(flavor, pulled, folder)
+        return folder, flavor.format
+
+    return seal

@@ -13,7 +13,6 @@ import onnx
 import onnxruntime
 import pytest
 
-from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.tensorflow import adaptor as module
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
@@ -53,28 +52,9 @@ def bench(make_bench, python):
 
 
 @pytest.fixture
-def runtime(make_bench, environments, tmp_path):
-    bench = make_bench(litert)
-    bench.scratch, bench.python = tmp_path / "litert", environments.ensure(litert.TOOLCHAIN).python
-    return bench
-
-
-@pytest.fixture
-def seal(models, tmp_path):
+def seal(models, seal_source):
     """Return a function that writes a model as the source artifact that it becomes, and returns folder and format."""
-
-    def seal(name: str) -> tuple[Path, str]:
-        pulled = models / name
-        if pulled.is_file():
-            pulled = tmp_path / "pulled" / pulled.stem
-            pulled.mkdir(parents=True)
-            shutil.copy(models / name, pulled)
-        flavor = read_flavor(pulled, trust=frozenset())
-        folder = tmp_path / "sealed" / name
-        write_files(flavor, pulled, folder)
-        return folder, flavor.format
-
-    return seal
+    return lambda name: seal_source(models / name)
 
 
 def read(models: Path, name: str, described) -> tuple[dict, list[np.ndarray]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,10 +12,7 @@ import onnxruntime
 import pytest
 from conftest import make_once
 
-from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.tensorflow import adaptor as module
-from kedro_hone.sources.detection import read_flavor
-from kedro_hone.sources.files import write_files
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 
@@ -109,28 +105,9 @@ def bench(make_bench, environments):
 
 
 @pytest.fixture
-def runtime(make_bench, environments, tmp_path):
-    bench = make_bench(litert)
-    bench.scratch, bench.python = tmp_path / "litert", environments.ensure(litert.TOOLCHAIN).python
-    return bench
-
-
-@pytest.fixture
-def seal(keras_kinds, tmp_path):
+def seal(keras_kinds, seal_source):
     """Return a function that writes a model as the source artifact that it becomes, and returns folder and format."""
-
-    def seal(name: str) -> tuple[Path, str]:
-        pulled = keras_kinds / name
-        if pulled.is_file():
-            pulled = tmp_path / "pulled" / pulled.stem
-            pulled.mkdir(parents=True)
-            shutil.copy(keras_kinds / name, pulled)
-        flavor = read_flavor(pulled, trust=frozenset())
-        folder = tmp_path / "sealed" / name
-        write_files(flavor, pulled, folder)
-        return folder, flavor.format
-
-    return seal
+    return lambda name: seal_source(keras_kinds / name)
 
 
 @pytest.fixture

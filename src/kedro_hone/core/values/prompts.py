@@ -19,5 +19,5 @@ def find_default_prompt(config: Mapping[str, Json]) -> str:
 
 
 def includes_prompt(config: Mapping[str, Json]) -> bool:
-    """Return whether a pooling takes in the tokens of the prompt, as its configuration says."""
+    """Return whether a pooling takes in the tokens of the prompt, by its configuration."""
     return bool(config.get("include_prompt", True))

@@ -134,7 +134,7 @@ def make_column(values: list[Any]) -> Array:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number, or a truth value, that float64 holds."""
+    """Return whether a value is a number, or a truth value, that float64 has."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _WHOLE)
 
 

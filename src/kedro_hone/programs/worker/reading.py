@@ -154,7 +154,7 @@ def _find_no_text(array: Array) -> str | None:
 
 
 def _describe(array: Array) -> str:
-    """Return what an array holds, as a noun; of dates and times, what to do about them."""
+    """Return what an array is made of, as a noun; of dates and times, what to do about them."""
     dated = array.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in array.flat[:1])
     return f"dates or times ({_AS_TRAINED})" if dated else str(array.dtype)
 

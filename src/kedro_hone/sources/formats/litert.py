@@ -8,7 +8,7 @@ from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``model.tflite``, or the only ``.tflite`` file; no flavor of MLflow holds one.
+    """Recognise ``model.tflite``, or the only ``.tflite`` file; no flavor of MLflow has one.
 
     Raises:
         HoneError: ``model-unsupported``: there are several.

@@ -9,7 +9,7 @@ from typing import Final
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.trees import copy_bounded
-from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.files import make_corrupt, make_untrusted
 from kedro_hone.sources.huggingface import tokenizers
 from kedro_hone.sources.huggingface.documents import read_document
 from kedro_hone.sources.source_format import Pulled
@@ -38,12 +38,8 @@ def check_weights(folder: Path) -> None:
     if (folder / _WEIGHTS[0]).is_file():
         return
     if (folder / _WEIGHTS[1]).is_file():
-        raise HoneError(
-            "pickle-not-trusted",
-            f"The adapter's weights are a pickle ({_WEIGHTS[1]}).",
-            why="Loading a pickle runs whatever code its author put in.",
-            hint="Save it again by save_pretrained, which writes safetensors.",
-        )
+        what = f"The adapter's weights are a pickle ({_WEIGHTS[1]})."
+        raise make_untrusted(what, hint="Save it again by save_pretrained, which writes safetensors.")
     raise make_corrupt(folder, f"it has no {_WEIGHTS[0]}")
 
 

@@ -30,7 +30,7 @@ _NAMES: Final = {
 }
 """How a configuration names a method, with its own name."""
 _FILES: Final = {"quantize_config.json": "GPTQ", "quant_config.json": "AWQ"}
-"""Files of tools from before the configuration said it."""
+"""Files of tools from before it was in the configuration."""
 _TENSORS: Final = {
     "bitsandbytes": re.compile(
         r".*\.(SCB|absmax|quant_map|nested_absmax|weight_format|quant_state\.bitsandbytes__\w+)"
@@ -40,7 +40,7 @@ _TENSORS: Final = {
 
 
 def refuse_quantized(root: Path, config: Mapping[str, Json], heavy: Sequence[str]) -> None:
-    """Refuse a model whose weights are packed, as its configuration, a file beside it, or a name of a tensor says.
+    """Refuse a model whose weights are packed, by its configuration, a file beside it, or a name of a tensor.
 
     Raises:
         HoneError: ``model-unsupported``, with the method; ``model-corrupt``: the weights are no safetensors.

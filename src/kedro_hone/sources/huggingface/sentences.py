@@ -12,7 +12,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.prompts import PROMPTS, find_default_prompt, includes_prompt
-from kedro_hone.sources.files import make_corrupt
+from kedro_hone.sources.files import make_corrupt, make_untrusted
 from kedro_hone.sources.huggingface.documents import read_document
 
 logger = open_logger(__name__)
@@ -142,10 +142,8 @@ def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:
         module["modes"] = _list_modes(config)
     if kind in _WEIGHTED and not (folder / "model.safetensors").is_file():
         if (folder / "pytorch_model.bin").is_file():
-            raise HoneError(
-                "pickle-not-trusted",
+            raise make_untrusted(
                 f"The weights of the model's module {kind} are a pickle ({place}/pytorch_model.bin).",
-                why="Loading a pickle runs whatever code its author put in.",
                 hint="Save it again: SentenceTransformer(folder).save(other) writes safetensors.",
             )
         raise make_corrupt(folder, f"it has no weights of {kind}: model.safetensors is missing")

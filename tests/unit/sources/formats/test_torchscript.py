@@ -1,4 +1,4 @@
-"""Programs of TorchScript are told from pickles, whose names they have, without being opened."""
+"""Programs of TorchScript and pickles, which have the same names, are distinguished without being opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Missing text: tensors of text cannot hold a missing value, so one text stands for it.
+"""Missing text: tensors of text have no missing value, so one text stands for it.
 
 Workers load this file by its path; it imports NumPy only.
 """

@@ -66,7 +66,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             outcomes,
             level=chosen.confidence if chosen else shared,
             golden_rows=cut_golden(setting, scratch),
-            noise=setting.store.locate_tree(reference.digest) / reference.noise if reference.noise else None,
+            noise=setting.locate_noise(reference),
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)

@@ -138,7 +138,7 @@ class Probing:
         self._artifact, self._setting, self._exact, self._folder = artifact, setting, exact, folder
         self._tree = setting.store.locate_tree(reference.digest)
         self._outputs = self._tree / reference.outputs
-        self._noise = reference.noise and self._tree / reference.noise
+        self._noise = setting.locate_noise(reference)
         chosen = (probe for probe in reference.probes if exact or not probe.extreme)
         self._probes = [probe for probe in chosen if not (probe.sizes and artifact.static_shapes)]
         self._found: dict[str, Path | Failed] = {}
@@ -199,7 +199,7 @@ class Probing:
             feeds=self._tree / probe.feeds,
             outputs=self._artifact.outputs,
             lengths={name: one.length for name, one in usual.items()},
-            noise=self._noise or None,
+            noise=self._noise,
         )
         if isinstance(compared, Fault):
             return {compared.explain(): False}

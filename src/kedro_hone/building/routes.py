@@ -8,7 +8,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from kedro_hone.comparing.source_company import is_quantized
+from kedro_hone.comparing.source_company import quantizes_activations
 from kedro_hone.core.contract.adaptor import Options
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
@@ -36,10 +36,9 @@ def only_converts(route: Iterable[str]) -> bool:
 def must_agree(route: Iterable[str], source: Artifact) -> bool:
     """Return whether a route must return what its source does, row by row: it only converts.
 
-    A source that quantizes by itself turns each rounding near a border into a step: of its conversions nobody can ask
-    that.
+    A source that quantizes its activations turns each rounding near a border into a step, so that no conversion can.
     """
-    return only_converts(route) and not is_quantized(source)
+    return only_converts(route) and not quantizes_activations(source)
 
 
 def is_usual(route: Iterable[str]) -> bool:

@@ -138,8 +138,7 @@ def _check(
         predicted = probing.ended or predicted
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        noise = setting.store.locate_tree(reference.digest) / reference.noise if reference.noise else None
-        compare = partial(_compare, artifact=artifact, noise=noise)
+        compare = partial(_compare, artifact=artifact, noise=setting.locate_noise(reference))
         found = _compare_all(trials, compare)
         if isinstance(found, tuple):
             return failed(slug=found[0], reason=found[1])

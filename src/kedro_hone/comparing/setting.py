@@ -17,7 +17,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import Samples
+from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.programs import locate_program
 from kedro_hone.recipe.schema import Recipe
 
@@ -100,6 +100,10 @@ class Setting:
         """The program's file, whose code is that with which the samples were prepared."""
         samples = self.samples
         return locate_program(samples.program, self.locate(""), digest=samples.program_digest)
+
+    def locate_noise(self, reference: Reference) -> Path | None:
+        """Return the file (npz) of which numbers of a row have the rounding of larger ones; None if absent."""
+        return self.store.locate_tree(reference.digest) / reference.noise if reference.noise else None
 
     def locate(self, name: str) -> Path:
         """Return where a file of the samples is.

@@ -25,8 +25,9 @@ _FLOOR: Final = 10
 """How many times the rounding of one row, alone and among its copies, counts as rounding of any."""
 _ROWS: Final = 0.1
 """The share of rows that have to differ: what is routed or quantized near a border may go the other way in a few."""
-_ROUNDS: Final = ("quant", "round", "matmulinteger", "convinteger", "qlinear", "qattention")
-"""Parts of the names of operators that quantize."""
+_QUANTIZES: Final = ("quant", "matmulinteger", "convinteger", "qlinear", "qattention")
+_ROUNDS: Final = (*_QUANTIZES, "round")
+"""Parts of the names of operators that quantize, or may be a part of that."""
 _WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
 
 
@@ -90,6 +91,12 @@ def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
 def choose_bound(output: NDArray[Any], source: Artifact) -> float:
     """Return what another batch may change of an output, over the unit of its part."""
     return COARSE if is_quantized(source) else _HALF if _is_half(output) else COMPANY
+
+
+def quantizes_activations(source: Artifact) -> bool:
+    """Return whether a model quantizes what it computes, and not only its weights, which are read as they are."""
+    names = (str(operator).lower() for operator in source.metadata.get("operators") or ())
+    return any(part in name for name in names if not name.startswith("dequantize") for part in _QUANTIZES)
 
 
 def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, allowed: Tolerance) -> str | None:

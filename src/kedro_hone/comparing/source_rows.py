@@ -56,9 +56,9 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
         run_trials(trials, setting)
         with open_arrays(feeds) as archive:
             rows = {name: archive[name] for name in archive.files if name == MASK}
-        tree = setting.store.locate_tree(reference.digest)
-        noise = read_arrays(tree / reference.noise) if reference.noise else {}
-        with open_arrays(tree / reference.outputs) as archive:
+        noisy = setting.locate_noise(reference)
+        noise = {} if noisy is None else read_arrays(noisy)
+        with open_arrays(setting.store.locate_tree(reference.digest) / reference.outputs) as archive:
             for name in archive.files:  # one output at a time: it may be large
                 due = mask_padding({name: archive[name]}, rows, source)[name]
                 _check_copies(name, due, copies, setting)

@@ -31,7 +31,7 @@ def make(tmp_path):
         )  # fmt: skip
         store = SimpleNamespace(locate_tree=lambda _: tmp_path)
         recipe = SimpleNamespace(model=SimpleNamespace(ranges={}))
-        setting = SimpleNamespace(store=store, source=ARTIFACT, recipe=recipe)
+        setting = SimpleNamespace(store=store, source=ARTIFACT, recipe=recipe, locate_noise=lambda _: None)
         probing = Probing(ARTIFACT, reference, setting, exact=False, folder=Path())
         failed = (Failed(by="it", failure=failure, reason="so it is") for failure in failures)
         probing._found = dict(zip(NAMES, failed, strict=False))
@@ -75,7 +75,7 @@ def judge(tmp_path):
         probing._setting = SimpleNamespace(
             recipe=SimpleNamespace(gates=gates, model=SimpleNamespace(ranges={"x": (0, 9)})), source=ARTIFACT
         )
-        probing._noise, probing._outputs = "", tmp_path / "usual.npz"
+        probing._noise, probing._outputs = None, tmp_path / "usual.npz"
         probing._tree, probing._probes, probing._found = tmp_path, [probe], {"zeros": tmp_path / "made.npz"}
         usual = [Difference(output=name, discrete=array.dtype.kind == "i", of=9) for name, array in due.items()]
         return probing.judge({"one": usual})

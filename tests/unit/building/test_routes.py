@@ -27,7 +27,9 @@ def test_a_runtime_of_two_precisions_computes_in_that_of_the_graph(route, conver
 @pytest.mark.parametrize(
     ("operators", "agrees"),
     [
-        (["Conv", "Add"], True),
+        (["Conv", "Round"], True),
+        (["DequantizeLinear", "MatMul"], True),
+        (["QuantizeLinear", "DequantizeLinear"], False),
         (["ConvInteger", "Add"], False),
         (["DynamicQuantizeLSTM"], False),
         (["QLinearConv"], False),

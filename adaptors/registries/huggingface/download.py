@@ -1,32 +1,21 @@
-"""Files of a commit: into huggingface_hub's cache, which is the user's, and from there into a folder.
-
-``huggingface_hub`` 2.4 tries again within a process, but begins a file anew in the next one, and leaves what a killed
-process has received. Here such a rest is continued, and compared with the file's digest; others of it are removed.
-"""
+"""Files of a commit: into huggingface_hub's cache, which is the user's, and from there into a folder."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import uuid
 from contextlib import suppress
 from glob import escape
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-from huggingface_hub import hf_hub_download, hf_hub_url, snapshot_download
-from huggingface_hub.file_download import http_get
-from huggingface_hub.utils import WeakFileLock, build_hf_headers
+from huggingface_hub import constants, hf_hub_download, snapshot_download
 
-from kedro_hone import __version__
 from kedro_hone.adaptors.registries.huggingface import connection
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
-from kedro_hone.adaptors.registries.huggingface.explaining import Place
-from kedro_hone.adaptors.registries.huggingface.guarding import Silent, count_to
-from kedro_hone.adaptors.registries.huggingface.versions import File, Snapshot
-
-_PARTIAL: Final = "incomplete"
+from kedro_hone.adaptors.registries.huggingface.guard import Bar, HostileReplyError, count_to
+from kedro_hone.adaptors.registries.huggingface.references import Reference
+from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot
 
 
 def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[str, Path]:
@@ -35,86 +24,39 @@ def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[s
     Raises:
         HoneError: As ``find_snapshot``; ``store-full`` or ``store-read-only``: the cache cannot be written.
     """
-    place = Place(snapshot.name, snapshot.sha)
-    # The listing is kept by it, too: it tells without the Hub which files there are, and whether all are here.
-    patterns = [escape(path) for path in paths]
-    arguments = {"revision": snapshot.sha, "endpoint": hub.endpoint, "allow_patterns": patterns, "tqdm_class": Silent}
-    if hub.offline:
-        hub.ask(lambda: snapshot_download(snapshot.name, local_files_only=True, **arguments), place)
-    found: dict[str, Path] = {}
-    for path in paths:
-        found[path] = _fetch_file(hub, snapshot, path)
-    if not hub.offline:
-        hub.ask(lambda: snapshot_download(snapshot.name, **arguments), place)
+    found = {path: fetch_file(hub, snapshot, path) for path in paths}
+    if paths and not hub.offline:
+        # It keeps the listing, by which later calls know without the Hub which files there are.
+        wanted: dict[str, Any] = {"allow_patterns": [escape(path) for path in paths], "tqdm_class": Bar}
+        wanted |= {"revision": snapshot.sha, "endpoint": hub.endpoint}
+        hub.ask(lambda: snapshot_download(snapshot.name, **wanted), Reference(snapshot.name, snapshot.sha))
     return found
 
 
-def _fetch_file(hub: Connection, snapshot: Snapshot, path: str) -> Path:
-    place = Place(snapshot.name, snapshot.sha)
-    blobs = hub.find_folder(snapshot.name) / "blobs"
+def fetch_file(hub: Connection, snapshot: Snapshot, path: str) -> Path:
+    """Bring one file into the cache, as ``fetch`` does: in a thread of ours, which snapshot_download would not use."""
+    name, place = snapshot.name, Reference(snapshot.name, snapshot.sha)
+    blobs = hub.find_folder(name) / "blobs"
 
     def download() -> str:
-        _finish(hub, snapshot, path)
-        counted = count_to(snapshot.files[path].size)
-        return str(
-            hf_hub_download(snapshot.name, path, revision=snapshot.sha, endpoint=hub.endpoint, tqdm_class=counted)
-        )
+        bar = count_to(snapshot.files[path].size)
+        return str(hf_hub_download(name, path, revision=snapshot.sha, endpoint=hub.endpoint, tqdm_class=bar))
 
     def measure() -> int:
-        return sum(_measure(one) for one in blobs.glob("*")) if blobs.is_dir() else 0
+        return sum(map(_measure, blobs.glob("*")))
 
-    try:
-        where = connection.run_bounded(download, patience=connection.STALL_SECONDS, progress=measure)
-    except Exception as error:
-        raise hub.explain(error, place) from error
-    return Path(where).resolve()
+    link = Path(hub.ask(download, place, tries=2, patience=connection.STALL_SECONDS, progress=measure))
+    file = link.resolve()
+    if not file.is_relative_to(Path(constants.HF_HUB_CACHE).expanduser().resolve()):
+        link.unlink()
+        raise hub.explain(HostileReplyError(f"{path} is a link out of the cache."), place)
+    return file
 
 
 def _measure(path: Path) -> int:
     with suppress(OSError):
         return path.stat().st_size
     return 0
-
-
-def _finish(hub: Connection, snapshot: Snapshot, path: str) -> None:
-    """Continue a large file that a killed process has received a part of, and remove what is left of others."""
-    file, folder = snapshot.files[path], hub.find_folder(snapshot.name)
-    blob = folder / "blobs" / file.etag
-    if not file.sha256 or not list(blob.parent.glob(f"{blob.name}*.{_PARTIAL}")):
-        return
-    lock = folder.parent / ".locks" / folder.name / f"{blob.name}.lock"
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    with WeakFileLock(lock):  # who downloads it now holds the lock, and its part is not to be touched
-        rests = sorted(blob.parent.glob(f"{blob.name}*.{_PARTIAL}"), key=_measure)
-        if rests and not blob.exists():
-            own = blob.with_name(f"{blob.name}.{uuid.uuid4().hex[:8]}.{_PARTIAL}")
-            rests.pop().rename(own)
-            try:
-                _continue(hub, snapshot, path, own)
-                if _is_whole(own, file):
-                    own.replace(blob)
-            finally:
-                if not blob.exists() and own.exists() and _measure(own) >= file.size:
-                    own.unlink()  # it is not the file: huggingface_hub begins anew
-        for rest in rests:
-            rest.unlink(missing_ok=True)
-
-
-def _continue(hub: Connection, snapshot: Snapshot, path: str, partial: Path) -> None:
-    file, start = snapshot.files[path], _measure(partial)
-    if start >= file.size:
-        return
-    headers = build_hf_headers(library_name="kedro-hone", library_version=__version__)
-    url = hf_hub_url(snapshot.name, path, revision=snapshot.sha, endpoint=hub.endpoint)
-    with partial.open("ab") as stream:
-        http_get(
-            url, stream, resume_size=start, headers=headers, expected_size=file.size, tqdm_class=count_to(file.size)
-        )
-
-
-def _is_whole(path: Path, file: File) -> bool:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest() == file.sha256
 
 
 def place_files(found: dict[str, Path], folder: Path) -> None:

@@ -7,18 +7,15 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, get_type_hints
 from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.registry import NewVersions, Publication, Registry, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
 from kedro_hone.core.text import suggest
-
-_Kind = TypeVar("_Kind")
 
 REGISTRIES: Final[Mapping[str, str]] = {
     "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
@@ -33,95 +30,46 @@ ENTRY_POINTS: Final = "kedro_hone.registries"
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
-_ALIASES: Final[TypeAdapter[dict[str, str] | None]] = TypeAdapter(dict[str, str] | None)
-_SKIPPED: Final[TypeAdapter[dict[str, str]]] = TypeAdapter(dict[str, str])
 
 
-class GuardedRegistry(Registry):
-    """A registry of another package: each method returns what the contract says, or raises a ``HoneError``.
+class GuardedMethod:
+    """A method of another package's registry: it returns what the contract says, or raises a ``HoneError``.
 
     Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
     a run as if all had gone well.
     """
 
-    def __init__(self, registry: Registry, offer: Offer) -> None:
-        self.registry, self._offer = registry, offer
-        self.keeps_versions_apart = registry.keeps_versions_apart
-        self.has_proposals = registry.has_proposals
+    def __init__(self, method: Callable[..., object], name: str, offer: Offer) -> None:
+        self._method, self._name, self._offer = method, name, offer
 
-    def resolve(self, uri: str) -> VersionInfo:
-        """Return what ``Registry.resolve`` returns."""
-        return self._call("resolve", self._check_version, uri)
-
-    def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Return what ``Registry.pull`` returns."""
-        return self._call("pull", self._check_version, uri, folder)
-
-    def publish(self, winner: ProvenWinner, **named: Any) -> Publication:
-        """Return what ``Registry.publish`` returns."""
-        return self._call("publish", self._check_publication, winner, **named)
-
-    def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
-        """Return what ``Registry.propose`` returns."""
-        return self._call("propose", self._check_publication, winner, **named)
-
-    def find_problem(self, *, name: str | None, alias: str | None) -> str:
-        """Return what ``Registry.find_problem`` returns."""
-        return self._call("find_problem", _check_text, name=name, alias=alias)
-
-    def find_source(self, uri: str) -> str:
-        """Return what ``Registry.find_source`` returns."""
-        return self._call("find_source", _check_text, uri)
-
-    def versions_since(self, cursor: str | None) -> NewVersions:
-        """Return what ``Registry.versions_since`` returns."""
-        return self._call("versions_since", self._check_new, cursor)
-
-    def list_aliases(self, name: str) -> dict[str, str] | None:
-        """Return what ``Registry.list_aliases`` returns."""
-        return self._call("list_aliases", _check_aliases, name)
-
-    def name_version(self, name: str, version: str) -> str:
-        """Return what ``Registry.name_version`` returns."""
-        return self._call("name_version", _check_text, name, version)
-
-    def move_alias(self, uri: str, alias: str) -> None:
-        """Do what ``Registry.move_alias`` does."""
-        self._call("move_alias", lambda _: None, uri, alias)
-
-    def _call(self, method: str, check: Callable[[object], _Kind], *args: Any, **named: Any) -> _Kind:
-        with _guard(self._offer, f"its method {method}"):
-            return check(getattr(self.registry, method)(*args, **named))
-
-    def _check_version(self, value: object) -> VersionInfo:
-        info = check_kind(value, VersionInfo)
-        self._check_uri(info.uri, name=info.name, version=info.version)
-        return info
-
-    def _check_publication(self, value: object) -> Publication:
-        publication = check_kind(value, Publication)
-        self._check_uri(publication.uri, version=publication.version)
-        return publication
-
-    def _check_new(self, value: object) -> NewVersions:
-        infos, cursor, skipped = check_kind(value, NewVersions)
-        versions = tuple(self._check_version(info) for info in check_kind(infos, tuple))
-        return NewVersions(versions, check_kind(cursor, str), _SKIPPED.validate_python(dict(skipped), strict=True))
-
-    def _check_uri(self, uri: str, **parts: str) -> None:
-        if urlsplit(uri).scheme != self._offer.name:
-            raise ValueError(f"{uri!r} is no URI of {self._offer.name}:/…")
-        for part, text in parts.items():
-            if not text:
-                raise ValueError(f"the {part} is empty")
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call the method, and check what it returns."""
+        returns = get_type_hints(getattr(Registry, self._name))["return"]
+        with _guard(self._offer, f"its method {self._name}"):
+            value = TypeAdapter(returns).validate_python(self._method(*args, **named), strict=True)
+            for one in value.infos if isinstance(value, NewVersions) else (value,):
+                if isinstance(one, VersionInfo | Publication):
+                    _check_own(one, self._offer.name)
+            return value
 
 
-def _check_text(value: object) -> str:
-    return check_kind(value, str)
+def _check_own(value: VersionInfo | Publication, scheme: str) -> None:
+    """Raise ``ValueError`` if a registry returned no version of its own."""
+    if urlsplit(value.uri).scheme != scheme:
+        raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
+    for part in ("name", "version"):
+        if not getattr(value, part, part):
+            raise ValueError(f"the {part} is empty")
 
 
-def _check_aliases(value: object) -> dict[str, str] | None:
-    return _ALIASES.validate_python(value, strict=True)
+def guard_registry(registry: Registry, offer: Offer) -> Registry:
+    """Guard each method of a registry of another package, in its place, and return the registry."""
+    for name, member in vars(Registry).items():
+        if callable(member) and not name.startswith("_"):
+            method = getattr(registry, name)
+            if not isinstance(method, GuardedMethod):  # a package may return one registry again and again
+                setattr(registry, name, GuardedMethod(method, name, offer))
+    return registry
 
 
 def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
@@ -168,7 +116,7 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
         takes = project is not None and "project" in inspect.signature(factory).parameters
         made = factory(project=project) if takes else factory()
         registry: Registry = check_kind(made, Registry)  # type: ignore[type-abstract]  # a protocol, checked at run time
-    return registry if offer.origin == BUILT_IN else GuardedRegistry(registry, offer)
+        return registry if offer.origin == BUILT_IN else guard_registry(registry, offer)
 
 
 def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:

@@ -47,7 +47,7 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "registry-moved": (
         "{name} moved on since it was optimized; nothing was pushed.",
         "{said}",
-        "Run `kedro run` again, which optimizes what is there now; or name another repository in hone.publish.uri.",
+        "Run `kedro run` again, which optimizes what is there now; or name another target in hone.publish.uri.",
     ),
     "registry-limited": (
         "The Hub at {endpoint} takes no more requests for now.",

@@ -11,13 +11,12 @@ from typing import Final, NamedTuple
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
-from kedro_hone.adaptors.registries.huggingface import references, versions
+from kedro_hone.adaptors.registries.huggingface import references
 from kedro_hone.adaptors.registries.huggingface.card import write_card
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
-from kedro_hone.adaptors.registries.huggingface.download import fetch, fetch_file
 from kedro_hone.adaptors.registries.huggingface.files import CARD, TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.references import Reference
-from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot
+from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot, fetch, fetch_file
 from kedro_hone.adaptors.registries.huggingface.versions import Published
 from kedro_hone.adaptors.registries.model_folder import (
     copy_companions,
@@ -53,33 +52,46 @@ class Submission(NamedTuple):
         return Reference(self.target.name, "" if branch == references.MAIN else branch).uri
 
 
+class Head(NamedTuple):
+    """The newest commit of a target, and what ``hone.json`` in it says of an earlier publication."""
+
+    commit: Snapshot
+    published: Published | None
+
+    @property
+    def added(self) -> tuple[str, ...]:
+        """The files that an earlier publication brought, and not the repository's author."""
+        return self.published.added if self.published else ()
+
+
 def prepare(
-    hub: Connection, submission: Submission, head: Snapshot, folder: Path
+    hub: Connection, submission: Submission, head: Head, folder: Path
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
     """Write what is committed into a folder, and return the operations: files to add, and old ones to remove."""
     winner, name = submission.winner, submission.target.name
     with TemporaryDirectory(prefix="kedro-hone-") as scratch:
-        write_winner(folder, _keep_companions(hub, head, winner, Path(scratch)), name=name)
+        write_winner(folder, _keep_companions(hub, head.commit, winner, Path(scratch)), name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
     source = references.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
-    theirs = head.files.keys() - {*list_added(hub, head)} if source == name else frozenset()
+    theirs = head.commit.files.keys() - {*head.added} if source == name else frozenset()
     added = tuple(path for path in files if not is_ours(path) and path not in theirs)
     claim = json.loads((winner.folder / EVIDENCE).read_bytes())
-    known = _read_card(hub, head)
+    known = _read_card(hub, head.commit)
     base = source if source != name else None
     card = write_card(winner, claim, target=submission.uri, base_model=base, known=known)
     (folder / CARD).write_text(card, encoding="utf-8")
-    before = versions.read_published(hub, head, stale=True)
     said = Published(
         tags={**submission.tags, **tag_metrics(submission.metrics), **tag_files(folder)},
         files=files,
         added=added,
-        authors=head.digest_authors(without=added),
+        authors=head.commit.digest_authors(without=added),
     )
     (folder / TAGS).write_text(said.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    gone = sorted(path for path in (before.files if before else ()) if is_ours(path) and path not in files)
+    gone = sorted(
+        path for path in (head.published.files if head.published else ()) if is_ours(path) and path not in files
+    )
     adds = [CommitOperationAdd(path, str(folder / path)) for path in (*files, CARD, TAGS)]
-    return [*adds, *(CommitOperationDelete(path) for path in gone if path in head.files)]
+    return [*adds, *(CommitOperationDelete(path) for path in gone if path in head.commit.files)]
 
 
 def _read_card(hub: Connection, head: Snapshot) -> str:
@@ -103,9 +115,3 @@ def _keep_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, fold
     names = tuple(name for name in list_companions(winner.companions) if name in head.files)
     copy_companions(winner.companions, folder, known=fetch(hub, head, names))
     return replace(winner, companions=folder)
-
-
-def list_added(hub: Connection, head: Snapshot) -> tuple[str, ...]:
-    """Return the files of a repository that an earlier publication brought, and not its author."""
-    before = versions.read_published(hub, head, stale=True)
-    return before.added if before else ()

@@ -38,7 +38,11 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
         "HF_HUB_OFFLINE is set: publishing needs the Hub, and so does what the cache in {cache} does not have.",
         "Run once with HF_HUB_OFFLINE=0, or name a commit that the cache has.",
     ),
-    "registry-denied": ("The Hub at {endpoint} denies access{to}.", "{said}{token}", "{advice}"),
+    "registry-denied": (
+        "The Hub at {endpoint} denies access{to}; nothing was written.",
+        "{said}{token}",
+        "Check the name, that HF_TOKEN is of an account with the right, and the terms on {endpoint}/{name} if it is gated.",
+    ),
     "registry-full": (
         "The Hub takes no more files for {uri}; nothing was committed.",
         "{said}",
@@ -51,7 +55,7 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     ),
     "registry-limited": (
         "The Hub at {endpoint} takes no more requests for now.",
-        "{said}{wait}",
+        "{said}",
         "Wait, and run again: what was downloaded and built is kept. With HF_TOKEN set the Hub allows more.",
     ),
     "registry-unreachable": (
@@ -97,16 +101,14 @@ def explain(error: BaseException, place: Reference, *, endpoint: str, last: int 
         slug = "registry-full"
     if slug == "registry-unreachable" and constants.is_offline_mode():
         slug = "registry-offline"
-    advice = _advise(error, place, endpoint)
-    seconds = read_wait(error)
-    wait = "" if seconds is None else f" It asks to wait for {seconds:g} seconds."
-    return describe(slug, place, said, endpoint=endpoint, advice=advice, wait=wait)
+    if (seconds := read_wait(error)) is not None:
+        said += f" It asks to wait for {seconds:g} seconds."
+    return describe(slug, place, said, endpoint=endpoint)
 
 
-def describe(slug: str, place: Reference, said: str, *, endpoint: str = "", **parts: str) -> HoneError:
+def describe(slug: str, place: Reference, said: str, *, endpoint: str = "") -> HoneError:
     """Return the error of a slug, with the reason that is ``said``."""
     facts = {
-        **parts,
         **place._asdict(),
         "said": said,
         "endpoint": endpoint,
@@ -137,17 +139,6 @@ def _unwrap(error: BaseException) -> BaseException:
     while isinstance(error, RuntimeError | errors.LocalEntryNotFoundError) and error.__cause__ is not None:
         error = error.__cause__
     return error
-
-
-def _advise(error: BaseException, place: Reference, endpoint: str) -> str:
-    """Return what to do where access is denied."""
-    if isinstance(error, errors.GatedRepoError):
-        return f"Accept its terms on {endpoint}/{place.name} with the account that HF_TOKEN is of."
-    if place.writes:
-        return "Set HF_TOKEN to a token with the right to write to this repository. Nothing was committed."
-    if get_token():
-        return "Check that HF_TOKEN is valid, and of an account that may read this repository."
-    return "Check the name; where it is private, set HF_TOKEN to a token of an account that may read it."
 
 
 def _quote(error: BaseException) -> str:

@@ -20,11 +20,11 @@ from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_b
 
 from kedro_hone.adaptors.registries.huggingface import connection, references, versions
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
-from kedro_hone.adaptors.registries.huggingface.contents import Submission, list_added, prepare
+from kedro_hone.adaptors.registries.huggingface.contents import Head, Submission, prepare
 from kedro_hone.adaptors.registries.huggingface.failures import describe
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.references import Reference
-from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot, find_snapshot
+from kedro_hone.adaptors.registries.huggingface.snapshots import find_snapshot
 from kedro_hone.core.contract.aliases import PULL
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, TIMINGS
 from kedro_hone.core.contract.registry import explain_refused
@@ -39,32 +39,32 @@ _SHOWN: Final = 12
 """Characters of a publication's key in a title: enough to find it again; the whole key is in the commit."""
 
 
-def open_target(hub: Connection, submission: Submission) -> Snapshot:
+def open_target(hub: Connection, submission: Submission) -> Head:
     """Return the newest commit of the target; a repository that does not exist is made, private.
 
     Raises:
         HoneError: As ``find_snapshot``.
     """
+    target = submission.target
     if hub.offline:
-        raise hub.explain(OfflineModeIsEnabled(), submission.target)
+        raise hub.explain(OfflineModeIsEnabled(), target)
     try:
-        return find_snapshot(hub, submission.target)
+        commit = find_snapshot(hub, target)
     except HoneError as error:
         # Without the right to see it, a private repository looks as if there were none: making it tells which.
-        if error.slug != "model-unknown" or submission.target.revision != references.MAIN:
+        if error.slug != "model-unknown" or target.revision != references.MAIN:
             raise
-    name = submission.target.name
-    hub.ask(lambda: hub.api.create_repo(name, private=True, exist_ok=True), submission.target, tries=1)
-    return find_snapshot(hub, submission.target)
+        hub.ask(lambda: hub.api.create_repo(target.name, private=True, exist_ok=True), target, tries=1)
+        commit = find_snapshot(hub, target)
+    return Head(commit, versions.read_published(hub, commit, stale=True))
 
 
-def find_published(hub: Connection, submission: Submission, head: Snapshot) -> str | None:
-    """Return the commit of this publication on the target's branch, if it was made already."""
-    said = versions.read_published(hub, head, stale=True)
-    if said is None:
+def find_published(hub: Connection, submission: Submission, head: Head) -> str | None:
+    """Return the commit of this publication on the target's branch; None if absent."""
+    if head.published is None:
         return None
-    if said.tags.get(KEY) == submission.key:
-        return head.sha
+    if head.published.tags.get(KEY) == submission.key:
+        return head.commit.sha
     name, branch, _ = submission.target
     commits = hub.ask(lambda: hub.api.list_repo_commits(name, revision=branch), submission.target)
     return _find_by_key(hub, submission, [one.commit_id for one in commits if _shorten(submission.key) in one.title])
@@ -93,7 +93,7 @@ def find_proposed(hub: Connection, submission: Submission) -> tuple[str, int] | 
     return None
 
 
-def propose(hub: Connection, submission: Submission, head: Snapshot) -> tuple[str, int]:
+def propose(hub: Connection, submission: Submission, head: Head) -> tuple[str, int]:
     """Return the commit and the number of the open pull request of this publication, which is made if absent.
 
     Raises:
@@ -115,27 +115,27 @@ def _find_by_key(hub: Connection, submission: Submission, revisions: list[str]) 
     return None
 
 
-def check_parent(hub: Connection, submission: Submission, head: Snapshot) -> None:
+def check_parent(hub: Connection, submission: Submission, head: Head) -> None:
     """Check that the target still holds the files that were optimized, if it is where they came from.
 
     Raises:
         HoneError: ``registry-moved``; ``recipe-invalid``: it has a file of its own of a name that a winner needs.
     """
-    name = submission.target.name
+    name, branch, _ = submission.target
     if submission.winner.source_uri.startswith("hf:"):
         source = references.read_uri(submission.winner.source_uri)
-        if source.name == name and source.revision != head.sha:
-            optimized, ours = find_snapshot(hub, source), list_added(hub, head)
-            if optimized.digest_authors(without=ours) != head.digest_authors(without=ours):
-                now = f"{submission.target.revision} is at {head.sha[:10]} now, with other files of the author's."
+        if source.name == name and source.revision != head.commit.sha:
+            optimized = find_snapshot(hub, source)
+            if optimized.digest_authors(without=head.added) != head.commit.digest_authors(without=head.added):
+                now = f"{branch} is at {head.commit.sha[:10]} now, with other files of the author's."
                 raise describe("registry-moved", submission.target, f"{source.revision[:10]} was optimized, and {now}")
-    clash = sorted(path for path in head.files if is_ours(path))
-    if clash and TAGS not in head.files:
+    clash = sorted(path for path in head.commit.files if is_ours(path))
+    if clash and TAGS not in head.commit.files:
         what = f"{name} has files of its own where those of a winner would go: {', '.join(clash[:5])}."
         raise explain_refused(what, "A publication replaces only files of an earlier one.")
 
 
-def commit(hub: Connection, submission: Submission, head: Snapshot, *, proposes: bool) -> CommitInfo:
+def commit(hub: Connection, submission: Submission, head: Head, *, proposes: bool) -> CommitInfo:
     """Upload a winner and commit it onto the head of the target, or propose that as a pull request.
 
     Raises:
@@ -158,7 +158,7 @@ def commit(hub: Connection, submission: Submission, head: Snapshot, *, proposes:
                 commit_message=title,
                 commit_description=description,
                 revision=branch,
-                parent_commit=head.sha,
+                parent_commit=head.commit.sha,
                 create_pr=proposes,
             )
 

@@ -9,7 +9,6 @@ from typing import Any
 from kedro_hone.adaptors.registries.huggingface import publication, references, snapshots, versions
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.contents import Submission
-from kedro_hone.adaptors.registries.huggingface.download import fetch, place_files
 from kedro_hone.adaptors.registries.huggingface.files import choose_files, list_sources
 from kedro_hone.adaptors.registries.huggingface.references import Reference
 from kedro_hone.adaptors.registries.locks import lock_publication
@@ -60,7 +59,7 @@ class HuggingFaceRegistry(Registry):
         chosen = choose_files(list_sources(snapshot.files)) if published is None else published.files
         snapshots.check_present(snapshot, chosen)
         snapshots.check_room(self._hub, snapshot, chosen)
-        place_files(fetch(self._hub, snapshot, chosen), folder)
+        snapshots.place_files(snapshots.fetch(self._hub, snapshot, chosen), folder)
         snapshots.keep_revision(self._hub, reference)
         return versions.describe(self._hub, snapshot, published)
 

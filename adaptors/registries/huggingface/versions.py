@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
-from kedro_hone.adaptors.registries.huggingface.download import fetch_file
 from kedro_hone.adaptors.registries.huggingface.files import TAGS
 from kedro_hone.adaptors.registries.huggingface.references import COMMIT, Reference, read_uri
-from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot, find_snapshot
+from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot, fetch_file, find_snapshot
 from kedro_hone.core.contract.registry import NewVersions, VersionInfo, explain_skipped
 from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
@@ -82,7 +81,7 @@ def describe(hub: Connection, snapshot: Snapshot, published: Published | None) -
     known = {} if published is None or hub.offline else read_aliases(hub, snapshot.name)
     aliases = tuple(sorted(alias for alias, sha in known.items() if sha == snapshot.sha))
     tags = {} if published is None else published.tags
-    return VersionInfo(uri=snapshot.uri, name=snapshot.name, version=snapshot.sha, aliases=aliases, tags=tags)
+    return VersionInfo(uri=snapshot.reference.uri, name=snapshot.name, version=snapshot.sha, aliases=aliases, tags=tags)
 
 
 def read_aliases(hub: Connection, name: str) -> dict[str, str]:

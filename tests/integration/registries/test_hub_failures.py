@@ -13,7 +13,7 @@ from hub_server import Fault
 from huggingface_hub import constants
 from proof import TAGS
 
-from kedro_hone.adaptors.registries.huggingface import connection, download
+from kedro_hone.adaptors.registries.huggingface import connection, snapshots
 from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
 
@@ -215,7 +215,7 @@ def test_a_cache_that_cannot_be_written(registry, tmp_path, monkeypatch, number,
     def fail(*_, **__):
         raise OSError(number, "no")
 
-    monkeypatch.setattr(download, "hf_hub_download", fail)
+    monkeypatch.setattr(snapshots, "hf_hub_download", fail)
     error = catch(lambda: registry.pull(URI, tmp_path / "pulled"))
     assert error.slug == slug
     assert constants.HF_HUB_CACHE in error.what

@@ -41,7 +41,7 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "registry-denied": (
         "The Hub at {endpoint} denies access{to}; nothing was written.",
         "{said}{token}",
-        "Check the name, that HF_TOKEN is of an account with the right, and the terms on {endpoint}/{name} if it is gated.",
+        "Check the name, HF_TOKEN and what its account may do, and, of a gated model, the terms on {endpoint}/{name}.",
     ),
     "registry-full": (
         "The Hub takes no more files for {uri}; nothing was committed.",

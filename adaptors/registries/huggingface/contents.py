@@ -53,7 +53,7 @@ class Submission(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The newest commit of a target, and what ``hone.json`` in it says of an earlier publication."""
+    """The newest commit of a target, and what ``hone.json`` in it records of an earlier publication; None if absent."""
 
     commit: Snapshot
     published: Published | None

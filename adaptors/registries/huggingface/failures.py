@@ -1,4 +1,4 @@
-"""What goes wrong with the Hub, as errors for people: one table from exceptions to slugs, and one of what each says."""
+"""What goes wrong with the Hub, as errors for people: one table from exceptions to slugs, and one from slugs to texts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
 }
 _QUOTA: Final = re.compile(r"storage (limit|quota)|quota|LFS (limit|budget)|space (left|exceeded)", re.IGNORECASE)
 _MAY_BE_FULL: Final = frozenset({None, 400, 402, 403})
-"""With these, only the words of the response tell that the storage of an account is full."""
+"""With these statuses, only the text of the response shows that the storage of an account is full."""
 _LONGEST: Final = 400
 
 
@@ -115,7 +115,7 @@ def describe(slug: str, place: Reference, said: str, *, endpoint: str = "") -> H
         "uri": place.uri,
         "to": f" to {place.uri}" if place.name else "",
         "cache": constants.HF_HUB_CACHE,
-        "token": "" if get_token() else " No token is set; without one the Hub says so of what does not exist, too.",
+        "token": "" if get_token() else " No token is set; without one the Hub denies what does not exist, too.",
     }
     what, why, hint = (text.format(**facts) for text in _TEXTS[slug])
     return HoneError(slug, what, why=why, hint=hint)
@@ -128,14 +128,14 @@ def read_status(error: BaseException) -> int | None:
 
 
 def read_wait(error: BaseException) -> float | None:
-    """Return how many seconds a response asks to wait for; None if absent."""
+    """Return the seconds to wait in a response's ``Retry-After``; None if absent."""
     response: Any = getattr(error, "response", None)
     text = "" if response is None else str(response.headers.get("Retry-After", ""))
     return float(text) if text.isdecimal() else None
 
 
 def _unwrap(error: BaseException) -> BaseException:
-    """Return what happened: huggingface_hub wraps errors of its threads, and those that its cache was asked after."""
+    """Return what happened: huggingface_hub wraps errors of its threads, and those that made it try its cache."""
     while isinstance(error, RuntimeError | errors.LocalEntryNotFoundError) and error.__cause__ is not None:
         error = error.__cause__
     return error

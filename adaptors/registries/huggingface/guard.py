@@ -37,7 +37,7 @@ class Guard:
     """The checks of one call of huggingface_hub.
 
     Attributes:
-        left: Nobody waits for the call any more; it ends at the next response.
+        left: The call was given up, and ends at the next response.
         status: The status of the last response that was an error; None if absent.
         thread: The thread of the call.
     """
@@ -85,7 +85,7 @@ class Guard:
         """Check a response before huggingface_hub reads it.
 
         Raises:
-            HostileReplyError: Its tag is a path, it is too large, or nobody waits for it.
+            HostileReplyError: Its tag is a path, it is too large, or its call was given up.
         """
         if threading.get_ident() != self.thread:
             return

@@ -51,7 +51,7 @@ def open_target(hub: Connection, submission: Submission) -> Head:
     try:
         commit = find_snapshot(hub, target)
     except HoneError as error:
-        # Without the right to see it, a private repository looks as if there were none: making it tells which.
+        # Without the right to see it, a private repository looks as if it did not exist: creating it shows which is true.
         if error.slug != "model-unknown" or target.revision != references.MAIN:
             raise
         hub.ask(lambda: hub.api.create_repo(target.name, private=True, exist_ok=True), target, tries=1)
@@ -71,7 +71,7 @@ def find_published(hub: Connection, submission: Submission, head: Head) -> str |
 
 
 def find_proposed(hub: Connection, submission: Submission) -> tuple[str, int] | None:
-    """Return the commit and the number of the open pull request of this publication, if there is one.
+    """Return the commit and the number of the open pull request of this publication; None if absent.
 
     It is one of the token's own account: anybody can open another with the same title and tags, and other files.
     """
@@ -116,7 +116,7 @@ def _find_by_key(hub: Connection, submission: Submission, revisions: list[str]) 
 
 
 def check_parent(hub: Connection, submission: Submission, head: Head) -> None:
-    """Check that the target still holds the files that were optimized, if it is where they came from.
+    """Check that the target still has the files that were optimized, if they came from there.
 
     Raises:
         HoneError: ``registry-moved``; ``recipe-invalid``: it has a file of its own of a name that a winner needs.
@@ -176,7 +176,7 @@ def _upload(
     """Upload the large files, one after the other; what the Hub has already is not sent again.
 
     Of several at once, huggingface_hub would upload each in a thread that this process has to wait for at its end, even
-    where the Hub asked it to sleep for an hour.
+    if the Hub made it sleep for an hour.
     """
     name, branch, _ = submission.target
     for one in operations:
@@ -201,7 +201,7 @@ def move_alias(hub: Connection, place: Reference, alias: str, *, known: bool) ->
 
 
 def find_given(hub: Connection, name: str, sha: str | None, pull: str | None) -> str | None:
-    """Return a commit that an alias points to if a publication of the same pull put it there, else None."""
+    """Return a commit that an alias points to if a publication of the same pull put it there; None otherwise."""
     if not sha or not pull:
         return None
     said = versions.read_published(hub, find_snapshot(hub, Reference(name, sha)), stale=True)

@@ -20,10 +20,10 @@ from kedro_hone.core.contract.tags import KEY, derive_key
 
 
 class HuggingFaceRegistry(Registry):
-    """The models of the Hub that the environment names, as ``huggingface_hub`` reads it; asked at the first use.
+    """The models of the Hub that the environment names, as ``huggingface_hub`` reads it; contacted at the first use.
 
     A version is a commit. An alias is a git tag. A winner is a commit with the files of an MLflow model, the evidence,
-    a model card, and ``hone.json`` with its tags, next to whatever the author keeps in the repository.
+    a model card, and ``hone.json`` with its tags, next to the author's files.
     """
 
     has_proposals = True
@@ -98,7 +98,7 @@ class HuggingFaceRegistry(Registry):
         publication.move_alias(self._hub, Reference(info.name, info.version, writes=True), alias, known=known)
 
     def versions_since(self, cursor: str | None) -> NewVersions:
-        """Return the newest commits of the models of the token's account and organizations, as the contract says.
+        """Return the newest commits of the models of the token's account and organizations.
 
         Raises:
             HoneError: ``registry-denied``: there is no token; and as ``resolve``.

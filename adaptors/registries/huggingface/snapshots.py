@@ -48,7 +48,7 @@ class Snapshot(Value):
     @field_validator("files")
     @classmethod
     def _check_paths(cls, files: dict[str, File]) -> dict[str, File]:
-        """Refuse what git takes as no path: a server that says so would write outside the folder."""
+        """Refuse what git takes as no path: a hostile server would write outside the folder."""
         for path in files:
             if {"", ".", ".."} & {*path.split("/")} or "\0" in path:
                 raise ValueError(f"{path[:200]!r} is no path in a repository")
@@ -104,7 +104,7 @@ def keep_revision(hub: Connection, reference: Reference) -> None:
 
 
 def check_room(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> None:
-    """Check that files of a commit which the cache lacks fit on its disk, before one of them is asked for.
+    """Check that files of a commit which the cache lacks fit on its disk, before one of them is downloaded.
 
     Raises:
         HoneError: ``store-full``.
@@ -121,7 +121,7 @@ def check_present(snapshot: Snapshot, paths: tuple[str, ...]) -> None:
     """Check that a commit has all files that ``hone.json`` names, and at least one.
 
     Raises:
-        HoneError: ``model-corrupt``, or ``model-unsupported``: the repository holds no model.
+        HoneError: ``model-corrupt``, or ``model-unsupported``: the repository has no model.
     """
     if missing := sorted(set(paths) - snapshot.files.keys()):
         raise make_corrupt(Path(snapshot.name), f"{TAGS} names {missing[0]}, which is not there")
@@ -142,7 +142,7 @@ def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[s
     """
     found = {path: fetch_file(hub, snapshot, path) for path in paths}
     if paths and not hub.offline:
-        # It keeps the listing, by which later calls know without the Hub which files there are.
+        # It caches the listing, from which later calls read offline which files exist.
         wanted: dict[str, Any] = {"allow_patterns": [escape(path) for path in paths], "tqdm_class": Bar}
         wanted |= {"revision": snapshot.sha, "endpoint": hub.endpoint}
         hub.ask(lambda: snapshot_download(snapshot.name, **wanted), snapshot.reference)

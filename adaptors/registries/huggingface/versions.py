@@ -1,4 +1,4 @@
-"""Versions on the Hub are commits: named by a URI, looked up, and told apart into sources and winners of ours.
+"""Versions on the Hub are commits: looked up by a URI, and distinguished into sources and winners of ours.
 
 A winner's commit has ``hone.json``, with its tags and the digest of the author's files that were there. Where these are
 others by now, the author has gone on, and the commit is a source again.
@@ -29,7 +29,7 @@ _OF_ONE: Final = frozenset({"model-unknown", "version-unknown", "registry-denied
 
 
 class Published(Value):
-    """What ``hone.json`` says of a winner.
+    """The content of ``hone.json``, about a winner.
 
     Attributes:
         files: All files of it, as they were signed, where they are.
@@ -57,7 +57,7 @@ def find_source(hub: Connection, uri: str) -> str:
 
 
 def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) -> Published | None:
-    """Return what ``hone.json`` says; None if absent, or if the author has changed the model since.
+    """Return the content of ``hone.json``; None if absent, or if the author has changed the model since.
 
     The file is kept in the cache. With ``stale`` it is returned also if the author has gone on.
 
@@ -85,7 +85,7 @@ def describe(hub: Connection, snapshot: Snapshot, published: Published | None) -
 
 
 def read_aliases(hub: Connection, name: str) -> dict[str, str]:
-    """Return the commit that each git tag of a repository points to; none where there is no such repository."""
+    """Return the commit that each git tag of a repository points to; empty if there is no such repository."""
     try:
         refs = hub.ask(lambda: hub.api.list_repo_refs(name), Reference(name))
     except HoneError as error:

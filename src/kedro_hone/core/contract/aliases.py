@@ -21,7 +21,7 @@ def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
     except HoneError as error:
         if error.slug != "registry-offline":
             raise
-        return {}  # nothing can be published now; at the time when it is, nobody knows who moved an alias
+        return {}  # nothing can be published now; when it is, nobody knows whether somebody moved an alias
     return {} if aliases is None else {name: aliases}
 
 
@@ -76,7 +76,7 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
 def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
     """Move the alias that a winner waits for to it, and return where it points now; idempotent.
 
-    Whether the version is what its tags say is the caller's to check. ``approved`` is as ``find_awaited`` takes it.
+    The caller checks that the version is what its tags claim. ``approved`` is as ``find_awaited`` takes it.
 
     Raises:
         HoneError: As ``find_awaited``; ``approval-outdated``: the alias points to a version that was published later;
@@ -109,7 +109,7 @@ def name_record(alias: str) -> str:
 
 
 def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str], ours: str | None = None) -> str:
-    """Return how an alias was moved by others between two looks at it; empty where it was not, or nobody looked.
+    """Return how an alias was moved by others between two looks at it; empty if it was not, or if ``before`` is unknown.
 
     A publication of the same pull moved it to ``ours``: then it must still be there, and not where the pull found it.
     """

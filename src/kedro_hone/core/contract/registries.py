@@ -33,7 +33,7 @@ _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two regist
 
 
 class GuardedMethod:
-    """A method of another package's registry: it returns what the contract says, or raises a ``HoneError``.
+    """A method of another package's registry: it returns the contract's type, or raises a ``HoneError``.
 
     Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
     a run as if all had gone well.

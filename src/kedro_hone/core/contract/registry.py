@@ -61,7 +61,7 @@ class Publication(Value):
 
     Attributes:
         version: Its new version.
-        alias: The alias that points to it; None where none does, and ``note`` says why if one was to.
+        alias: The alias that points to it; None if none does; ``note`` has the reason if one should.
         awaits: The alias that a person's approval moves to it; empty where none is waited for.
         signer: What signed it, as the tag ``hone.signer``; empty where it is not signed. The node ``publish`` sets it.
     """
@@ -102,7 +102,7 @@ class Registry(Protocol):
     ``HoneError``; the URIs of the versions that it returns have its own scheme.
 
     Attributes:
-        keeps_versions_apart: Whether only those load a version without an alias that name it. On a branch, everybody
+        keeps_versions_apart: Whether a version without an alias is loaded by its own name only. On a branch, everybody
             loads the newest commit. Winners that wait for a quiet machine are published only where this is true.
         has_proposals: Whether ``propose`` works.
     """

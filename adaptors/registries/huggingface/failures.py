@@ -1,4 +1,4 @@
-"""What goes wrong with the Hub, as errors for people: one table from exceptions to slugs, and one from slugs to texts."""
+"""Failures of the Hub as errors for people: one table from exceptions to slugs, and one from slugs to texts."""
 
 from __future__ import annotations
 

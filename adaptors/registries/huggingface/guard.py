@@ -96,8 +96,10 @@ class Guard:
             _check_tag(response.headers.get("X-Linked-Etag") or response.headers.get("ETag") or "")
         if response.is_error:
             self.status = int(response.status_code)
-        is_file = not str(response.request.url).startswith(f"{constants.ENDPOINT}/api/")
-        if not is_file or response.is_redirect or response.is_error:
+        is_reply = response.request.method != "GET" or str(response.request.url).startswith(
+            f"{constants.ENDPOINT}/api/"
+        )
+        if is_reply or response.is_redirect or response.is_error:
             self._read(response)
 
     def _read(self, response: Any) -> None:

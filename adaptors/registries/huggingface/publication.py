@@ -51,7 +51,7 @@ def open_target(hub: Connection, submission: Submission) -> Head:
     try:
         commit = find_snapshot(hub, target)
     except HoneError as error:
-        # Without the right to see it, a private repository looks as if it did not exist: creating it shows which is true.
+        # A private repository that the token may not see looks like none: creating it shows which is true.
         if error.slug != "model-unknown" or target.revision != references.MAIN:
             raise
         hub.ask(lambda: hub.api.create_repo(target.name, private=True, exist_ok=True), target, tries=1)

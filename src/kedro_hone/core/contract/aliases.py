@@ -109,7 +109,7 @@ def name_record(alias: str) -> str:
 
 
 def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str], ours: str | None = None) -> str:
-    """Return how an alias was moved by others between two looks at it; empty if it was not, or if ``before`` is unknown.
+    """Return how others moved an alias between two looks at it; empty if they did not, or ``before`` is None.
 
     A publication of the same pull moved it to ``ours``: then it must still be there, and not where the pull found it.
     """

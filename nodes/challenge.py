@@ -7,11 +7,11 @@ Technometrics 24, 1982).
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Final
 
 from kedro_hone.building.fetching import fetch
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.aliases import AliasRegistry, find_published
+from kedro_hone.core.contract.aliases import find_published
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.contract.target import find_name, find_target
@@ -134,7 +134,7 @@ def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, V
     target = find_target(version.uri, uri=publish.uri, name=publish.name, project=setting.run.project)
     registry, name = target.registry, find_name(target, version.uri)
     # Whether the registry has aliases was asked before the model was pulled.
-    uri = find_published(cast("AliasRegistry", registry), name, publish.alias)
+    uri = find_published(registry, name, publish.alias)
     info = None if uri is None else registry.resolve(uri)
     if info is None or setting.run.relate(info.uri) == version.uri:
         return None

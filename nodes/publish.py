@@ -13,7 +13,7 @@ from kedro_hone.core.contract.aliases import PULL, read_aliases
 from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
-from kedro_hone.core.contract.target import find_name, find_target, find_writer, keeps_versions_apart
+from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
@@ -69,12 +69,13 @@ def publish(
     registry, name = target.registry, find_name(target, version.uri)
     winner = replace(winner, description=describe_winner(evidence))
     waits = find_wait(decision, evidence)
-    if waits and (place.pull_request or not keeps_versions_apart(registry)):
+    if waits and (place.pull_request or not registry.keeps_versions_apart):
         logger.warning("warning   nothing is published: %s", waits)
         return ()
     awaits = "" if waits else find_approval(recipe.publish, registry, name)
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
-    publication = find_writer(registry, pull_request=place.pull_request)(
+    write = registry.propose if place.pull_request else registry.publish
+    publication = write(
         winner,
         name=name,
         tags=make_tags(

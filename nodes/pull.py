@@ -6,8 +6,9 @@ from kedro_hone.building.batches import check_batch
 from kedro_hone.building.fetching import fetch
 from kedro_hone.comparing.ranges import check_ranges
 from kedro_hone.core.contract.aliases import read_aliases
-from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
-from kedro_hone.core.contract.target import find_name, find_source, find_target
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import Registry, VersionInfo
+from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
@@ -31,7 +32,7 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
     registry = find_registry(recipe.model.uri, project=run.project)
     # First: who moves an alias while a large model is copied has moved it since.
     pointers = _read_pointers(recipe, registry, run)
-    version, artifact = fetch(find_source(registry, recipe.model.uri), registry, recipe, store, run)
+    version, artifact = fetch(registry.find_source(recipe.model.uri), registry, recipe, store, run)
     check_batch(artifact, recipe)
     check_ranges(artifact.inputs, recipe.model.ranges)
     known = {"uri": run.relate(version.uri), "pointers": pointers, "pulled": run.run_id}

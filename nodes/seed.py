@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 import kedro_hone
-from kedro_hone.core.contract.registry import VersionInfo, find_registry
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger

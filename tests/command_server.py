@@ -53,7 +53,7 @@ PRELOADED = (
     "kedro_hone.adaptors.registries.local.registry",
     "kedro_hone.adaptors.registries.mlflow.registry",
     "kedro_hone.cli",
-    "kedro_hone.core.contract.skipping",
+    "kedro_hone.core.contract.registries",
     "kedro_hone.datasets.dvc",
     "kedro_hone.datasets.revision",
     "kedro_hone.pipeline_registry",

@@ -54,7 +54,7 @@ def hub(tmp_path, monkeypatch):
 def end_calls() -> None:
     """Wait until no call is under way: one that finds no Hub closes the client that the next test shares."""
     for thread in threading.enumerate():
-        if thread.name == "hone-hub":
+        if thread.name == "hone-registry":
             thread.join(timeout=60)
             assert not thread.is_alive(), "a call to a Hub that has ended goes on"
 

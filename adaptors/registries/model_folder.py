@@ -99,6 +99,22 @@ def tag_files(folder: Path) -> dict[str, str]:
     return {FILES: Manifest.read(folder / VERSION_FILES).digest}
 
 
+def tag_metrics(metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return the tags with a winner's numbers, for a registry that shows none next to a version."""
+    return {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
+
+
+def make_empty(folder: Path) -> None:
+    """Make the folder that a version is pulled into.
+
+    Raises:
+        FileExistsError: It is not empty.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if any(folder.iterdir()):
+        raise FileExistsError(f"{folder} is not empty")
+
+
 def list_companions(source: Path) -> list[str]:
     """Return what a source of transformers has next to its weights: configuration, and tokenizer or processor."""
     found = (path for path in sorted(source.rglob("*")) if path.is_file() and path.suffix not in _WEIGHTS)

@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager, suppress
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from hub_client import WARNINGS, hub
@@ -61,16 +62,53 @@ def test_a_download_that_is_kept_outside_the_cache(hub, registry, tmp_path, head
 
 
 @pytest.mark.attack(
+    what="a server in the Hub's place that breaks the connection, for a new session of huggingface_hub without checks",
+    who="registry",
+    stopped_by="a download ends before its first byte where its response was not checked",
+)
+def test_a_session_that_is_opened_again(hub, registry, tmp_path):
+    from huggingface_hub.utils import close_session
+
+    diary = tmp_path / "diary.txt"
+    hub.faults.append(Fault("HEAD .*vocab.txt", status=503, call=close_session, times=1))
+    serve_instead(hub, "vocab.txt", b"evil", ETag='"../../../../diary.txt"')
+    with pytest.raises(HoneError) as caught:
+        registry.pull("hf://org/model@main", tmp_path / "pulled")
+    assert caught.value.slug == "registry-unreachable"
+    assert not diary.exists()
+    assert hub.count("HEAD .*vocab.txt") > 1
+
+
+@pytest.mark.attack(
+    what="a link in huggingface_hub's cache to a file of the user, which a version would then hold",
+    who="registry",
+    stopped_by="a file of the cache is taken only if it lies in the cache",
+)
+def test_a_link_out_of_the_cache(hub, registry, tmp_path):
+    from huggingface_hub import constants
+
+    (tmp_path / "diary.txt").write_text("dear diary")
+    sha = hub.repositories["org/model"].head
+    link = Path(constants.HF_HUB_CACHE) / "models--org--model" / "snapshots" / sha / "vocab.txt"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(tmp_path / "diary.txt")
+    with pytest.raises(HoneError, match="out of the cache"):
+        registry.pull("hf://org/model@main", tmp_path / "pulled")
+    registry.pull("hf://org/model@main", tmp_path / "again")
+    assert (tmp_path / "again" / "vocab.txt").read_text() != "dear diary"
+
+
+@pytest.mark.attack(
     what="a server in the Hub's place whose list of files, or file, has no end, or a bomb of gzip in its place",
     who="registry",
     stopped_by="what is no file is read up to a bound, and a file up to about the size in the list",
 )
 @pytest.mark.parametrize("match", ["GET /api/models/org/model", "GET .*/resolve/.*/vocab.txt"], ids=["list", "file"])
 def test_a_response_without_end(hub, registry, tmp_path, monkeypatch, match):
-    from kedro_hone.adaptors.registries.huggingface import guarding
+    from kedro_hone.adaptors.registries.huggingface import guard
 
-    monkeypatch.setattr(guarding, "LARGEST_REPLY", 1 << 20)
-    monkeypatch.setattr(guarding, "_SPARE", 1 << 20)
+    monkeypatch.setattr(guard, "LARGEST_REPLY", 1 << 20)
+    monkeypatch.setattr(guard, "SPARE", 1 << 20)
     bomb = gzip.compress(bytes(12 << 20))
     hub.faults.append(Fault(match, status=200, body=bomb, headers={"Content-Encoding": "gzip"}))
     with pytest.raises(HoneError, match=r"It sent more than 1 MiB|A file has no end") as caught:
@@ -92,7 +130,7 @@ def test_pages_without_end(hub, registry, monkeypatch):
     hub.faults.append(Fault(r"GET /api/models\?", status=200, body=b"[]", headers={"Link": link}))
     with pytest.raises(HoneError):
         registry.versions_since(None)
-    thread = next(one for one in threading.enumerate() if one.name == "hone-hub")
+    thread = next(one for one in threading.enumerate() if one.name == "hone-registry")
     thread.join(timeout=60)
     assert not thread.is_alive()
 

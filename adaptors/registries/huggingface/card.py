@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
@@ -16,7 +16,6 @@ from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.text import clean_text
 
 LIBRARY: Final = "kedro-hone"
 _BEGIN, _END = "<!-- kedro-hone: begin -->", "<!-- kedro-hone: end -->"
@@ -25,7 +24,6 @@ _MOST_DIGITS: Final = 1000
 """Of a number in the metadata: PyYAML takes ``1:59:59…`` for one, and computes it for minutes."""
 _FEWER_BITS: Final = re.compile(r"int8|int4|w8|w4|8bit|4bit|bf16|fp16|float16|quant", re.IGNORECASE)
 """In the name of an adaptor or a format."""
-_TABLE: Final = "| {} | {} | {} | {} |\n"
 
 
 def write_card(
@@ -63,7 +61,7 @@ def write_card(
     data.eval_results = results or None
     if not results:  # a name without results is no metadata that the Hub knows
         data.model_name = None
-    section = f"{_BEGIN}\n{_write_section(winner, claim, target)}{_END}\n"
+    section = f"{_BEGIN}\n{_write_section(winner, target)}{_END}\n"
     text = card.text.strip("\n") or f"# {name}"
     body = _remove_sections(text).strip("\n") if _BEGIN in text else text
     return f"---\n{data.to_yaml()}\n---\n\n{body}\n\n{section}"
@@ -143,17 +141,13 @@ def _read_text(claim: Mapping[str, Any], *path: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _write_section(winner: ProvenWinner, claim: Mapping[str, Any], target: str) -> str:
-    artifact, run = winner.artifact, winner.evidence.run_id
-    route = " → ".join((claim.get("winner") or {}).get("route") or ()) or artifact.format
+def _write_section(winner: ProvenWinner, target: str) -> str:
     lines = [
         "## A faster version of this model",
         "",
-        f"kedro-hone made it from `{_clean(winner.source_uri)}` by {_clean(route)}, and gated it on data of its users.",
-        f"The verdict is **{_clean(claim.get('verdict', 'PASS'))}**. All that was measured is in `evidence/`, where",
-        f"`report.md` is to be read; the run was `{_clean(run)}`.",
-        "",
-        _write_table(claim) + "```python",
+        # Between the two comments there is no other one.
+        winner.description.replace("<!--", "&lt;!--"),
+        "```python",
         *_write_usage(winner, target),
         "```",
         "",
@@ -161,37 +155,6 @@ def _write_section(winner: ProvenWinner, claim: Mapping[str, Any], target: str) 
         "",
     ]
     return "\n".join(lines)
-
-
-def _write_table(claim: Mapping[str, Any]) -> str:
-    """Return the verdict's table: the metrics, and the times at each shape, before and after."""
-    rows: list[Sequence[str]] = [
-        (
-            _clean(row["metric"]),
-            f"{row['source']:.4g}",
-            f"{row['candidate']:.4g}",
-            f"drop {_write_interval(row['drop'])}",
-        )
-        for row in _list_quality(claim)
-    ]
-    ratios = {one["shape"]: one["ratio"] for one in claim.get("speedups") or ()}
-    for row in claim.get("latencies") or ():
-        source, after = row["source"], row.get("winner")
-        if after:
-            ratio = ratios.get(source["shape"])
-            gain = f"{_write_interval(ratio)} times faster" if ratio else ""
-            times = (f"{source['p50_ms']:.3g} ms", f"{after['p50_ms']:.3g} ms")
-            rows.append((f"median time, {_clean(source['shape'])}", *times, gain))
-    if not rows:
-        return ""
-    hardware = claim.get("hardware") or {}
-    where = _clean(hardware.get("cpu") or hardware.get("name") or "")
-    head = _TABLE.format("", "source", "winner", "") + _TABLE.format("---", "---", "---", "---")
-    return head + "".join(_TABLE.format(*row) for row in rows) + (f"\nMeasured on {where}.\n" if where else "") + "\n"
-
-
-def _write_interval(interval: Mapping[str, Any]) -> str:
-    return f"{interval['estimate']:.3g} ({interval['low']:.3g} to {interval['high']:.3g})"
 
 
 def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
@@ -222,8 +185,3 @@ def _quote(text: str) -> str:
 def _name_extra(winner: ProvenWinner) -> str:
     extra = read_catalogue().find_toolchain(str(winner.artifact.runtime)).extra
     return f"[{extra}]" if extra else ""
-
-
-def _clean(text: object) -> str:
-    """Return foreign text in one line, without what Markdown or a table would take for its own."""
-    return re.sub(r"[|`<>\s]+", " ", clean_text(str(text))).strip()

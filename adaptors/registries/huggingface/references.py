@@ -1,4 +1,4 @@
-"""References to the Hub: what a URI and a name to publish to say, and which of them the Hub takes."""
+"""References to the Hub: what a URI and a name to publish to mean, and which of them the Hub takes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,20 @@ _NO_REVISION: Final = re.compile(r"^-|(^|/)\.?(/|$)|\.\.|[\x00-\x20\x7f-\x9f~^:?
 
 
 class Reference(NamedTuple):
-    """What a URI says: a repository, and a revision of it."""
+    """A repository, a revision of it, and whether it is written to."""
 
     name: str
-    revision: str
+    revision: str = ""
+    writes: bool = False
+
+    @property
+    def uri(self) -> str:
+        """Its URI, as a recipe names it."""
+        return f"hf://{self.name}" + (f"@{self.revision}" if self.revision else "")
 
 
 def read_uri(uri: str) -> Reference:
-    """Return what a URI says; without a revision it is ``main``.
+    """Return what a URI means; without a revision it is ``main``.
 
     Raises:
         HoneError: ``registry-unknown``: it is no ``hf://`` URI.
@@ -46,9 +52,9 @@ def read_uri(uri: str) -> Reference:
 
 
 def read_target(name: str) -> Reference:
-    """Return the repository and the branch that a name to publish to says: ``owner/name`` or ``owner/name@branch``."""
+    """Return the repository and the branch to publish to: ``owner/name`` or ``owner/name@branch``."""
     repository, _, branch = name.partition("@")
-    return Reference(repository, branch or MAIN)
+    return Reference(repository, branch or MAIN, writes=True)
 
 
 def find_problem(*, name: str | None, alias: str | None) -> str:

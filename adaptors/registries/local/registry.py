@@ -7,24 +7,34 @@ from collections.abc import Mapping
 from glob import escape
 from pathlib import Path
 
-from kedro_hone.adaptors.registries.local import publishing, versions
+from kedro_hone.adaptors.registries.local import publication, versions
 from kedro_hone.adaptors.registries.locks import lock_publication
+from kedro_hone.adaptors.registries.model_folder import make_empty
 from kedro_hone.core.contract.aliases import PULL, find_move, name_record
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names
-from kedro_hone.core.contract.skipping import report_skipped
+from kedro_hone.core.contract.registry import (
+    NewVersions,
+    Publication,
+    Registry,
+    VersionInfo,
+    check_names,
+    explain_skipped,
+)
 from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.digest import digest_file, digest_tree
 from kedro_hone.core.values.trees import copy_bounded, copy_tree_bounded, measure_tree, require_room
 
 
-class LocalRegistry:
+class LocalRegistry(Registry):
     """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
 
     A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
     Relative paths are under the project, or the current directory when not given.
     """
+
+    keeps_versions_apart = True
 
     def __init__(self, project: Path | None = None) -> None:
         self.root = project or Path()
@@ -72,9 +82,7 @@ class LocalRegistry:
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise FileExistsError(f"{folder} is not empty")
+        make_empty(folder)
         path = Path(info.uri)
         with versions.explain_changes(path):
             if path.is_dir():
@@ -113,11 +121,11 @@ class LocalRegistry:
         check_names(self, name=info.name, alias=alias)
         place = Path(info.uri)
         with lock_publication("", str(place.parent)):
-            publishing.move_alias(place.parent, alias, place)
+            publication.move_alias(place.parent, alias, place)
             if PULL in info.tags:
-                publishing.move_alias(place.parent, name_record(alias), place)
+                publication.move_alias(place.parent, name_record(alias), place)
 
-    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+    def versions_since(self, cursor: str | None) -> NewVersions:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 
         A model that is changed in its place is a new version. One that is still being copied may be listed twice: half,
@@ -144,11 +152,11 @@ class LocalRegistry:
             if info is not None and info.version != version:
                 found.append((changed, info))
             seen[path] = [stamp, version if info is None else info.version]
-        for path, why in failed.items():
-            report_skipped(path, why)
+        for path in failed:
             seen |= {old: state for old, state in known.items() if Path(old).is_relative_to(path)}
         found.sort(key=lambda pair: pair[0])
-        return tuple(info for _, info in found), json.dumps(seen)
+        skipped = {clean_text(path): explain_skipped(error) for path, error in failed.items()}
+        return NewVersions(tuple(info for _, info in found), json.dumps(seen), skipped)
 
     def _describe_arrival(self, path: str) -> VersionInfo:
         return self.resolve(path).model_copy(update={"created": versions.read_arrival(Path(path))})
@@ -177,17 +185,17 @@ class LocalRegistry:
         key = derive_key(winner, name=home.name.removesuffix(versions.SUFFIX), tags=tags)
         with lock_publication("", str(home.resolve())):
             home.mkdir(parents=True, exist_ok=True)
-            publishing.remove_stages(home)
-            place = publishing.find_published(home, key)
+            publication.remove_stages(home)
+            place = publication.find_published(home, key)
             if place is None:
-                place = publishing.write_version(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
+                place = publication.write_version(home, winner, tags={KEY: key, **tags}, metrics=metrics or {})
             now = versions.read_aliases(home)
             if alias is not None and now.get(alias) != place.name:
                 note = find_move(alias, before=before, now=now, ours=versions.find_given(home, alias, tags.get(PULL)))
                 if not note:
-                    publishing.move_alias(home, alias, place)
+                    publication.move_alias(home, alias, place)
             if alias is not None and not note and PULL in tags:
-                publishing.move_alias(home, name_record(alias), place)
+                publication.move_alias(home, name_record(alias), place)
         return Publication(uri=str(place), version=place.name, alias=None if note else alias, note=note)
 
     def _find_home(self, name: str) -> Path:

@@ -12,7 +12,6 @@ import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from requests import RequestException, Response
 from sqlalchemy.engine import make_url
 
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
+from kedro_hone.adaptors.registries.patience import run_within
 from kedro_hone.core.errors import HoneError
 
 PATIENCE_SECONDS: Final = 20.0
@@ -145,19 +145,8 @@ def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float =
     Raises:
         HoneError: ``registry-unreachable``.
     """
-    future: Future[object] = Future()
-
-    def work() -> None:
-        try:
-            future.set_result(call())
-        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
-            future.set_exception(error)
-
-    threading.Thread(target=work, name="hone-registry", daemon=True).start()
-    if not wait([future], patience).done:
-        raise _explain_unreachable(tracking_uri, f"It did not respond within {patience:g} seconds.")
     with explain_errors(tracking_uri, (BaseException,)):
-        return future.result()
+        return run_within(patience, call)
 
 
 def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SECONDS) -> None:

@@ -15,9 +15,17 @@ from mlflow.artifacts import download_artifacts
 from mlflow.exceptions import MlflowException
 
 from kedro_hone.adaptors.registries.locks import lock_publication
-from kedro_hone.adaptors.registries.mlflow import connection, places, publishing, references, unregistered, versions
+from kedro_hone.adaptors.registries.mlflow import connection, places, publication, references, unregistered, versions
+from kedro_hone.adaptors.registries.model_folder import make_empty
 from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, VersionInfo, check_names, explain_refused
+from kedro_hone.core.contract.registry import (
+    NewVersions,
+    Publication,
+    Registry,
+    VersionInfo,
+    check_names,
+    explain_refused,
+)
 from kedro_hone.core.contract.tags import KEY, derive_key
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.text import hide_secrets
@@ -32,12 +40,14 @@ from kedro_hone.core.values.trees import (
 EXPERIMENT: Final = "kedro-hone"
 
 
-class MlflowRegistry:
+class MlflowRegistry(Registry):
     """A registry of MLflow's, on a server or in a SQLite file; it is contacted at the first use.
 
     Without a ``tracking_uri`` it is where MLflow is configured to look (``MLFLOW_TRACKING_URI``), else in the embedded
     store of the project, which is the current folder when not given.
     """
+
+    keeps_versions_apart = True
 
     def __init__(self, tracking_uri: str | None = None, *, project: Path | None = None) -> None:
         self._project = (project or Path()).resolve()
@@ -69,9 +79,7 @@ class MlflowRegistry:
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
-        folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise FileExistsError(f"{folder} is not empty")
+        make_empty(folder)
         with self._open() as client, tempfile.TemporaryDirectory(dir=folder.parent, prefix=".pull-") as stage:
             reference = references.read_uri(uri)
             location, inside = self._locate(client, reference, info)
@@ -141,9 +149,9 @@ class MlflowRegistry:
         reference = references.read_uri(uri)
         with self._open() as client:
             info = versions.find_version(client, reference)
-            publishing.finish_version(client, info.name, info.version, alias)
+            publication.finish_version(client, info.name, info.version, alias)
 
-    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+    def versions_since(self, cursor: str | None) -> NewVersions:
         """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
         with self._open() as client:
             return versions.list_arrivals(client, cursor)
@@ -173,16 +181,16 @@ class MlflowRegistry:
         key = derive_key(winner, name=name, tags=tags)
         with lock_publication(connection.name_place(self.tracking_uri), name), self._open(makes=True) as client:
             experiment = self._prepare(client, name)
-            version = publishing.settle(client, experiment, name, key)
+            version = publication.settle(client, experiment, name, key)
             if version is None:
-                logged = publishing.log_model(client, experiment, winner, name=name, metrics=metrics or {})
-                pending = {KEY: key, **tags, **logged.tags, **publishing.make_marks()}
-                pending |= {publishing.PENDING_ALIAS: alias} if alias else {}
+                logged = publication.log_model(client, experiment, winner, name=name, metrics=metrics or {})
+                pending = {KEY: key, **tags, **logged.tags, **publication.make_marks()}
+                pending |= {publication.PENDING_ALIAS: alias} if alias else {}
                 named = {"run_id": logged.run, "model_id": logged.model, "description": winner.description or None}
                 made = client.create_model_version(name, source=logged.source, tags=pending, **named)
-                client.set_tag(logged.run, publishing.STATE, publishing.FINISHED)
+                client.set_tag(logged.run, publication.STATE, publication.FINISHED)
                 version = str(made.version)
-            note = publishing.finish_version(client, name, version, alias, before=before)
+            note = publication.finish_version(client, name, version, alias, before=before)
         alias = None if note else alias
         return Publication(uri=f"models:/{name}/{version}", version=version, alias=alias, note=note)
 
@@ -219,7 +227,7 @@ class MlflowRegistry:
         try:
             client.create_registered_model(name)
         except MlflowException as error:
-            if error.error_code == publishing.REFUSED:
+            if error.error_code == publication.REFUSED:
                 raise explain_refused(f"The registry refuses the model's name {name!r}.", str(error)) from error
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise

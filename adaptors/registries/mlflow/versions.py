@@ -21,7 +21,7 @@ from kedro_hone.adaptors.registries.mlflow.connection import has_experiments
 from kedro_hone.adaptors.registries.mlflow.references import LATEST, Reference, read_uri
 from kedro_hone.adaptors.registries.mlflow.unregistered import MISSING, find_unregistered, make_inside
 from kedro_hone.core.contract.aliases import PULL, name_record
-from kedro_hone.core.contract.registry import VersionInfo, explain_unknown
+from kedro_hone.core.contract.registry import NewVersions, VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 
 _PAGE: Final = 1000
@@ -120,7 +120,7 @@ def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None)
         return None
 
 
-def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
+def list_arrivals(client: MlflowClient, cursor: str | None) -> NewVersions:
     """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
 
     Polling is needed since webhooks can get lost. The cursor has the last number of each model: numbers only grow, as
@@ -153,7 +153,7 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> tuple[tuple[Versi
         _make_info(one).model_copy(update={"created": one.creation_timestamp / 1000, "again": again[one.name]})
         for one in _sort(new)
     )
-    return tuple(infos), json.dumps(known | last)
+    return NewVersions(tuple(infos), json.dumps(known | last))
 
 
 def _read_heads(client: MlflowClient) -> dict[str, Head]:

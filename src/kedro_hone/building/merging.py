@@ -6,8 +6,7 @@ from pathlib import Path
 
 from kedro_hone.building.source_jobs import call_toolchain, explain_failure
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registry import find_registry
-from kedro_hone.core.contract.target import find_source
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
@@ -61,7 +60,7 @@ def _pull_base(recipe: Recipe, run: RunFolder, scratch: Path) -> tuple[Path, Fla
     uri, folder = str(recipe.model.base), scratch / "base"
     registry = find_registry(uri, project=run.project)
     folder.mkdir()
-    version = registry.pull(find_source(registry, uri), folder)
+    version = registry.pull(registry.find_source(uri), folder)
     flavor = read_flavor(folder, trust=recipe.trust)
     if flavor.format != _FORMAT:
         raise HoneError(

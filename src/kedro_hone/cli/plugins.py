@@ -18,7 +18,7 @@ from kedro_hone.cli.capabilities import print_capabilities
 from kedro_hone.cli.probes import WORKS, probe
 from kedro_hone.core.contract.adaptor import Need
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
-from kedro_hone.core.contract.registry import find_broken, read_registries
+from kedro_hone.core.contract.registries import find_broken, read_registries
 from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore

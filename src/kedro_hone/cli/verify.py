@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.tags import DIGEST
 from kedro_hone.core.text import clean_text
 from kedro_hone.learner.evidence import check_published

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import cast
 
 from kedro_hone.comparing.scoring import has_nothing_to_lose, may_lose_one
-from kedro_hone.core.contract.aliases import AliasRegistry, find_published, has_aliases
 from kedro_hone.core.contract.registry import check_names
-from kedro_hone.core.contract.target import Target, find_name, find_target, find_writer
+from kedro_hone.core.contract.target import Target, check_proposals, find_name, find_target
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -51,7 +49,8 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
             _check_published(target, recipe)
     if publish.enabled:
         check_names(target.registry, name=target.name, alias=publish.alias)
-        find_writer(target.registry, pull_request=publish.pull_request)
+        if publish.pull_request:
+            check_proposals(target.registry)
         find_signer()
     asked = recipe.program
     program = find_program(asked.name, project=run.project)
@@ -70,16 +69,15 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
 
 
 def _check_published(target: Target, recipe: Recipe) -> None:
-    """Ask what is published, which the winner has to beat; raises where nobody can tell, before hours are spent."""
-    if not has_aliases(target.registry):
+    """Look up what is published, which the winner has to beat; raises before hours are spent if that is unknown."""
+    name = find_name(target, recipe.model.uri)
+    if target.registry.list_aliases(name) is None:
         raise HoneError(
             "recipe-invalid",
             "gates.beat_published cannot be judged.",
             why="The registry that the winner goes to has no aliases, so nothing says which version is published.",
             hint="Remove gates.beat_published, or publish to another registry by publish.uri.",
         )
-    name = find_name(target, recipe.model.uri)
-    find_published(cast("AliasRegistry", target.registry), name, recipe.publish.alias)
 
 
 def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, other: str | None = None) -> None:

@@ -6,7 +6,8 @@ import tempfile
 from pathlib import Path
 
 from kedro_hone.core.contract.aliases import approve, find_awaited
-from kedro_hone.core.contract.registry import Publication, find_registry
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import Publication
 from kedro_hone.learner.evidence import check_published
 from kedro_hone.signing.policy import Policy, explain_unusable
 from kedro_hone.signing.sign import find_signer

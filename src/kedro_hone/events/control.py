@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from kedro_hone.core.contract.registry import read_registries
+from kedro_hone.core.contract.registries import read_registries
 from kedro_hone.events.event import INTERPOLATION
 from kedro_hone.events.groups import is_process
 from kedro_hone.events.job import Job, State

@@ -11,7 +11,8 @@ from typing import Any, Final
 import yaml
 from github import Auth, Github, GithubException, GithubRetry, RateLimitExceededException
 
-from kedro_hone.core.contract.registry import UNASKED, find_registry
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import UNASKED
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.approval import approve_winner

@@ -12,12 +12,15 @@ from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.locks import hold_lock
+from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.events.event import INTERPOLATION, name_model
 from kedro_hone.events.job import Job, Optimize, Request, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule
+
+logger = open_logger(__name__)
 
 RULE: Final = "renewal"
 _DAY: Final = 86400.0
@@ -33,7 +36,9 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
-    found, _ = registry.versions_since(None)
+    found, _, skipped = registry.versions_since(None)
+    for uri, reason in skipped.items():
+        logger.warning("%s is left out: %s", uri, reason)
     wanted = [(info, alias) for info in found if info.is_optimized and (alias := find_alias(info))]
     pointers = {name: read_aliases(registry, name).get(name, {}) for name in {info.name for info, _ in wanted}}
     return [info for info, alias in wanted if info.version == pointers[info.name].get(alias) or alias in info.aliases]

@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 
-from kedro_hone.core.contract.registry import Registry, VersionInfo, find_registry
-from kedro_hone.core.contract.skipping import collect_skipped
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
@@ -62,14 +62,13 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: fl
     Raises:
         HoneError: As ``Registry.versions_since``.
     """
-    with collect_skipped() as skipped:
-        infos, end = open_registry(registry, project=project).versions_since(cursor)
+    infos, end, skipped = open_registry(registry, project=project).versions_since(cursor)
     sources = [info for info in infos if not info.is_optimized]
     names = sorted({name_model(info.name, uri=info.uri) for info in sources}) if cursor is None else ()
     earliest = None if since is None else since - (_SKEW_SECONDS if urlsplit(registry).scheme else 0)
     new = [info for info in sources if earliest is None or info.created >= earliest]
     events = tuple(event for info in new for event in _list_events(info))
-    return Arrivals(events=events, cursor=end, names=tuple(names), skipped=skipped)
+    return Arrivals(events=events, cursor=end, names=tuple(names), skipped=dict(skipped))
 
 
 def open_registry(registry: str, *, project: Path) -> Registry:

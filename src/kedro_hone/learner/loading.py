@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.tags import DIGEST, FILES
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import MANIFEST

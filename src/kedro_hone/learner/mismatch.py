@@ -14,7 +14,8 @@ from typing import Any, Final, Literal
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FOLDER, GOLDEN
-from kedro_hone.core.contract.registry import VersionInfo, find_registry
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host

@@ -13,7 +13,7 @@ from mlflow_store import WARNINGS, make_winner, onnx_model, prove
 from proof import TAGS
 
 import kedro_hone
-from kedro_hone.adaptors.registries.mlflow import publishing
+from kedro_hone.adaptors.registries.mlflow import publication
 from kedro_hone.adaptors.registries.mlflow.registry import EXPERIMENT, MlflowRegistry
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.core.errors import HoneError
@@ -79,10 +79,10 @@ def test_versions_aliases_and_runs(client, register, tmp_path, old_uri):
 def test_the_sweep_sees_what_comes(client, register):
     register("swept")
     registry = MlflowRegistry()
-    infos, cursor = registry.versions_since(None)
+    infos, cursor, _ = registry.versions_since(None)
     assert "models:/swept/1" in [info.uri for info in infos]
     register("swept")
-    infos, cursor = registry.versions_since(cursor)
+    infos, cursor, _ = registry.versions_since(cursor)
     assert [info.uri for info in infos] == ["models:/swept/2"]
     assert registry.versions_since(cursor)[0] == ()
 
@@ -119,6 +119,6 @@ def test_what_a_killed_publication_left_is_removed(client, register, make_winner
     experiment = client.get_experiment_by_name(EXPERIMENT).experiment_id
     wanted = "tags.`hone.state` = 'publishing'"
     (left,) = client.search_runs([experiment], wanted)
-    client.set_tag(left.info.run_id, publishing._PUBLISHER, "")  # as if that process had ended
+    client.set_tag(left.info.run_id, publication._PUBLISHER, "")  # as if that process had ended
     assert registry.publish(winner, **told).version == "2"
     assert client.search_runs([experiment], wanted) == []

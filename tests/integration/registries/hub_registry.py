@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.core.contract.registry import Publication, VersionInfo
+from kedro_hone.core.contract.registry import NewVersions, Publication, Registry, VersionInfo
 from kedro_hone.core.errors import HoneError
 
 
-class HubRegistry:
+class HubRegistry(Registry):
     def __init__(self):
         self.home = Path(os.environ["HUB_HOME"])
 
@@ -32,7 +32,8 @@ class HubRegistry:
 
     def versions_since(self, cursor):
         uris = sorted(f"hub://{path.parent.name}/{path.name}" for path in self.home.glob("*/[0-9]*"))
-        return tuple(self.resolve(uri) for uri in uris if uri not in (cursor or "").split()), " ".join(uris)
+        infos = (self.resolve(uri) for uri in uris if uri not in (cursor or "").split())
+        return NewVersions(tuple(infos), " ".join(uris))
 
     def find_problem(self, *, name, alias):  # noqa: ARG002
         return "An alias of the hub has no dot." if "." in (alias or "") else ""

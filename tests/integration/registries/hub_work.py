@@ -10,7 +10,7 @@ from typing import Any
 
 from huggingface_hub import constants
 
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registries import find_registry
 
 
 def main(text: str) -> None:

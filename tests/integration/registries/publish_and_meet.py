@@ -27,15 +27,15 @@ def wait_for_all(folder: Path, seconds: float) -> None:
 
 def main(module: str, registry: str, folder: str) -> None:
     home = importlib.import_module(module)
-    publishing = importlib.import_module(f"{home.__package__}.publishing")
-    write: Callable[..., object] = publishing.write_winner  # type: ignore[attr-defined]
+    publication = importlib.import_module(f"{home.__package__}.publication")
+    write: Callable[..., object] = publication.write_winner  # type: ignore[attr-defined]
 
     def write_together(*args: object, **named: object) -> object:
         # Where nothing keeps the other out, it arrives here too: both have seen that there is no version yet.
         wait_for_all(Path(folder, "writing"), 3)
         return write(*args, **named)
 
-    publishing.write_winner = write_together  # type: ignore[attr-defined]
+    publication.write_winner = write_together  # type: ignore[attr-defined]
     winner = prove(Path(folder), Artifact.model_validate(json.load(sys.stdin)))
     wait_for_all(Path(folder, "started"), 600)
     done = getattr(home, registry)(project=Path(folder)).publish(winner, name="digits", tags=TAGS, alias="honed")

@@ -20,7 +20,7 @@ from proof import TAGS
 
 import kedro_hone
 from kedro_hone.core.contract.aliases import PULL, approve, read_aliases
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.tags import KEY, SOURCE
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.manifest import Manifest
@@ -114,7 +114,8 @@ def test_a_second_pull_downloads_nothing(hub, registry, tmp_path):
     registry.pull("hf://org/model", tmp_path / "one")
     hub.requests.clear()
     registry.pull("hf://org/model", tmp_path / "two")
-    assert hub.requests == ["GET /api/models/org/model/revision/main?blobs=true"]
+    assert hub.requests[0] == "GET /api/models/org/model/revision/main?blobs=true"
+    assert not hub.count("/resolve/|/tree/")
 
 
 def test_offline_the_cache_is_enough(hub, registry, tmp_path, monkeypatch):
@@ -428,12 +429,12 @@ def test_without_a_token_no_models_are_listed(hub, registry, monkeypatch):
 
 def test_versions_since(hub, registry, make_winner, prove):
     hub.add("other/foreign", {"config.json": CONFIG})
-    first, cursor = registry.versions_since(None)
+    first, cursor, _ = registry.versions_since(None)
     assert [info.name for info in first] == ["org/model"]
     assert abs(first[0].created - time.time()) < 600
-    assert registry.versions_since(cursor) == ((), cursor)
+    assert registry.versions_since(cursor) == ((), cursor, {})
     done = publish(registry, prove(make_winner()))
-    second, cursor = registry.versions_since(cursor)
+    second, cursor, _ = registry.versions_since(cursor)
     assert [info.uri for info in second] == [done.uri]
     assert second[0].is_optimized
     assert second[0].tags[KEY]

@@ -10,7 +10,7 @@ from proof import TAGS
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.core.contract.aliases import approve
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import TensorSpec
 from kedro_hone.learner.manifest import read_artifact
@@ -290,13 +290,13 @@ def test_a_deleted_experiment_says_how_to_get_it_back(make_winner, prove, tracki
 
 def test_versions_since(source, make_winner, prove):
     registry = MlflowRegistry()
-    first, cursor = registry.versions_since(None)
+    first, cursor, _ = registry.versions_since(None)
     assert [info.uri for info in first] == ["models:/digits/1"]
     assert abs(first[0].created - time.time()) < 600
-    assert registry.versions_since(cursor) == ((), cursor)
+    assert registry.versions_since(cursor) == ((), cursor, {})
     registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias="honed")
     registry.publish(prove(make_winner()), name="words", tags=TAGS, alias="honed")
-    second, cursor = registry.versions_since(cursor)
+    second, cursor, _ = registry.versions_since(cursor)
     assert [info.uri for info in second] == ["models:/digits/2", "models:/words/1"]
     assert all(info.is_optimized for info in second)
     assert registry.versions_since(cursor)[0] == ()
@@ -325,7 +325,7 @@ def register(client, name, *, hours=0.0):
 
 
 def list_uris(registry, cursor):
-    found, cursor = registry.versions_since(cursor)
+    found, cursor, _ = registry.versions_since(cursor)
     return [info.uri for info in found], cursor
 
 
@@ -351,7 +351,7 @@ def test_numbers_that_begin_again_are_new_and_a_new_name_is_not(client):
     for _ in range(3):
         register(client, "digits")
     register(client, "words")
-    cursor = registry.versions_since(None)[1]
+    cursor = registry.versions_since(None).cursor
     client.delete_model_version("digits", "3")
     assert register(client, "digits") == "models:/digits/4"
     found, cursor = list_uris(registry, cursor)
@@ -364,7 +364,7 @@ def test_numbers_that_begin_again_are_new_and_a_new_name_is_not(client):
     assert found == []
     new = [register(client, "digits"), register(client, "letters")]
     assert new == ["models:/digits/1", "models:/letters/2"]
-    infos, cursor = registry.versions_since(cursor)
+    infos, cursor, _ = registry.versions_since(cursor)
     assert [(info.uri, info.again) for info in infos] == [(new[0], True), (new[1], False)]
     assert list_uris(registry, cursor)[0] == []
     register(client, "digits")

@@ -22,8 +22,8 @@ print(json.dumps(kedro_hone.load("hub://matrix/honed")(np.ones((8, 4), np.float3
 """
 ARRIVALS = """
 import json
-from kedro_hone.core.contract.registry import find_registry
-infos, cursor = find_registry("hub://").versions_since("hub://matrix/1")
+from kedro_hone.core.contract.registries import find_registry
+infos, cursor, skipped = find_registry("hub://").versions_since("hub://matrix/1")
 print(json.dumps([[info.uri, info.is_optimized] for info in infos]))
 """
 

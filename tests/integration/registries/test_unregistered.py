@@ -7,7 +7,7 @@ import pytest
 from mlflow_store import WARNINGS
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.registry import find_registry
+from kedro_hone.core.contract.registries import find_registry
 from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store

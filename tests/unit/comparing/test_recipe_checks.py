@@ -139,8 +139,9 @@ def test_names_are_not_asked_for_where_nothing_is_published(tmp_path):
 
 
 def test_a_registry_without_aliases_cannot_say_what_the_winner_has_to_beat(tmp_path, monkeypatch):
-    monkeypatch.setattr("kedro_hone.adaptors.registries.local.registry.LocalRegistry.list_aliases", None)
-    error = check_names(tmp_path, {"model": {"uri": "models/m"}, "gates": {"beat_published": True}})
+    (tmp_path / "m.onnx").touch()
+    monkeypatch.setattr("kedro_hone.adaptors.registries.local.registry.LocalRegistry.list_aliases", lambda *_: None)
+    error = check_names(tmp_path, {"model": {"uri": "m.onnx"}, "gates": {"beat_published": True}})
     assert (error.slug, error.what) == ("recipe-invalid", "gates.beat_published cannot be judged.")
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import NewVersions, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events import approval
 from kedro_hone.signing.sign import Signer
@@ -25,7 +25,7 @@ class Fixed:
         return {}
 
     def versions_since(self, _):
-        return (), ""
+        return NewVersions((), "")
 
 
 @pytest.fixture

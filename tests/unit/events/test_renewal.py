@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import NewVersions, VersionInfo
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
@@ -36,7 +36,7 @@ class Fixed:
     def versions_since(self, cursor):
         assert cursor is None
         source = VersionInfo(uri="models:/digits/1", name="digits", version="1")
-        return (source, make("2"), make("3"), make("2", "fraud")), "end"
+        return NewVersions((source, make("2"), make("3"), make("2", "fraud")), "end")
 
     def list_aliases(self, name):
         return {"digits": {"honed": "3", "other": "2"}, "fraud": {}}[name]

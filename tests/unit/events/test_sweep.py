@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import NewVersions, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.queue import Queue
@@ -163,7 +163,7 @@ class Registered:
     def versions_since(self, cursor):
         source = VersionInfo(uri="models:/a/1", name="a", version="1", aliases=("candidate",), tags={"optimize": "yes"})
         winner = VersionInfo(uri="models:/a/2", name="a", version="2", tags={"hone.source": "models:/a/1"})
-        return (source, winner), f"after {cursor}"
+        return NewVersions((source, winner), f"after {cursor}")
 
 
 def test_aliases_and_tags_of_a_new_version_count_and_winners_do_not(tmp_path, monkeypatch):
@@ -186,7 +186,7 @@ class Dated:
     def versions_since(self, cursor):
         times = {"1": START - 3600, "2": START - 5, "3": START + 60, "4": 0.0}
         made = (VersionInfo(uri=f"models:/a/{a}", name="a", version=a, created=at) for a, at in times.items())
-        return tuple(made), f"after {cursor}"
+        return NewVersions(tuple(made), f"after {cursor}")
 
 
 def test_what_is_newer_than_the_service_counts_at_its_first_sweep(tmp_path, monkeypatch):
@@ -236,7 +236,8 @@ class Full:
     def versions_since(self, _):
         named = [(f"m{number % 10}", str(number)) for number in range(1000)]
         tags = {"note": "x" * 1000}
-        return tuple(VersionInfo(uri=f"models:/{a}/{b}", name=a, version=b, tags=tags) for a, b in named), "c"
+        infos = (VersionInfo(uri=f"models:/{a}/{b}", name=a, version=b, tags=tags) for a, b in named)
+        return NewVersions(tuple(infos), "c")
 
 
 def test_of_what_starts_no_run_only_the_names_of_models_are_sent(tmp_path, monkeypatch):

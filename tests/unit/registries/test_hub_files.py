@@ -74,10 +74,10 @@ def test_what_is_ours_is_no_source():
     ],
 )
 def test_uris(uri, name, revision):
-    assert read_uri(uri) == (name, revision)
+    assert read_uri(uri)[:2] == (name, revision)
 
 
 def test_targets():
-    assert read_target("org/name") == ("org/name", "main")
-    assert read_target("org/name@fast") == ("org/name", "fast")
+    assert read_target("org/name") == ("org/name", "main", True)
+    assert read_target("org/name@fast") == ("org/name", "fast", True)
     assert find_problem(name="org/name@fast", alias="v1") == ""

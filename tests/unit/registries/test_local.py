@@ -211,15 +211,15 @@ def test_versions_since(tmp_path, winner):
     (tmp_path / "words" / "model.pt2").write_text("1")
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "read.me").write_text("1")
-    first, cursor = registry.versions_since(None)
+    first, cursor, _ = registry.versions_since(None)
     assert [info.name for info in first] == ["digits.onnx", "words"]
     assert not any(info.is_optimized for info in first)
-    assert registry.versions_since(cursor) == ((), cursor)
+    assert registry.versions_since(cursor) == ((), cursor, {})
 
     done = publish(tmp_path, winner, name="digits.onnx")
     (tmp_path / "words" / "model.pt2").write_text("23")
     (tmp_path / "digits.onnx").touch()
-    second, cursor = registry.versions_since(cursor)
+    second, cursor, _ = registry.versions_since(cursor)
     assert [(info.uri, info.is_optimized) for info in second] == [
         (done.uri, True),
         (str(tmp_path / "words"), False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol, cast
+from typing import Final
 
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.contract.tags import AWAITS, HELD
@@ -14,50 +14,24 @@ PULL: Final = "hone.pull"
 """The tag with the run that pulled the source: whether a version is of the same pull."""
 
 
-class AliasRegistry(Protocol):
-    """A registry whose ``publish`` takes ``before``, and moves no alias that was moved by others since."""
-
-    def list_aliases(self, name: str) -> dict[str, str]:
-        """Return the version that each alias of a model points to; empty where there is no such model.
-
-        Raises:
-            HoneError: ``registry-unreachable`` or ``registry-denied``.
-        """
-
-    def name_version(self, name: str, version: str) -> str:
-        """Return the URI of a version that ``list_aliases`` returned, which ``Registry.resolve`` takes."""
-
-    def move_alias(self, uri: str, alias: str) -> None:
-        """Let an alias point to a version, wherever it was.
-
-        Raises:
-            HoneError: As ``Registry.resolve``; ``recipe-invalid``: the registry refuses the alias.
-        """
-
-
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
-    """Return where the aliases of a model point, by its name; empty where the registry cannot tell."""
+    """Return where the aliases of a model point, by its name; empty if the registry has no aliases, or is offline."""
     try:
-        return {name: cast("AliasRegistry", registry).list_aliases(name)} if has_aliases(registry) else {}
+        aliases = registry.list_aliases(name)
     except HoneError as error:
         if error.slug != "registry-offline":
             raise
-        return {}  # nothing can be published now; at the time when it is, nobody knows who moved an alias
+        return {}  # nothing can be published now; when it is, nobody knows whether somebody moved an alias
+    return {} if aliases is None else {name: aliases}
 
 
-def has_aliases(registry: Registry) -> bool:
-    """Return whether a registry can tell where the aliases of a model point."""
-    # From Python 3.12 on, isinstance with a protocol finds nothing that __getattr__ returns, as GuardedRegistry's does.
-    return callable(getattr(registry, "list_aliases", None))
-
-
-def find_published(registry: AliasRegistry, name: str, alias: str) -> str | None:
-    """Return the URI of the version that an alias points to; None where there is none.
+def find_published(registry: Registry, name: str, alias: str) -> str | None:
+    """Return the URI of the version that an alias points to; None if absent.
 
     Raises:
-        HoneError: As ``AliasRegistry.list_aliases``; ``registry-offline``.
+        HoneError: As ``Registry.list_aliases``; ``registry-offline``.
     """
-    version = registry.list_aliases(name).get(alias)
+    version = (registry.list_aliases(name) or {}).get(alias)
     return None if version is None else registry.name_version(name, version)
 
 
@@ -70,10 +44,10 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
         approved: The alias that somebody approved; empty for whatever it waits for.
 
     Raises:
-        HoneError: ``approval-unneeded``: the version waits for no approval, or its registry has no aliases;
+        HoneError: ``approval-unneeded``: the version waits for no approval;
             ``approval-outdated``: it waits for another alias than the one that was approved.
     """
-    info, move = registry.resolve(uri), getattr(registry, "move_alias", None)
+    info = registry.resolve(uri)
     alias = info.tags.get(AWAITS, "")
     if alias and approved and alias != approved:
         raise HoneError(
@@ -89,7 +63,7 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
             why=f"It has the tag {HELD}: other processes took too much of the cores while it was measured.",
             hint="Run `kedro run --from-nodes confirm` on a quiet machine: what holds there is published.",
         )
-    if not alias or not info.is_optimized or not callable(move):
+    if not alias or not info.is_optimized:
         raise HoneError(
             "approval-unneeded",
             f"{info.uri} waits for no approval.",
@@ -102,11 +76,11 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
 def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
     """Move the alias that a winner waits for to it, and return where it points now; idempotent.
 
-    Whether the version is what its tags say is the caller's to check. ``approved`` is as ``find_awaited`` takes it.
+    The caller checks that the version is what its tags claim. ``approved`` is as ``find_awaited`` takes it.
 
     Raises:
         HoneError: As ``find_awaited``; ``approval-outdated``: the alias points to a version that was published later;
-            and as ``AliasRegistry.move_alias``.
+            and as ``Registry.move_alias``.
     """
     info, alias = find_awaited(registry, uri, approved=approved)
     if alias not in info.aliases:
@@ -117,14 +91,14 @@ def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
                 why=f"Version {later} was published after it, and has the alias.",
                 hint="Approve a newer winner. To go back to this one, move the alias with the registry's own client.",
             )
-        cast("AliasRegistry", registry).move_alias(info.uri, alias)
+        registry.move_alias(info.uri, alias)
     return Publication(uri=info.uri, version=info.version, alias=alias)
 
 
 def _find_later(registry: Registry, info: VersionInfo, alias: str) -> str:
     """Return the version that an alias points to where it was published after another one; empty where it was not."""
     pointer = read_aliases(registry, info.name).get(info.name, {}).get(alias, "")
-    order = [one.version for one in registry.versions_since(None)[0] if one.name == info.name] if pointer else []
+    order = [one.version for one in registry.versions_since(None).infos if one.name == info.name] if pointer else []
     known = pointer in order and info.version in order
     return pointer if known and order.index(pointer) > order.index(info.version) else ""
 
@@ -135,7 +109,7 @@ def name_record(alias: str) -> str:
 
 
 def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str], ours: str | None = None) -> str:
-    """Return how an alias was moved by others between two looks at it; empty where it was not, or nobody looked.
+    """Return how others moved an alias between two looks at it; empty if they did not, or ``before`` is None.
 
     A publication of the same pull moved it to ``ours``: then it must still be there, and not where the pull found it.
     """

@@ -1,53 +1,37 @@
-"""The contract of a model registry, what it says of a version, and which there are, by the scheme of a URI."""
+"""The contract of a model registry, and what it returns for a version."""
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import NoneType
-from typing import Any, Final, Protocol, cast, runtime_checkable
-from urllib.parse import urlsplit
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
-from kedro_hone.core.text import suggest
+from kedro_hone.core.text import clean_text, suggest
 from kedro_hone.core.values.base import Value
 from kedro_hone.core.values.digest import digest_json
-
-REGISTRIES: Final[Mapping[str, str]] = {
-    "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-    "runs": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-    "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
-    "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
-}
-"""Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
-
-ENTRY_POINTS: Final = "kedro_hone.registries"
-"""The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
-
 
 UNASKED: Final = "HONE_UNASKED"
 """The variable that is set where an event, and no person, started a run: it optimizes no winner again."""
 
 
 class VersionInfo(Value):
-    """What a registry knows of a version (or revision) without downloading it.
+    """What a registry returns for a version (or revision) without downloading it.
 
     Attributes:
         uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
-        name: The model that it is a version of; empty where it is of none, so that a recipe must name one to publish.
+        name: The model that it is a version of; empty if it belongs to none, so that a recipe must name one to publish.
         pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
-        pulled: The run that pulled it; empty where it was only looked up.
-        base: Where it is an adapter: the URI of the model that it was merged into, with the version pinned.
-        created: Seconds since 1970 by the registry's clock, as ``versions_since`` tells it; 0 where it does not.
-        again: Whether another model had its name, and perhaps its number, before, as ``versions_since`` tells it.
+        pulled: The run that pulled it; empty if it was only looked up.
+        base: Of an adapter, the URI of the model that it was merged into, with the version pinned.
+        created: Seconds since 1970 by the registry's clock, set by ``versions_since``; 0 if unknown.
+        again: Whether another model had its name, and perhaps its number, before; set by ``versions_since``.
     """
 
     uri: str
@@ -77,7 +61,7 @@ class Publication(Value):
 
     Attributes:
         version: Its new version.
-        alias: The alias that points to it; None where none does, and ``note`` says why if one was to.
+        alias: The alias that points to it; None if none does; ``note`` has the reason if one should.
         awaits: The alias that a person's approval moves to it; empty where none is waited for.
         signer: What signed it, as the tag ``hone.signer``; empty where it is not signed. The node ``publish`` sets it.
     """
@@ -94,44 +78,54 @@ PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publicati
 """Reads what ``publish`` hands on, for the catalog: one publication, or none."""
 
 
-@runtime_checkable
-class Registry(Protocol):
-    """A place that versions of models come from and go to.
+class NewVersions(NamedTuple):
+    """What ``Registry.versions_since`` found.
 
-    Without arguments it is made for the current environment and the current folder. What does not exist, or cannot be
-    reached, is a ``HoneError``; the URIs of the versions that it returns have its own scheme.
+    Attributes:
+        infos: The versions of all models that are new since the last call, oldest first.
+        cursor: Opaque text for the next call.
+        skipped: Why versions could not be read, by their URI; the next call tries them again.
     """
 
+    infos: tuple[VersionInfo, ...]
+    cursor: str
+    skipped: Mapping[str, str] = MappingProxyType({})
+
+
+@runtime_checkable
+class Registry(Protocol):
+    """A store of model versions: sources are pulled from it, and winners published to it.
+
+    A registry derives from this class and writes three methods: ``resolve``, ``pull`` and ``publish``. All others have
+    a default, and are overridden by a registry that offers more. It is made for the current environment and, where its
+    ``__init__`` has a parameter ``project``, for that folder. What does not exist, or cannot be reached, is a
+    ``HoneError``; the URIs of the versions that it returns have its own scheme.
+
+    Attributes:
+        keeps_versions_apart: Whether a version without an alias is loaded by its own name only. On a branch, everybody
+            loads the newest commit. Winners that wait for a quiet machine are published only where this is true.
+        has_proposals: Whether ``propose`` works.
+    """
+
+    keeps_versions_apart: bool = False
+    has_proposals: bool = False
+
+    @abstractmethod
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a version (named by an alias, or as the scheme has it), without downloading it.
+        """Return a version (named by an alias, or as the scheme has it) without downloading it.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
         """
 
+    @abstractmethod
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download a version's files, as the registry holds them, and return the version; raises as ``resolve``.
+        """Download a version's files, as the registry has them, and return the version; raises as ``resolve``.
 
-        The folder is empty, and made when it does not exist. Its files may be linked into the store and made read-only.
+        The folder is empty, and made if it does not exist. Its files may be linked into the store and made read-only.
         """
 
-    def find_problem(self, *, name: str | None, alias: str | None) -> str:
-        """Return why no winner can be published to a model of this name, or under this alias; empty where one can.
-
-        It is asked before the model is pulled, and contacts nobody. None is a name that is the source's own, and no
-        alias.
-        """
-
-    def versions_since(self, cursor: str | None) -> tuple[tuple[VersionInfo, ...], str]:
-        """Return the versions of all models that are new since the last call, oldest first, and the next cursor.
-
-        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. The cursor is opaque text, and
-        None to begin with everything that the registry holds.
-
-        What cannot be read is left out and told by ``skipping.report_skipped``, and the next call tries it again: an
-        error is of the registry, and not of one version, which would hide all others.
-        """
-
+    @abstractmethod
     def publish(
         self,
         winner: ProvenWinner,
@@ -144,18 +138,77 @@ class Registry(Protocol):
     ) -> Publication:
         """Write a new version with all its evidence, or none; the same publication twice gives the same version.
 
-        The model's ``name`` is that of ``VersionInfo`` or of the recipe, the ``tags`` are from ``tags.make_tags``. The
-        ``alias`` is to point to that version afterwards, also when there was one, and is moved last. The registry shows
-        the ``metrics`` next to it. ``before`` is handed to an ``AliasRegistry`` only.
+        Args:
+            winner: What is published.
+            name: The model that it becomes a version of: that of ``VersionInfo``, or of the recipe.
+            tags: What ``tags.make_tags`` returned, and others.
+            alias: What points to the version afterwards, also if it existed before; it is moved last. None for no move.
+            metrics: Numbers that the registry shows next to the version.
+            before: What ``list_aliases`` returned when the source was pulled: an alias that others moved since stays.
+                None if unknown. Only given to a registry with ``list_aliases``.
 
         Raises:
             HoneError: ``registry-unreachable``, ``evidence-incomplete``, or ``recipe-invalid``: the registry refuses
                 the name or the alias.
         """
 
+    def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
+        """Write a winner as ``publish`` does, with the same arguments, for somebody else to accept.
+
+        No alias is moved before that, and the note names the place where it can be accepted, such as a pull request.
+        The same publication again finds the proposal, and moves the alias once it was accepted.
+
+        Raises:
+            HoneError: As ``publish``.
+        """
+        raise _explain_lacking("proposals")
+
+    def find_problem(self, *, name: str | None, alias: str | None) -> str:
+        """Return why no winner can be published to a model of this name, or under this alias; empty if it can.
+
+        It is called before the model is pulled, and contacts nobody. None is a name that is the source's own, and no
+        alias.
+        """
+        return ""
+
+    def find_source(self, uri: str) -> str:
+        """Return the URI of the source to optimize if a URI may name the winner next to it; raises as ``resolve``."""
+        return uri
+
+    def versions_since(self, cursor: str | None) -> NewVersions:
+        """Return the versions that are new since a cursor; None to begin with everything that the registry has.
+
+        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. What cannot be read is skipped: an
+        error is of the registry, and not of one version, which would hide all others.
+
+        Raises:
+            HoneError: ``registry-unreachable``; ``registry-refused``: the registry has no such list.
+        """
+        raise _explain_lacking("list of new versions")
+
+    def list_aliases(self, name: str) -> dict[str, str] | None:
+        """Return the version that each alias of a model points to; None if the registry has no aliases.
+
+        Raises:
+            HoneError: ``registry-unreachable`` or ``registry-denied``.
+        """
+        return None
+
+    def name_version(self, name: str, version: str) -> str:
+        """Return the URI of a version that ``list_aliases`` returned, which ``resolve`` takes."""
+        raise _explain_lacking("aliases")
+
+    def move_alias(self, uri: str, alias: str) -> None:
+        """Let an alias point to a version, wherever it was.
+
+        Raises:
+            HoneError: As ``resolve``; ``recipe-invalid``: the registry refuses the alias.
+        """
+        raise _explain_lacking("aliases")
+
 
 def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:
-    """Ask a registry whether it takes a model's name and an alias.
+    """Check that a registry takes a model's name and an alias.
 
     Raises:
         HoneError: ``recipe-invalid``: it refuses one of them.
@@ -166,124 +219,30 @@ def check_names(registry: Registry, *, name: str | None, alias: str | None) -> N
 
 def explain_refused(what: str, why: str) -> HoneError:
     """Return the error for a model's name, or an alias, that a registry refuses."""
-    hint = "Mend hone.publish.name or hone.publish.alias; a winner that there is needs only `--pipelines publish`."
+    hint = "Mend hone.publish.name or hone.publish.alias; an existing winner needs only `--pipelines publish`."
     return HoneError("recipe-invalid", what, why=why, hint=hint)
 
 
 def explain_unknown(
     slug: str, what: str, name: str, known: Sequence[str], nouns: str, *, advice: str = ""
 ) -> HoneError:
-    """Return the error for an unknown name: what there is (``nouns``, in the plural), the nearest, and the advice."""
+    """Return the error for an unknown name: the known ones (``nouns``, in the plural), the nearest, and the advice."""
     shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
     hint = suggest(name, known).rstrip() or ("Choose one of these." if known else "Register one first.")
     why = f"There are the {nouns} {shown}." if known else f"There are no {nouns}."
     return HoneError(slug, what, why=why, hint=hint + advice)
 
 
-_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
-_PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
-_RETURNS: Final[Mapping[str, type]] = {
-    "resolve": VersionInfo,
-    "pull": VersionInfo,
-    "versions_since": tuple,
-    "publish": Publication,
-    "propose": Publication,
-    "find_source": str,
-    "find_problem": str,
-    "list_aliases": dict,
-    "name_version": str,
-    "move_alias": NoneType,
-}
+def explain_skipped(error: Exception) -> str:
+    """Return why a version cannot be read, in one line, for ``NewVersions.skipped``."""
+    known = HoneError.find(error)
+    return clean_text(f"{type(error).__name__}: {error}" if known is None else f"{known.what} {known.why}")
 
 
-class GuardedRegistry:
-    """A registry of another package: each method of the contract returns what it must, or raises a ``HoneError``.
-
-    Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
-    a run as if all had gone well.
-    """
-
-    def __init__(self, registry: Registry, offer: Offer) -> None:
-        self.registry, self._offer = registry, offer
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _RETURNS or not hasattr(self.registry, name):
-            raise AttributeError(name)
-
-        def call(*args: Any, **named: Any) -> Any:
-            with _guard(self._offer, f"its method {name}"):
-                value = getattr(self.registry, name)(*args, **named)
-                return _check_returned(check_kind(value, _RETURNS[name]), self._offer.name)
-
-        return call
-
-
-def _check_returned(value: Any, scheme: str) -> Any:
-    """Return what a registry returned; a ``TypeError`` or ``ValueError`` where it names no version of its own."""
-    if isinstance(value, tuple):
-        infos, cursor = value
-        check_kind(cursor, str)
-        for info in check_kind(infos, tuple):
-            _check_returned(check_kind(info, VersionInfo), scheme)
-    elif isinstance(value, dict):
-        TypeAdapter(dict[str, str]).validate_python(value, strict=True)
-    elif not isinstance(value, str | None):
-        if urlsplit(value.uri).scheme != scheme:
-            raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
-        for attribute in ("name", "version"):
-            if not getattr(value, attribute, attribute):
-                raise ValueError(f"the {attribute} is empty")
-    return value
-
-
-def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
-    """Return every registry that is installed, by its scheme: ours, then those of other packages. Nothing is imported.
-
-    Raises:
-        HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
-    """
-    offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
-    return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
-
-
-def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
-    """Import registries, and return why those that cannot be used cannot, by where they come from."""
-    odd = {str(offer): offer.name for offer in offers if offer.name and not _SCHEME.fullmatch(offer.name)}
-    rule = "cannot be the scheme of a URI: write letters, digits, +, - and dots"
-    return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
-
-
-def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
-    """Return the registry that serves a URI, such as ``models:/digits/3``, or a path, made with its defaults.
-
-    Relative paths count from the project, or from the current folder when it is not given.
-
-    Raises:
-        HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken``;
-            ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
-            itself raises.
-    """
-    hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
-    try:
-        scheme = urlsplit(uri).scheme
-    except ValueError as error:
-        raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
-    registries = read_registries(builtin)
-    if scheme not in registries:
-        known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
-        why = f"Nothing is known of the scheme {scheme!r}; there are: {known}."
-        hint = suggest(scheme, filter(None, registries), "{}:/…") + hint
-        raise HoneError("registry-unknown", f"No registry serves {uri!r}.", why=why, hint=hint)
-    offer = registries[scheme]
-    with _guard(offer, offer.target):
-        factory = offer.load()
-        takes = project is not None and "project" in inspect.signature(factory).parameters
-        made = factory(project=project) if takes else factory()
-        registry: Registry = check_kind(made, Registry)  # type: ignore[type-abstract]  # a protocol, checked at run time
-    return registry if offer.origin == BUILT_IN else cast("Registry", GuardedRegistry(registry, offer))
-
-
-def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
-    what, culprit = f"The registry of {offer.name}:/… cannot be used.", f"It comes from {offer.origin}, and {culprit}"
-    hint = "Update or uninstall the package; `kedro hone registries` shows what cannot be imported."
-    return guard("registry-broken", what, culprit=culprit, hint=hint, ours=offer.origin == BUILT_IN)
+def _explain_lacking(what: str) -> HoneError:
+    return HoneError(
+        "registry-refused",
+        f"The registry has no {what}.",
+        why="Its class does not write the optional method of the contract that this needs.",
+        hint="Use another registry, or override the method of kedro_hone.core.contract.registry.Registry.",
+    )

@@ -3,51 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Final, NamedTuple
 
-from kedro_hone.core.contract.aliases import has_aliases
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import Publication, Registry, find_registry
+from kedro_hone.core.contract.registries import find_registry
+from kedro_hone.core.contract.registry import Registry
 from kedro_hone.core.errors import HoneError
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
-
-
-class ProposingRegistry(Protocol):
-    """A registry in which somebody accepts what others propose, such as a pull request."""
-
-    def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
-        """Write a winner as ``Registry.publish`` does, with the same arguments, for somebody else to accept.
-
-        No alias is moved before that: the publication that is returned says in its note where it is to be accepted.
-        The same publication again finds the proposal, and moves the alias once it was accepted.
-
-        Raises:
-            HoneError: As ``Registry.publish``.
-        """
-
-
-class BranchRegistry(Protocol):
-    """A registry whose winners are next to the author's files, so that one name means both."""
-
-    def find_source(self, uri: str) -> str:
-        """Return the URI of the source that is meant where a URI is to be optimized; raises as ``Registry.resolve``."""
-
-
-def find_source(registry: Registry, uri: str) -> str:
-    """Return the URI of the source that a recipe's URI means: itself, unless the registry knows better."""
-    look = getattr(registry, "find_source", None)
-    return str(look(uri)) if callable(look) else uri
-
-
-def keeps_versions_apart(registry: Registry) -> bool:
-    """Return whether a version without an alias is one that nobody loads who does not name it.
-
-    On a branch, the newest commit is what everybody loads.
-    """
-    return has_aliases(registry) and not callable(getattr(registry, "find_source", None))
 
 
 class Target(NamedTuple):
@@ -98,19 +61,16 @@ def find_name(target: Target, source: str) -> str:
     )
 
 
-def find_writer(registry: Registry, *, pull_request: bool) -> Callable[..., Publication]:
-    """Return the method that writes a winner: as a version, or as a proposal.
+def check_proposals(registry: Registry) -> None:
+    """Check that a registry takes winners as proposals.
 
     Raises:
-        HoneError: ``recipe-invalid``: the registry takes no proposals.
+        HoneError: ``recipe-invalid``.
     """
-    if not pull_request:
-        return registry.publish
-    if not callable(getattr(registry, "propose", None)):
+    if not registry.has_proposals:
         raise HoneError(
             "recipe-invalid",
             "The registry that the winner goes to has no pull requests.",
             why="hone.publish.pull_request is true, and only the Hugging Face Hub has them.",
             hint="Leave it out, or name a repository of the Hub in hone.publish.uri.",
         )
-    return cast("ProposingRegistry", registry).propose

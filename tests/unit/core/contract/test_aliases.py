@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.core.contract.aliases import approve
-from kedro_hone.core.contract.registry import VersionInfo
+from kedro_hone.core.contract.registry import NewVersions, Registry, VersionInfo
 from kedro_hone.core.errors import HoneError
 
 WAITS = {"hone.source": "models:/digits/1", "hone.awaits": "honed"}
 
 
-class Fixed:
+class Fixed(Registry):
     """A registry of one version."""
 
     def __init__(self, tags, aliases=()):
@@ -18,6 +18,11 @@ class Fixed:
 
     def resolve(self, _):
         return self._info
+
+    def pull(self, *_):
+        raise NotImplementedError
+
+    publish = pull
 
     def move_alias(self, uri, alias):
         self.moved.append((uri, alias))
@@ -36,7 +41,8 @@ class Ordered(Fixed):
     order = ("1", "2", "3")
 
     def versions_since(self, _):
-        return tuple(VersionInfo(uri=f"models:/digits/{one}", name="digits", version=one) for one in self.order), "end"
+        infos = (VersionInfo(uri=f"models:/digits/{one}", name="digits", version=one) for one in self.order)
+        return NewVersions(tuple(infos), "end")
 
     def list_aliases(self, _):
         return {"honed": "3"}
@@ -81,8 +87,8 @@ def test_what_waits_for_nothing_is_told(tags, why):
 
 def test_a_registry_without_aliases_has_nothing_to_move():
     class Plain(Fixed):
-        move_alias = None
+        move_alias = Registry.move_alias
 
-    with pytest.raises(HoneError) as raised:
+    with pytest.raises(HoneError, match="has no aliases") as raised:
         approve(Plain(WAITS), "models:/digits/2")
-    assert raised.value.slug == "approval-unneeded"
+    assert raised.value.slug == "registry-refused"

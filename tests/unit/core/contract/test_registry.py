@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import inspect
 import sys
 from pathlib import Path
 
@@ -9,28 +8,20 @@ from click.testing import CliRunner
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
 from kedro_hone.cli.plugins import registries
-from kedro_hone.core.contract import aliases, registry, target
-from kedro_hone.core.contract.registry import (
-    REGISTRIES,
-    Registry,
-    VersionInfo,
-    check_names,
-    explain_unknown,
-    find_broken,
-    find_registry,
-    read_registries,
-)
+from kedro_hone.core.contract import aliases
+from kedro_hone.core.contract.registries import REGISTRIES, find_broken, find_registry, read_registries
+from kedro_hone.core.contract.registry import Registry, VersionInfo, check_names, explain_skipped, explain_unknown
 from kedro_hone.core.contract.tags import make_tags
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
 
 MODULE = """
-class Remote:
+from kedro_hone.core.contract.registry import Registry
+
+class Remote(Registry):
     def resolve(self, uri): ...
     def pull(self, uri, folder): ...
     def publish(self, winner, *, name, tags, alias, metrics=None): ...
-    def versions_since(self, cursor): ...
-    def find_problem(self, *, name, alias): ...
 
 class Local(Remote): ...
 
@@ -93,7 +84,7 @@ def test_other_packages_come_by_entry_points_and_are_imported_when_asked_for(sit
     install(site, "hub", "Hub", target)
     assert read_registries()["hub"].origin == "the package hub"
     assert "fake_registries" not in sys.modules
-    assert type(find_registry("hub://digits/3").registry).__name__ == "Remote"
+    assert type(find_registry("hub://digits/3")).__name__ == "Remote"
 
 
 def test_a_registry_that_takes_the_project_is_given_it(site):
@@ -141,10 +132,15 @@ def test_a_broken_package_is_listed_and_stops_only_its_own_uris(site, text, targ
     assert "models:/…" in listed.output
 
 
-def test_what_lacks_a_method_of_the_contract_is_broken(site):
-    (site / "fake_broken.py").write_text("class Hub:\n    def resolve(self, uri): ...\n")
+@pytest.mark.parametrize(
+    ("base", "clue"),
+    [("", "is of the type Hub, not Registry"), ("(Registry)", "Can't instantiate abstract class Hub")],
+)
+def test_what_lacks_a_method_of_the_contract_is_broken(site, base, clue):
+    text = f"from fake_registries import Registry\nclass Hub{base}:\n    def resolve(self, uri): ...\n"
+    (site / "fake_broken.py").write_text(text)
     install(site, "hub", "hub", "fake_broken:Hub")
-    assert "is of the type Hub, not Registry" in catch(lambda: find_registry("hub://digits/3")).why
+    assert clue in catch(lambda: find_registry("hub://digits/3")).why
 
 
 def test_what_cannot_be_a_scheme_is_listed(site):
@@ -166,7 +162,12 @@ CALLS = {
     "pull": lambda hub: hub.pull("hub://digits/3", Path("pulled")),
     "versions_since": lambda hub: hub.versions_since(None),
     "publish": lambda hub: hub.publish(None, name="digits", tags={}, alias=None),
+    "propose": lambda hub: hub.propose(None, name="digits", tags={}, alias=None),
     "find_problem": lambda hub: hub.find_problem(name="digits", alias=None),
+    "find_source": lambda hub: hub.find_source("hub://digits"),
+    "list_aliases": lambda hub: hub.list_aliases("digits"),
+    "name_version": lambda hub: hub.name_version("digits", "3"),
+    "move_alias": lambda hub: hub.move_alias("hub://digits/3", "honed"),
 }
 
 
@@ -176,12 +177,12 @@ CALLS = {
     [
         ("raise KeyError('boom')", "KeyError: 'boom'"),
         ("import sys; sys.exit(0)", "SystemExit: 0"),
-        ("return None", "TypeError: None is of the type NoneType, not "),
+        ("return 7", "7"),
     ],
 )
 def test_a_method_that_fails_names_its_package(site, name, text, clue):
     body = "".join(f"    def {one}(self, *rest, **named):\n        {text}\n" for one in CALLS)
-    (site / "fake_broken.py").write_text(f"class Hub:\n{body}")
+    (site / "fake_broken.py").write_text(f"from fake_registries import Registry\nclass Hub(Registry):\n{body}")
     install(site, "hub", "hub", "fake_broken:Hub")
     hub = find_registry("hub://digits/3")
 
@@ -193,29 +194,87 @@ def test_a_method_that_fails_names_its_package(site, name, text, clue):
     assert clue in error.why
 
 
-def test_what_a_method_returns_or_says_is_passed_on(site, tmp_path):
-    (site / "fake_hub.py").write_text(
-        "from kedro_hone.core.contract.registry import Publication, VersionInfo\n"
-        "from kedro_hone.core.errors import HoneError\n"
-        "INFO = VersionInfo(uri='hub:/digits/3', name='digits', version='3')\n"
-        "class Hub:\n"
-        "    def resolve(self, uri): raise HoneError('model-unknown', 'None.', why='None.', hint='None.')\n"
-        "    def pull(self, uri, folder): return INFO\n"
-        "    def versions_since(self, cursor): return (INFO,), '3'\n"
-        "    def publish(self, winner, *, name, tags, alias, metrics=None):\n"
-        "        return Publication(uri=f'hub:/{name}/4', version='4', alias=alias)\n"
-        "    def find_problem(self, *, name, alias): return f'no {alias}'\n"
-    )
-    install(site, "hub", "hub", "fake_hub:Hub")
+MINIMAL = """
+from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
+from kedro_hone.core.errors import HoneError
+
+INFO = VersionInfo(uri="hub:/digits/3", name="digits", version="3")
+
+class Minimal(Registry):
+    def resolve(self, uri):
+        raise HoneError("model-unknown", "None.", why="None.", hint="None.")
+
+    def pull(self, uri, folder):
+        return INFO
+
+    def publish(self, winner, *, name, tags, alias, metrics=None):
+        return Publication(uri=f"hub:/{name}/4", version="4", alias=alias)
+"""
+WHOLE = f"""{MINIMAL}
+from kedro_hone.core.contract.registry import NewVersions
+
+class Whole(Minimal):
+    keeps_versions_apart = has_proposals = True
+    moved = []
+
+    def propose(self, winner, **named):
+        return Publication(uri="hub:/digits/5", version="5", alias=None, note="Accept it there.")
+
+    def find_problem(self, *, name, alias):
+        return f"no {{alias}}"
+
+    def find_source(self, uri):
+        return "hub:/digits/1"
+
+    def versions_since(self, cursor):
+        return NewVersions((INFO,), "3", {{"hub:/digits/2": "gone"}})
+
+    def list_aliases(self, name):
+        return {{"honed": "3"}}
+
+    def name_version(self, name, version):
+        return f"hub:/{{name}}/{{version}}"
+
+    def move_alias(self, uri, alias):
+        self.moved.append((uri, alias))
+"""
+
+
+def test_three_methods_are_a_registry(site, tmp_path):
+    (site / "fake_hub.py").write_text(MINIMAL)
+    install(site, "hub", "hub", "fake_hub:Minimal")
     hub = find_registry("hub://digits/3")
 
+    assert isinstance(hub, Registry)
     assert catch(lambda: hub.resolve("hub:/digits/3")).slug == "model-unknown"
     assert hub.pull("hub:/digits/3", tmp_path).version == "3"
-    assert [info.version for info in hub.versions_since(None)[0]] == ["3"]
     assert hub.publish(None, name="digits", tags={}, alias="best").alias == "best"
+    assert (hub.keeps_versions_apart, hub.has_proposals) == (False, False)
+    assert hub.find_problem(name="digits", alias="best") == ""
+    assert hub.find_source("hub:/digits") == "hub:/digits"
+    assert hub.list_aliases("digits") is None
+    assert aliases.read_aliases(hub, "digits") == {}
+    for name in ("propose", "versions_since", "name_version", "move_alias"):
+        assert catch(lambda name=name: CALLS[name](hub)).slug == "registry-refused"
+
+
+def test_a_registry_that_offers_everything_is_asked_for_it(site):
+    (site / "fake_hub.py").write_text(WHOLE)
+    install(site, "hub", "hub", "fake_hub:Whole")
+    hub = find_registry("hub://digits/3")
+
+    assert (hub.keeps_versions_apart, hub.has_proposals) == (True, True)
+    assert hub.propose(None, name="digits", tags={}, alias="honed").note == "Accept it there."
     with pytest.raises(HoneError, match="no best") as caught:
         check_names(hub, name=None, alias="best")
     assert caught.value.slug == "recipe-invalid"
+    assert hub.find_source("hub:/digits") == "hub:/digits/1"
+    infos, cursor, skipped = hub.versions_since(None)
+    assert ([info.version for info in infos], cursor, skipped) == (["3"], "3", {"hub:/digits/2": "gone"})
+    assert aliases.read_aliases(hub, "digits") == {"digits": {"honed": "3"}}
+    assert aliases.find_published(hub, "digits", "honed") == "hub:/digits/3"
+    hub.move_alias("hub:/digits/3", "honed")
+    assert hub.moved == [("hub:/digits/3", "honed")]
 
 
 INFO = {"uri": "hub:/digits/3", "name": "digits", "version": "3"}
@@ -236,15 +295,14 @@ def test_what_a_method_returns_is_of_its_own_registry_and_has_a_name(site, name,
     if name == "publish" and "name" in change:
         return  # a publication has none
     (site / "fake_hub.py").write_text(
-        "from kedro_hone.core.contract.registry import Publication, VersionInfo\n"
+        "from kedro_hone.core.contract.registry import NewVersions, Publication, Registry, VersionInfo\n"
         f"INFO = {INFO | change!r}\n"
-        "class Hub:\n"
+        "class Hub(Registry):\n"
         "    def resolve(self, uri): return VersionInfo(**INFO)\n"
         "    def pull(self, uri, folder): return self.resolve(uri)\n"
-        "    def versions_since(self, cursor): return (self.resolve(''),), '3'\n"
+        "    def versions_since(self, cursor): return NewVersions((self.resolve(''),), '3')\n"
         "    def publish(self, winner, *, name, tags, alias, metrics=None):\n"
         "        return Publication(uri=INFO['uri'], version=INFO['version'], alias=alias)\n"
-        "    def find_problem(self, *, name, alias): return ''\n"
     )
     install(site, "hub", "Hub", "fake_hub:Hub")
 
@@ -254,10 +312,21 @@ def test_what_a_method_returns_is_of_its_own_registry_and_has_a_name(site, name,
     assert clue in error.why
 
 
-@pytest.mark.parametrize("value", ["('nonsense', 1, 2, 3)", "((), None)", "(('hub:/digits/3',), '3')", "([], '3')"])
-def test_arrivals_are_versions_and_a_cursor(site, value):
+@pytest.mark.parametrize(
+    "value",
+    [
+        "('nonsense', 1, 2, 3)",
+        "((), None)",
+        "New((), None)",
+        "New(('hub:/digits/3',), '3')",
+        "New([], '3')",
+        "New((), '3', {'hub:/a': 1})",
+    ],
+)
+def test_new_versions_are_versions_a_cursor_and_reasons(site, value):
     body = "".join(f"    def {one}(self, *rest, **named):\n        return {value}\n" for one in CALLS)
-    (site / "fake_hub.py").write_text(f"class Hub:\n{body}")
+    head = "from kedro_hone.core.contract.registry import NewVersions as New, Registry\n"
+    (site / "fake_hub.py").write_text(f"{head}class Hub(Registry):\n{body}")
     install(site, "hub", "hub", "fake_hub:Hub")
     assert catch(lambda: find_registry("hub://x").versions_since(None)).slug == "registry-broken"
 
@@ -304,12 +373,11 @@ def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
     assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)
 
 
-def test_the_guard_knows_each_method_of_the_contract():
-    contracts = vars(registry.Registry) | vars(aliases.AliasRegistry)
-    contracts |= vars(target.ProposingRegistry) | vars(target.BranchRegistry)
-    methods = {name for name, value in contracts.items() if callable(value) and not name.startswith("_")}
-
-    assert methods == set(registry._RETURNS)
+def test_a_package_that_returns_one_registry_again_and_again_is_guarded_once(site):
+    (site / "fake_hub.py").write_text(f"{MINIMAL}\nONE = Minimal()\ndef find():\n    return ONE\n")
+    install(site, "hub", "hub", "fake_hub:find")
+    methods = [find_registry("hub://digits/3").resolve for _ in range(2)]
+    assert methods[0] is methods[1]
 
 
 @pytest.mark.parametrize("value", ["[]", "{'honed': 3}", "{'honed': None}"])
@@ -317,17 +385,9 @@ def test_aliases_of_a_strangers_registry_are_names_and_versions(site, value):
     (site / "fake_hub.py").write_text(f"{MODULE}\nRemote.list_aliases = lambda self, name: {value}\n")
     install(site, "hub", "hub", "fake_hub:Remote")
     assert catch(lambda: aliases.read_aliases(find_registry("hub://x"), "x")).slug == "registry-broken"
-    (site / "fake_hub.py").write_text(MODULE)
-    sys.modules.pop("fake_hub")
-    assert aliases.read_aliases(find_registry("hub://x"), "x") == {}
 
 
-def test_a_strangers_registry_lists_aliases_whatever_protocols_look_at(site, monkeypatch):
-    """From Python 3.12 on, a protocol finds no method that ``__getattr__`` returns, as that of guarded registries."""
-    (site / "fake_hub.py").write_text(f"{MODULE}\nRemote.list_aliases = lambda self, name: {{'honed': '3'}}\n")
-    install(site, "hub", "hub", "fake_hub:Remote")
-    hub = find_registry("hub://x")
-    with pytest.raises(AttributeError):
-        inspect.getattr_static(hub, "list_aliases")
-    monkeypatch.setattr(type(aliases.AliasRegistry), "__instancecheck__", lambda *_: False)
-    assert aliases.read_aliases(hub, "x") == {"x": {"honed": "3"}}
+def test_why_a_version_is_skipped_is_one_line_without_secrets():
+    denied = HoneError("registry-denied", "The Hub denies access.", why="No token.", hint="Set one.")
+    assert explain_skipped(denied) == "The Hub denies access. No token."
+    assert "abcdefgh12345678" not in explain_skipped(OSError("no such device: token=abcdefgh12345678"))

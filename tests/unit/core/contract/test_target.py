@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kedro_hone.core.contract.registry import Registry
-from kedro_hone.core.contract.target import find_source, find_target, find_writer
+from kedro_hone.core.contract.target import check_proposals, find_target
 from kedro_hone.core.errors import HoneError
 
 
@@ -42,12 +42,10 @@ def test_two_names_are_one_too_many():
 
 def test_only_the_hub_has_pull_requests():
     hub, local = (find_target(uri, uri=None, name=None).registry for uri in ("hf://org/model", "models/digits"))
-    assert find_writer(hub, pull_request=True) == hub.propose
-    assert find_writer(hub, pull_request=False) == hub.publish
-    assert find_writer(local, pull_request=False) == local.publish
+    check_proposals(hub)
     with pytest.raises(HoneError, match="has no pull requests"):
-        find_writer(local, pull_request=True)
+        check_proposals(local)
 
 
 def test_where_names_mean_one_thing_the_source_is_what_was_named():
-    assert find_source(find_target("models/digits", uri=None, name=None).registry, "models/digits") == "models/digits"
+    assert find_target("models/digits", uri=None, name=None).registry.find_source("models/digits") == "models/digits"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.adaptors.registries.local import versions
-from kedro_hone.adaptors.registries.model_folder import tag_files, write_winner
+from kedro_hone.adaptors.registries.model_folder import tag_files, tag_metrics, write_winner
 from kedro_hone.core.contract.proof import ProvenWinner
 from kedro_hone.core.contract.tags import KEY
 from kedro_hone.core.machine.processes import may_be_alive, name_process
@@ -29,8 +29,7 @@ def write_version(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], 
     stage.mkdir()
     try:
         write_winner(stage, winner, name=home.name.removesuffix(versions.SUFFIX))
-        numbers = {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
-        content = json.dumps({**tags, **numbers, **tag_files(stage)}, indent=1, sort_keys=True)
+        content = json.dumps({**tags, **tag_metrics(metrics), **tag_files(stage)}, indent=1, sort_keys=True)
         (stage / versions.TAGS).write_text(content + "\n", encoding="utf-8")
         return _claim_number(home, stage)
     finally:

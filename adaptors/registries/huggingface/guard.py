@@ -1,0 +1,166 @@
+"""What a server in the Hub's place may make huggingface_hub do: neither leave its cache, nor fill memory or disk.
+
+``huggingface_hub`` 2.4 keeps a download under the name in the response's ``ETag``, also if that is a path. It reads
+what is no file into memory, whatever its size, and sends the token to the next page of a list, wherever that is. It has
+one session in a process, to which hooks are added during a call of ours; they check that call only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
+
+from huggingface_hub import constants, get_token
+from huggingface_hub.utils import get_session, tqdm
+
+T = TypeVar("T")
+
+LARGEST_REPLY: Final = 64 << 20
+"""Bytes of what a call reads that is no file, such as the names of all files; that of 100,000 is half as large."""
+SPARE: Final = 64 << 20
+"""Bytes that a download may receive beyond twice its size: what is lost with a connection is sent again."""
+_LOCK: Final = threading.Lock()
+_PORTS: Final = {"http": 80, "https": 443}
+
+
+class HostileReplyError(Exception):
+    """A response that no Hub sends."""
+
+
+class UncheckedError(Exception):
+    """The connection was lost, and huggingface_hub opened another session, without the hooks."""
+
+
+class Guard:
+    """The checks of one call of huggingface_hub.
+
+    Attributes:
+        left: The call was given up, and ends at the next response.
+        status: The status of the last response that was an error; None if absent.
+        thread: The thread of the call.
+    """
+
+    def __init__(self) -> None:
+        self.left = False
+        self.status: int | None = None
+        self.thread, self._taken = 0, 0
+
+    def run(self, call: Callable[[], T]) -> T:
+        """Return what a call returns whose requests and responses are checked, in this thread.
+
+        Raises:
+            HostileReplyError: A response is none of a Hub's.
+            UncheckedError: A response may have been unchecked.
+        """
+        self.thread, client = threading.get_ident(), get_session()
+        with _LOCK:
+            hooks = client.event_hooks
+            client.event_hooks = {
+                "request": [*hooks["request"], self.keep_token],
+                "response": [*hooks["response"], self.check],
+            }
+        try:
+            result = call()
+            check_session(self.thread)
+            return result
+        finally:
+            with _LOCK:
+                own = (self.keep_token, self.check)
+                client.event_hooks = {
+                    kind: [hook for hook in hooks if hook not in own] for kind, hooks in client.event_hooks.items()
+                }
+
+    def keep_token(self, request: Any) -> None:
+        """Take the user's token out of a request to another host: a redirect, or the next page of a list."""
+        if threading.get_ident() != self.thread:
+            return
+        token = get_token()
+        is_own = _read_origin(str(request.url)) == _read_origin(constants.ENDPOINT)
+        if token and not is_own and request.headers.get("Authorization", "").endswith(token):
+            del request.headers["Authorization"]
+
+    def check(self, response: Any) -> None:
+        """Check a response before huggingface_hub reads it.
+
+        Raises:
+            HostileReplyError: Its tag is a path, it is too large, or its call was given up.
+        """
+        if threading.get_ident() != self.thread:
+            return
+        if self.left:
+            response.close()
+            raise HostileReplyError("It came too late.")
+        if response.request.method == "HEAD":
+            _check_tag(response.headers.get("X-Linked-Etag") or response.headers.get("ETag") or "")
+        if response.is_error:
+            self.status = int(response.status_code)
+        is_reply = response.request.method != "GET" or str(response.request.url).startswith(
+            f"{constants.ENDPOINT}/api/"
+        )
+        if is_reply or response.is_redirect or response.is_error:
+            self._read(response)
+
+    def _read(self, response: Any) -> None:
+        """Read a body within the bound, as httpx2 does without one."""
+        parts = []
+        for part in response.iter_bytes():
+            parts.append(part)
+            self._taken += len(part)
+            if self._taken > LARGEST_REPLY or self.left:
+                response.close()
+                raise HostileReplyError(f"It sent more than {LARGEST_REPLY >> 20} MiB that are no file.")
+        response._content = b"".join(parts)  # noqa: SLF001 - where read() puts it and looks for it
+
+
+def check_session(thread: int) -> None:
+    """Check that the hooks for a thread are in the session that huggingface_hub uses now.
+
+    Raises:
+        UncheckedError: They are not.
+    """
+    owners = (getattr(hook, "__self__", None) for hook in get_session().event_hooks["response"])
+    if not any(isinstance(owner, Guard) and owner.thread == thread for owner in owners):
+        raise UncheckedError("The connection was lost.")
+
+
+class Bar(tqdm):  # type: ignore[misc]  # its base has no types
+    """No progress bar: a run has a display of its own, and so has a program that loads a winner.
+
+    It is made before the first byte of a file is written, so that this is checked: the session, and the file's size.
+    """
+
+    most: float = float("inf")
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        check_session(threading.get_ident())
+        super().__init__(*args, **{key: value for key, value in named.items() if key != "name"} | {"disable": True})
+        self.received = 0.0
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """Count what was received.
+
+        Raises:
+            HostileReplyError: It is more than the file has.
+        """
+        self.received += n or 0
+        if self.received > self.most:
+            raise HostileReplyError(f"A file has no end: {self.received:.0f} bytes of it were sent.")
+        return None
+
+
+def count_to(size: int) -> type[Bar]:
+    """Return the progress bar of a file of so many bytes, which ends a download that has no end."""
+    return type("Bar", (Bar,), {"most": 2 * size + SPARE})
+
+
+def _read_origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme)
+
+
+def _check_tag(tag: str) -> None:
+    name = tag.lstrip("W/").strip('"')  # as huggingface_hub makes a name of it
+    if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+        raise HostileReplyError(f"It names {name[:80]!r} as the place of a file.")

@@ -42,7 +42,7 @@ class Figures(BaseModel):
 
 def read_figures(evidence: Evidence, *, commit: str) -> Figures:
     """Return the figures of a run."""
-    name = wording.name_candidate(evidence, evidence.subject) if evidence.subject else ""
+    name = wording.format_candidate(evidence, evidence.subject) if evidence.subject else ""
     return Figures(
         commit=commit,
         verdict=evidence.verdict,
@@ -77,12 +77,12 @@ def render_comparison(now: Figures, before: Figures, *, title: str) -> str:
     rows = [("verdict", before.verdict.value, now.verdict.value)]
     rows.append(("candidate", _code(before.winner), _code(now.winner)))
     for shape in dict.fromkeys((*before.speedups, *now.speedups)):
-        label = f"faster, {escape_markdown(wording.name_shape(shape))}"
+        label = f"faster, {escape_markdown(wording.format_shape(shape))}"
         rows.append((label, _say_ratio(before.speedups.get(shape)), _say_ratio(now.speedups.get(shape))))
     for metric in dict.fromkeys((*before.quality, *now.quality)):
         values = (figures.quality.get(metric) for figures in (before, now))
         old, new = (_NONE if value is None else wording.format_metric(metric, value) for value in values)
-        rows.append((escape_markdown(wording.name_metric(metric)), old, new))
+        rows.append((escape_markdown(wording.format_metric_name(metric)), old, new))
     lines = [f"| | {title} | this run |", "|---|--:|--:|", *(f"| {' | '.join(row)} |" for row in rows)]
     return "\n".join(lines) + "\n"
 
@@ -97,12 +97,12 @@ def say_change(now: Figures, before: Figures) -> str:
         parts.append(f"{_code(before.winner)} → {_code(now.winner)}")
     for shape, ratio in now.speedups.items():
         if (old := before.speedups.get(shape)) and old != ratio:
-            name = escape_markdown(wording.name_shape(shape))
+            name = escape_markdown(wording.format_shape(shape))
             parts.append(f"{name}: {wording.format_ratio(old[0])} → {wording.format_ratio(ratio[0])}")
     for metric, value in now.quality.items():
         if metric in before.quality and before.quality[metric] != value:
             shown = (wording.format_metric(metric, one) for one in (before.quality[metric], value))
-            parts.append(f"{escape_markdown(wording.name_metric(metric))}: {' → '.join(shown)}")
+            parts.append(f"{escape_markdown(wording.format_metric_name(metric))}: {' → '.join(shown)}")
     return f"**Since the last push**{since}: {'; '.join(parts) if parts else 'nothing changed'}.\n"
 
 

@@ -28,6 +28,7 @@ from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import read_publication
 from kedro_hone.report.rendering import render_markdown
+from kedro_hone.report.view import View
 
 _FAILING: Final = {
     "fail": {ExitCode.FAIL},
@@ -69,7 +70,7 @@ def report() -> int:
         inputs,
         body=render_markdown(evidence, published),
         figures=read_figures(evidence, commit=context.commit),
-        title=clean_text(f"{evidence.verdict.value}: {wording.say_headline(evidence)}"),
+        title=clean_text(f"{evidence.verdict.value}: {View(evidence).headline}"),
         conclusion="failure" if ends else calm,
     )
     return ends
@@ -160,7 +161,7 @@ def _write_outputs(evidence: Evidence, published: Publication | None, path: str)
     drop = evidence.subject_quality[0].drop.estimate if evidence.subject_quality else None
     values = {
         "verdict": evidence.verdict.value,
-        "winner": wording.name_candidate(evidence, evidence.winner.candidate) if evidence.winner else "",
+        "winner": wording.format_candidate(evidence, evidence.winner.candidate) if evidence.winner else "",
         "speedup": "" if ratio is None else f"{ratio.estimate:.4g}",
         "speedup-low": "" if ratio is None else f"{ratio.low:.4g}",
         "accuracy-drop": "" if drop is None else f"{drop:.6g}",

@@ -78,7 +78,7 @@ class Evidence(Value):
 
     @property
     def subject(self) -> str | None:
-        """The id of the candidate that the report tells of: the winner, or else a finalist."""
+        """The id of the candidate that the report is about: the winner, or else a finalist."""
         if self.winner:
             return self.winner.candidate
         told = self.confirmation.choose_told(None, self.speedup)
@@ -92,6 +92,14 @@ class Evidence(Value):
     def find_candidate(self, identifier: str) -> records.CandidateRecord | None:
         """Return the candidate of that id, or None."""
         return next((candidate for candidate in self.candidates if candidate.id == identifier), None)
+
+    def find_role(self, candidate: records.CandidateRecord) -> str:
+        """Return ``winner``, ``source``, ``finalist`` or an empty string."""
+        if self.winner and self.winner.candidate == candidate.id:
+            return "winner"
+        if not candidate.route:
+            return "source"
+        return "finalist" if any(finalist.id == candidate.id for finalist in self.finalists) else ""
 
 
 def dump_evidence(evidence: Evidence) -> str:

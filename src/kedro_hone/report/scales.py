@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.wording import format_drop, format_pair, format_ratio, name_shape
+from kedro_hone.report.wording import format_drop, format_pair, format_ratio, format_shape
 
 Ends = tuple[float, float]
 Marks = Sequence[tuple[float, str, str]]  # place, label, and kind (``one``, ``gate``) of each
@@ -36,7 +36,7 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
         return None
     rows = [("", one) for one in evidence.speedups]
     rows += [("source against itself, ", one) for one in evidence.confirmation.control]
-    bars = [Bar(f"{of}{name_shape(s.shape)}", *format_pair(s.ratio), s.ratio, control=bool(of)) for of, s in rows]
+    bars = [Bar(f"{of}{format_shape(s.shape)}", *format_pair(s.ratio), s.ratio, control=bool(of)) for of, s in rows]
     limit = [] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]
     return _place_all(bars, [(1.0, format_ratio(1, 0), "one"), *limit], room=0.04)
 

@@ -17,6 +17,7 @@ from kedro_hone.core.values.measurement import Confirmation, Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.rendering import render_markdown, render_page
+from kedro_hone.report.view import View
 
 
 def make_busy(share, *, verdict=Verdict.PASS, ratio=None):
@@ -43,7 +44,7 @@ def print_all(evidence):
 
 @pytest.mark.parametrize("verdict", Verdict)
 def test_a_busy_machine_is_named_everywhere(verdict):
-    headline = wording.say_headline(make_busy(0.62, verdict=verdict))
+    headline = View(make_busy(0.62, verdict=verdict)).headline
     assert ("on a busy machine" in headline) == (verdict is Verdict.PASS)
     for text in print_all(make_busy(0.62, verdict=verdict)):
         assert "other processes took 62 % of its cores" in text
@@ -52,24 +53,24 @@ def test_a_busy_machine_is_named_everywhere(verdict):
 def test_the_race_counts_where_nothing_was_confirmed():
     evidence = make_busy(None, verdict=Verdict.INCONCLUSIVE)
     race = evidence.race.model_copy(update={"other_load": 0.4})
-    assert "40 %" in wording.say_load(evidence.model_copy(update={"race": race}))
+    assert "40 %" in View(evidence.model_copy(update={"race": race})).load
 
 
 def test_load_says_nothing_where_nothing_was_compared():
     evidence = make_busy(0.6, verdict=Verdict.INCONCLUSIVE)
     alone = tuple(one.model_copy(update={"ratios": {}}) for one in evidence.candidates)
-    assert wording.say_load(evidence.model_copy(update={"candidates": alone})) == ""
+    assert View(evidence.model_copy(update={"candidates": alone})).load == ""
 
 
 def test_the_load_next_to_what_is_published_counts_too():
     evidence = make_busy(0.02)
     row = Judgement(name="other_load", candidate="a", judgement=Judged.HOLDS, measured=0.2, against="honed")
     evidence = evidence.model_copy(update={"gates": (*evidence.gates, row)})
-    assert "on a busy machine" in wording.say_headline(evidence)
-    assert "other processes took 20 % of its cores" in wording.say_load(evidence)
+    assert "on a busy machine" in View(evidence).headline
+    assert "other processes took 20 % of its cores" in View(evidence).load
     assert all(", against honed" in text for text in print_all(evidence)[1:])
     unknown = evidence.confirmation.model_copy(update={"other_load": None})
-    assert "took 20 %" in wording.say_load(evidence.model_copy(update={"confirmation": unknown}))
+    assert "took 20 %" in View(evidence.model_copy(update={"confirmation": unknown})).load
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf"), "much"])
@@ -81,7 +82,7 @@ def test_a_share_that_is_none_is_no_evidence(share):
 @pytest.mark.parametrize("share", [None, 0.0, 0.1])
 def test_an_idle_machine_is_not_remarked_upon(share):
     evidence = make_busy(share)
-    assert wording.say_load(evidence) == ""
+    assert View(evidence).load == ""
     assert all("other processes" not in text for text in print_all(evidence))
 
 
@@ -93,9 +94,9 @@ EVEN, SLOWER, FASTER = (
 
 
 def test_a_shape_at_which_nothing_is_proved_is_told_by_its_interval():
-    said = wording.say_headline(make_busy(0.0, ratio=EVEN))
+    said = View(make_busy(0.0, ratio=EVEN)).headline
     assert said.startswith("4.6× faster at batch 1 and between 0.96× and 1.09× as fast at batch 64,")
-    said = wording.say_headline(make_busy(0.0, ratio=SLOWER))
+    said = View(make_busy(0.0, ratio=SLOWER)).headline
     assert said.startswith("4.6× faster at batch 1 and 0.80× as fast at batch 64,")
 
 
@@ -110,20 +111,20 @@ def test_a_shape_at_which_nothing_is_proved_is_told_by_its_interval():
 def test_many_shapes_are_told_by_their_ends(ratios, said):
     evidence = make_busy(0.0)
     speedups = [evidence.speedups[0].model_copy(update={"ratio": Interval(**ratio)}) for ratio in ratios]
-    assert wording.say_headline(evidence.model_copy(update={"speedups": tuple(speedups)})).startswith(said)
+    assert View(evidence.model_copy(update={"speedups": tuple(speedups)})).headline.startswith(said)
 
 
 def test_a_wide_interval_is_the_headline_instead_of_its_middle():
     evidence = make_busy(0.62, ratio=WIDE)
-    assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and between 2.7× and 23× at batch 64,")
+    assert View(evidence).headline.startswith("4.6× faster at batch 1 and between 2.7× and 23× at batch 64,")
     first = make_busy(0.62, ratio=WIDE).model_copy(update={"speedups": evidence.speedups[1:]})
-    assert wording.say_headline(first).startswith("Between 2.7× and 23× faster at batch 64,")
+    assert View(first).headline.startswith("Between 2.7× and 23× faster at batch 64,")
 
 
 def test_a_wide_interval_among_many_shapes():
     evidence = make_busy(None, ratio=WIDE)
     many = tuple(speedup.model_copy(update={"shape": f"batch{n}"}) for n in (1, 2) for speedup in evidence.speedups)
-    assert wording.say_headline(evidence.model_copy(update={"speedups": many})).startswith(
+    assert View(evidence.model_copy(update={"speedups": many})).headline.startswith(
         "Between 2.7× and 23× faster across 4 shapes,"
     )
 

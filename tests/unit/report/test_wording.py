@@ -13,6 +13,7 @@ from kedro_hone.core.values.measurement import Interval
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.rendering import render_markdown, render_page
+from kedro_hone.report.view import View
 
 
 @pytest.mark.parametrize(
@@ -69,11 +70,11 @@ def test_shares_are_read_in_points_and_other_metrics_in_their_unit():
     ("name", "text"), [("batch64", "batch 64"), ("batch_8", "batch 8"), ("long_text", "long text")]
 )
 def test_shape_names(name, text):
-    assert wording.name_shape(name) == text
+    assert wording.format_shape(name) == text
 
 
 def test_headline_of_a_pass_names_every_shape_and_the_metric():
-    assert wording.say_headline(make_evidence()) == (
+    assert View(make_evidence()).headline == (
         "4.6× faster at batch 1 and batch 64, accuracy unchanged within 0.61 points"
     )
 
@@ -83,17 +84,17 @@ def test_headline_keeps_unequal_shapes_apart():
     first, second = evidence.speedups
     faster = second.model_copy(update={"ratio": Interval(estimate=6.21, low=6.0, high=6.5)})
     evidence = evidence.model_copy(update={"speedups": (first, faster)})
-    assert wording.say_headline(evidence).startswith("4.6× faster at batch 1 and 6.2× at batch 64,")
+    assert View(evidence).headline.startswith("4.6× faster at batch 1 and 6.2× at batch 64,")
 
 
 def test_headline_owns_up_to_a_loss():
     evidence = make_evidence()
     lossy = evidence.quality[0].model_copy(update={"drop": Interval(estimate=0.003, low=-0.003, high=0.009)})
     evidence = evidence.model_copy(update={"quality": (lossy,)})
-    assert wording.say_headline(evidence).endswith("accuracy down by 0.3 points, at most 0.9 points")
+    assert View(evidence).headline.endswith("accuracy down by 0.3 points, at most 0.9 points")
     error = lossy.model_copy(update={"metric": "mean_absolute_error", "higher_is_better": False})
     evidence = evidence.model_copy(update={"quality": (error,)})
-    assert wording.say_headline(evidence).endswith("mean absolute error up by 0.003, at most 0.009")
+    assert View(evidence).headline.endswith("mean absolute error up by 0.003, at most 0.009")
 
 
 def drop_finalists(evidence):
@@ -103,13 +104,13 @@ def drop_finalists(evidence):
 
 @pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.FAIL, Verdict.INCONCLUSIVE])
 def test_no_other_verdict_promises_speed(verdict):
-    assert "×" not in wording.say_headline(make_evidence(verdict))
+    assert "×" not in View(make_evidence(verdict)).headline
 
 
 def test_nothing_compared_is_not_called_undecided_measurements():
     evidence = make_evidence(Verdict.INCONCLUSIVE)
-    assert wording.say_headline(evidence) == "The measurements cannot decide"
-    assert "could be compared" in wording.say_headline(drop_finalists(evidence))
+    assert View(evidence).headline == "The measurements cannot decide"
+    assert "could be compared" in View(drop_finalists(evidence)).headline
 
 
 def test_the_report_is_about_the_winner_or_the_best_finalist():
@@ -132,14 +133,14 @@ def name_no_class(verdict, **changes):
 @pytest.mark.parametrize("verdict", Verdict)
 def test_headline_says_what_was_measured_against_where_no_class_was_named(verdict):
     evidence = name_no_class(verdict)
-    assert wording.say_headline(evidence).endswith(f", measured against {AGAINST}")
+    assert View(evidence).headline.endswith(f", measured against {AGAINST}")
     named = evidence.model_copy(update={"recipe": make_evidence().recipe})
-    assert wording.say_headline(named) == wording.say_headline(make_evidence(verdict))
+    assert View(named).headline == View(make_evidence(verdict)).headline
 
 
 def test_nothing_was_measured_against_where_nothing_could_be_compared():
     evidence = drop_finalists(name_no_class(Verdict.INCONCLUSIVE))
-    assert wording.say_headline(evidence) == "No candidate could be compared with the original"
+    assert View(evidence).headline == "No candidate could be compared with the original"
 
 
 def test_the_first_line_says_it_everywhere():

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from github import Auth, Github, GithubException
-from github.IssueComment import IssueComment
+from github import Github, GithubException
 
 from kedro_hone.github.context import Context
 
 Conclusion = Literal["success", "neutral", "failure"]
 _DENIED: Final = (401, 403, 404)  # the statuses for a token of a job that asks for its user
-
-
-def open_client(context: Context, *, token: str) -> Github:
-    """Return a client of GitHub's API, without a request."""
-    # The toolkit's own client gives PyGithub the token in a way that is deprecated.
-    return Github(auth=Auth.Token(token), base_url=context.api, lazy=True)
 
 
 def write_comment(client: Github, context: Context, *, number: int, body: str, author: str) -> None:
@@ -34,13 +27,11 @@ def write_comment(client: Github, context: Context, *, number: int, body: str, a
     """
     marker, own = f"<!-- kedro-hone:report {context.step} -->", _find_login(client) or author
     issue = client.get_repo(context.repository).get_issue(number)
-    ours = (one for one in issue.get_comments() if (one.body or "").startswith(marker) and _is_own(one, own))
-    last = next(ours, None)
-    text = f"{marker}\n{body}"
-    if last is None:
-        issue.create_comment(text)
-    else:
-        last.edit(text)
+    # Others could write the marker, too. An author who has left GitHub is None.
+    written = (one for one in issue.get_comments() if one.user is not None and one.user.login == own)
+    last = next((one for one in written if (one.body or "").startswith(marker)), None)
+    write = issue.create_comment if last is None else last.edit
+    write(f"{marker}\n{body}")
 
 
 def write_check(
@@ -71,8 +62,3 @@ def _find_login(client: Github) -> str | None:
         if error.status in _DENIED:
             return None
         raise
-
-
-def _is_own(comment: IssueComment, login: str) -> bool:
-    """Return whether the step wrote a comment: others could write the marker, too."""
-    return comment.user is not None and comment.user.login == login  # None: the author has left GitHub

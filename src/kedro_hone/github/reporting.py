@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from github import GithubException
+from github import Auth, Github, GithubException
 from github_action_toolkit import JobSummary, info
 from requests import RequestException
 
@@ -15,7 +15,7 @@ from kedro_hone.core.contract.proof import EVIDENCE
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.github.annotations import annotate_gates, print_warning
-from kedro_hone.github.api import Conclusion, open_client, write_check, write_comment
+from kedro_hone.github.api import Conclusion, write_check, write_comment
 from kedro_hone.github.context import Context, read_context, write_output
 from kedro_hone.github.inputs import Inputs, format_check, hold_publishing, read_inputs
 from kedro_hone.report.evidence import parse_evidence
@@ -60,18 +60,17 @@ def report() -> int:
     own = sorted((context.workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
     recipes = [context.workspace / inputs.recipe] if inputs.recipe else []
     annotate_gates(view.evidence, [*recipes, *own], context.workspace)
-    held = hold_publishing(inputs, context) != inputs
-    if held:
-        print_warning(f"Not published: {_HELD}")
-    (base, _), (last, last_commit) = _read_kept(context, "HONE_BASE"), _read_kept(context, "HONE_LAST")
-    note = _HELD if held else ""
-    remarks = JobRemarks(base=base, last=last, last_commit=last_commit, note=note, log_url=context.run_url)
+    note = "" if hold_publishing(inputs, context) == inputs else _HELD
+    if note:
+        print_warning(f"Not published: {note}")
+    (base, _), (last, commit) = _read_kept(context, "HONE_BASE"), _read_kept(context, "HONE_LAST")
+    job = JobRemarks(base=base, last=last, last_commit=commit, note=note, log_url=context.run_url)
     ends = code if code in _FAILING[inputs.fail_on] else 0
     calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
     _publish(
         context,
         inputs,
-        body=render_markdown(view.evidence, view.publication, job=remarks),
+        body=render_markdown(view.evidence, view.publication, job=job),
         title=clean_text(f"{view.evidence.verdict.value}: {view.headline}"),
         conclusion="failure" if ends else calm,
     )
@@ -86,7 +85,8 @@ def _publish(context: Context, inputs: Inputs, *, body: str, title: str, conclus
         fork = "The pull request comes from a fork: its jobs may not comment"
         info(f"{fork if context.foreign else 'There is no token'}, so the job's summary is all there is.")
         return
-    client = open_client(context, token=token)
+    # The toolkit's own client gives PyGithub the token in a way that is deprecated.
+    client = Github(auth=Auth.Token(token), base_url=context.api, lazy=True)
     number = context.pull_request
     if number is not None and inputs.comment == "true":
         with _warn_of_refusals("comment", "pull-requests: write"):

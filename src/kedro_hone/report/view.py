@@ -204,17 +204,6 @@ class View:
         return found
 
     @cached_property
-    def latencies(self) -> tuple[Number, ...]:
-        """The times of the source and the winner at each shape."""
-        numbers = []
-        for both in self.evidence.latencies:
-            shown, of = (both.winner, "") if both.winner else (both.source, " to the source")
-            before = wording.format_ms(both.source.p50_ms) if both.winner else ""
-            label, remark = f"Latency at {wording.format_shape(both.source.shape)}", f"median of {shown.n:,} calls{of}"
-            numbers.append(Number(label, wording.format_ms(shown.p50_ms), before, remark))
-        return tuple(numbers)
-
-    @cached_property
     def costs(self) -> tuple[Number, ...]:
         """What else changed from the source to the winner, and what the optimization cost."""
         evidence, numbers = self.evidence, []

@@ -53,11 +53,13 @@ def report(
 ) -> tuple[Evidence, EvidenceFolder]:
     """Put the evidence and the reports of a run into the store, and copies for people into the run's folder.
 
-    They are made from values only: no other run's files are read. Returned are the evidence, as it is in
-    ``evidence.json``, and the digest of each file, which name the tree of the store.
+    They are made from values only: no other run's files are read.
+
+    Returns:
+        The evidence as it is in ``evidence.json``, and the digests of all files, which name the tree of the store.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the decision contradicts what was measured; or the raw timings of the
+        HoneError: ``evidence-incomplete``: the decision contradicts what was measured, or the raw timings of the
             race or of the confirmation are not in the store.
     """
     run, store, won = setting.run, setting.store, decision.artifact
@@ -138,7 +140,7 @@ def gather_evidence(
 
 
 def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
-    """Join what validating and racing found out about one candidate; a valid one that did not race was not tried."""
+    """Join the validation and the standing of one candidate; a valid one that did not race was not tried."""
     status, reason, outcome = validation.status, validation.reason, validation.candidate.outcome
     failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
     raced: dict[str, Any] = {}

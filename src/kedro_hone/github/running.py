@@ -1,4 +1,4 @@
-"""The Action's first step: one process of ``kedro run``, and where its result is."""
+"""The Action's first step: one process of ``kedro run``, and the place of its result."""
 
 from __future__ import annotations
 

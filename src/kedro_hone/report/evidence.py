@@ -68,7 +68,7 @@ class Evidence(Value):
     def _check(self) -> Evidence:
         if not str(self.recipe.get("digest", "")).startswith("sha256:"):
             raise ValueError("a recorded recipe carries its own digest under 'digest'")
-        json.dumps(self.model_dump(), allow_nan=False, default=str)  # a ValueError where a number is not finite
+        json.dumps(self.model_dump(), allow_nan=False, default=str)  # a ValueError if a number is not finite
         return self
 
     @property
@@ -108,7 +108,7 @@ def dump_evidence(evidence: Evidence) -> str:
 
 
 def name_fault(error: ValidationError) -> str:
-    """Return the first field that is wrong, or ``JSON`` where the text is none."""
+    """Return the first field that is wrong, or ``JSON`` if the text is no JSON."""
     return ".".join(map(str, error.errors()[0]["loc"])) or "JSON"
 
 

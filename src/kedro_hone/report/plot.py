@@ -1,4 +1,4 @@
-"""Quality against latency: where every mark of the chart is, in per cent from its upper left; a template draws it."""
+"""Quality against latency: the places of all marks of the chart, in per cent from its upper left, for a template."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TICKS: Final = 7  # of the horizontal axis, whose labels have to fit on a 
 
 
 class Point(NamedTuple):
-    """One candidate that was timed: its role, the end of its route, its tooltip, and where it is with its intervals.
+    """One candidate that was timed: its role, the end of its route, its tooltip, and its place with its intervals.
 
     ``x`` is its median time, with the interval of the race's ratio; ``y`` is the metric on the search split.
     """

@@ -101,7 +101,7 @@ def _render(template: str, view: View, **more: object) -> str:
 
 
 def _fold(head: str, rows: list[str], room: int) -> str:
-    """Return a folded part with as many rows as fit into so many bytes, or nothing where not even its head does."""
+    """Return a folded part with as many rows as fit into so many bytes, or nothing if not even its head does."""
     left = room - len((head + _CLOSING + _REST.format(0)).encode()) - len("00,000")
     if left < 0:
         return ""

@@ -29,12 +29,12 @@ _FRACTIONS: Final = re.compile(
 
 
 def format_ratio(ratio: float, decimals: int | None = None) -> str:
-    """Return such as ``4.6×``, with about two significant digits beyond 1 where no decimals are given."""
+    """Return such as ``4.6×``, with about two significant digits beyond 1 if no decimals are given."""
     return f"{ratio:,.{_count_decimals(ratio) if decimals is None else decimals}f}×"
 
 
 def format_range(ratio: Interval) -> str:
-    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more where the ends would look equal."""
+    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal."""
     decimals = _count_decimals(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"{format_ratio(ratio.low)} or more"

@@ -17,9 +17,9 @@ from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
-from kedro_hone.report.description import describe_winner, list_readable_tags
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
+from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
 from kedro_hone.signing.sign import find_signer
 

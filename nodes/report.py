@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import kedro_hone
@@ -15,7 +15,7 @@ from kedro_hone.core.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFo
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
+from kedro_hone.core.values.composite import read_parts
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import (
@@ -29,7 +29,7 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Failed, Outcome
+from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
@@ -38,7 +38,6 @@ from kedro_hone.report.effort import find_break_even, sum_effort
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 from kedro_hone.report.front import find_front
-from kedro_hone.report.wording import say_parts
 
 logger = open_logger(__name__)
 
@@ -54,11 +53,13 @@ def report(
 ) -> tuple[Evidence, EvidenceFolder]:
     """Put the evidence and the reports of a run into the store, and copies for people into the run's folder.
 
-    They are made from values only: no other run's files are read. Returned are the evidence, as it is in
-    ``evidence.json``, and the digest of each file, which name the tree of the store.
+    They are made from values only: no other run's files are read.
+
+    Returns:
+        The evidence as it is in ``evidence.json``, and the digests of all files, which name the tree of the store.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the decision contradicts what was measured; or the raw timings of the
+        HoneError: ``evidence-incomplete``: the decision contradicts what was measured, or the raw timings of the
             race or of the confirmation are not in the store.
     """
     run, store, won = setting.run, setting.store, decision.artifact
@@ -120,8 +121,8 @@ def gather_evidence(
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
-        program=_name_program(setting),
-        winner=_name_winner(decision, race, path),
+        program=_make_program(setting),
+        winner=_make_winner(decision, race, path),
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
@@ -139,7 +140,7 @@ def gather_evidence(
 
 
 def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
-    """Join what validating and racing found out about one candidate; a valid one that did not race was not tried."""
+    """Join the validation and the standing of one candidate; a valid one that did not race was not tried."""
     status, reason, outcome = validation.status, validation.reason, validation.candidate.outcome
     failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
     raced: dict[str, Any] = {}
@@ -148,8 +149,6 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         raced = {"speedup": standing.objective, **standing.model_dump(include={"latency", "ratios", "rounds"})}
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
-    options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
-    notes = (validation.note, _say_options(options), _say_cache(outcome), say_parts(outcome))
     return records.CandidateRecord(
         id=validation.candidate.id,
         route=validation.candidate.route,
@@ -158,35 +157,36 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         failure_class=(failure or None) if status is Status.FAILED else None,
         build_seconds=validation.build_seconds,
         cached=validation.cached,
-        machine_options=options,
+        machine_options=outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {},
         options=validation.candidate.options,
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
-        note=" ".join(filter(None, notes)),
+        note=" ".join(filter(None, _list_notes(validation))),
     )
 
 
-def _say_cache(outcome: Outcome) -> str:
-    """Say of a language model whether ``generate`` runs the new tokens only; nothing of other models."""
+def _list_notes(validation: Validation) -> Iterator[str]:
+    """Yield remarks on a candidate: the options that the machine turned on, a language model's cache, its parts."""
+    yield validation.note
+    outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
-        return ""
-    if outcome.metadata.get("transformers", {}).get("auto_class") != "AutoModelForCausalLM":
-        return ""
-    cache = outcome.metadata.get("cache", {"absent": "its converter makes none"})
-    if "absent" in cache:
-        return f"It has no cache of keys and values, so generate runs the whole sequence each time: {cache['absent']}."
-    return "It has a cache of keys and values for generate."
-
-
-def _say_options(machine_options: Mapping[str, Mapping[str, Json]]) -> str:
-    """Say which options of the machine are on; what is off needs no remark."""
-    pairs = [(adaptor, name, value) for adaptor, row in machine_options.items() for name, value in row.items()]
-    said = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, name, value in pairs if value]
-    return f"For the CPU, {'; '.join(said)}." if said else ""
+        return
+    rows = outcome.metadata.get("machine_options", {}).items()
+    pairs = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, row in rows for name, value in row.items() if value]
+    if pairs:
+        yield f"For the CPU, {'; '.join(pairs)}."
+    if outcome.metadata.get("transformers", {}).get("auto_class") == "AutoModelForCausalLM":
+        lack = outcome.metadata.get("cache", {"absent": "its converter makes none"}).get("absent")
+        without = f"It has no cache of keys and values, so generate runs the whole sequence each time: {lack}."
+        yield "It has a cache of keys and values for generate." if lack is None else without
+    if parts := read_parts(outcome):
+        served = [", ".join((*part.shapes, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
+        pairs = [f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True)]
+        yield f"A composite: {'; '.join(pairs)}."
 
 
 def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
-    """The source is a candidate too, and what the others are compared with."""
+    """Return the record of the source, which the other candidates are compared with."""
     return records.CandidateRecord(
         id=SOURCE,
         route=(),
@@ -206,14 +206,14 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
     )
 
 
-def _name_program(setting: Setting) -> records.ProgramRecord:
-    program, metric = setting.recipe.program, setting.recipe.program.metric
-    scores = digest_metric(metric, project=setting.run.project)
+def _make_program(setting: Setting) -> records.ProgramRecord:
+    name, metric = setting.recipe.program.name, setting.recipe.program.metric
+    scores = digest_metric(metric, project=setting.run.project) or ""
     digest = setting.samples.program_digest
-    return records.ProgramRecord(name=program.name, digest=digest, metric=metric or "", metric_digest=scores or "")
+    return records.ProgramRecord(name=name, digest=digest, metric=metric or "", metric_digest=scores)
 
 
-def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.WinnerRecord | None:
+def _make_winner(decision: Decision, race: RaceResult, path: str) -> records.WinnerRecord | None:
     artifact, name = decision.artifact, decision.winner
     if artifact is None or name is None:
         return None
@@ -228,7 +228,7 @@ def _name_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
 
 
 def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
-    """Return speed-ups and times of the finalist that the report tells of, at the deciding shape and at each."""
+    """Return speed-ups and times of the finalist that is reported, at the deciding shape and at each."""
     told = confirmation.choose_told(decision.winner, decision.speedup)
     speedup = decision.speedup or (told.deciding if told else None)
     after = {row.shape: row for row in told.latency} if told and decision.winner else {}

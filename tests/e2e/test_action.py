@@ -59,6 +59,7 @@ class Runner:
         base, ref = ("main", "refs/pull/7/merge") if event == "pull_request" else ("", "refs/heads/main")
         context = {"event_name": event, "token": "t0ken", "repository": "o/r", "base_ref": base, "ref_name": "main"}
         context |= {"workspace": str(project.root), "run_id": "42", "run_attempt": str(attempt), "job": "hone"}
+        context |= {"sha": "b" * 40}
         env = {"GITHUB_ACTIONS": "true", "GITHUB_EVENT_NAME": event, "GITHUB_EVENT_PATH": str(scratch / "event.json")}
         env |= {"GITHUB_REPOSITORY": "o/r", "GITHUB_SHA": "b" * 40, "GITHUB_RUN_ID": "42"}
         env |= {"GITHUB_API_URL": self.github.url, "GITHUB_BASE_REF": base, "GITHUB_REF_NAME": "main"}
@@ -142,8 +143,9 @@ def test_a_pull_request_is_compared_with_its_base_and_with_its_last_push(runner,
     assert "t0ken" not in done["log"] + done["summary"] + first + comment["body"]
     (upload,) = list_uses(done, "actions/upload-artifact")
     assert upload["path"].split()[0] == done["outputs"]["report-path"]
-    base = list_uses(done, "actions/cache/restore")[1]
+    _, base, last = list_uses(done, "actions/cache/restore")
     assert re.fullmatch("kedro-hone-base-[0-9a-f]{12}-[0-9a-f]{16}@", base["restore-keys"])
+    assert re.fullmatch("kedro-hone-last-[0-9a-f]{12}-7@", last["restore-keys"])
     assert again["steps"]["cache"]["outputs"]["cache-matched-key"] == list_uses(done, "actions/cache/save")[0]["key"]
 
 
@@ -210,7 +212,7 @@ def test_steps_with_other_inputs_or_another_leg_of_a_matrix_share_nothing(runner
     assert all(re.fullmatch("[0-9a-f]{12}", one) for one in ids)
     for one, step in zip(done, ids, strict=True):
         caches = list_uses(one, "actions/cache/restore") + list_uses(one, "actions/cache/save")
-        assert len(caches) == 3
+        assert len(caches) == 4  # the store, there and back, and the results of the base branch and the last push
         assert all(step in cache["key"] for cache in caches)
     assert not list(project.root.rglob("pwned"))
 

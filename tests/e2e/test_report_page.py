@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.github.comment import compose_body, seal_comment
-from kedro_hone.github.figures import read_figures
-from kedro_hone.report.rendering import render_markdown, render_page
+from kedro_hone.report.rendering import JobRemarks, render_markdown, render_page
+from kedro_hone.report.view import View
 
 pytestmark = pytest.mark.browser
 
@@ -225,9 +224,9 @@ def show_comment(open_page, node):
     """Open the comment of a pull request as GitHub shows it: its Markdown, its allowed HTML and its style."""
 
     def show(evidence, *, width, theme="light", note=""):
-        now, then = read_figures(evidence, commit="a" * 40), read_figures(sample.make_evidence(), commit="c" * 40)
-        body = compose_body(render_markdown(evidence), now, base=then, last=then, note=note, run_url="https://x.org/1")
-        body = seal_comment(body, marker="<!-- kedro-hone:report 0123456789ab -->", figures=now)
+        then = View(sample.make_evidence())
+        remarks = JobRemarks(base=then, last=then, last_commit="c" * 40, note=note, log_url="https://x.org/1")
+        body = f"<!-- kedro-hone:report 0123456789ab -->\n{render_markdown(evidence, job=remarks)}"
         command = ["node", str(node / "render.mjs")]
         done = subprocess.run(command, input=body, capture_output=True, text=True, check=True, timeout=60)
         return open_page(done.stdout, width=width, theme=theme)

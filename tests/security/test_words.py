@@ -22,7 +22,7 @@ from kedro_hone.core.workers.host.run import make_environment
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.report.rendering import render_markdown
-from kedro_hone.report.view import write_usage
+from kedro_hone.report.view import View
 
 SECRETS = ("hunter2/x", "t0p-s3cret", "ngc-value-1")
 SAID = (
@@ -94,7 +94,7 @@ def test_a_reason_of_a_stranger_is_no_link_no_mention_and_no_markup(evidence, tm
 )
 def test_a_uri_of_a_stranger_stays_a_text_of_the_usage_snippet(evidence, uri):
     publication = Publication(uri=uri, version="1", alias=None)
-    code = ast.parse(write_usage(evidence, publication))
+    code = ast.parse(View(evidence, publication).usage)
     calls = [node for node in ast.walk(code) if isinstance(node, ast.Call)]
     assert [ast.unparse(call.func) for call in calls] == ["kedro_hone.load", "model"]
     assert calls[0].args[0].value == uri

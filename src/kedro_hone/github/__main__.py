@@ -9,24 +9,20 @@ from kedro_hone.github.reporting import report
 from kedro_hone.github.running import run
 
 
-@click.group()
-def main() -> None:
-    """Run the steps of the GitHub Action."""
-
-
-@main.command("run")
-def _run() -> None:
-    """Run the pipelines; the verdict's exit code becomes an output and not this step's."""
-    with explain_failures():
-        run()
-
-
-@main.command("report")
+@click.command()
+@click.argument("step", type=click.Choice(["run", "report"]))
 @click.pass_context
-def _report(context: click.Context) -> None:
-    """Write summary, outputs, annotations, comment and check run; exits as the verdict and ``fail-on`` say."""
+def main(context: click.Context, step: str) -> None:
+    """Do one step of the GitHub Action.
+
+    The exit code of the pipelines is an output of ``run``; ``report`` exits by the verdict and the input ``fail-on``.
+    """
+    code = 0
     with explain_failures():
-        code = report()
+        if step == "run":
+            run()
+        else:
+            code = report()
     context.exit(code)
 
 

@@ -1,8 +1,9 @@
-"""Where the Action runs: the repository, the commit, and the pull request, as GitHub's runner describes them."""
+"""The job that the Action runs in: what GitHub's runner describes of it, and the outputs that the runner reads."""
 
 from __future__ import annotations
 
 import os
+import secrets
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -27,11 +28,11 @@ class Context:
         pull_request: Its number; None for any other event.
         foreign: Whether the pull request comes from another repository, whose jobs have no secrets.
         merged: Whether the event is known to be of code on the default branch. An event that is not on the list is
-            not: whoever comments on a fork's pull request starts a job with the secrets of the default branch.
+            not: a comment on a fork's pull request starts a job with the secrets of the default branch.
         api: Where GitHub's API is.
         run_url: Where a reader finds the job's log and the report.
         workspace: The folder of the user's checkout.
-        step: What tells the step from all others: a digest of its inputs and the job's leg of the matrix.
+        step: A digest of the step's inputs and the job's leg of the matrix, by which its comment is found again.
         leg: The values of the matrix, such as ``gpu, 3.11``; empty for a job without one.
     """
 
@@ -46,14 +47,9 @@ class Context:
     step: str
     leg: str
 
-    @property
-    def unmerged(self) -> bool:
-        """Whether the event may be of code that nobody has merged yet: all that is not known to be merged."""
-        return not self.merged
-
 
 def read_context() -> Context:
-    """Read what the runner says of its job.
+    """Read what the runner describes of its job.
 
     Raises:
         HoneError: ``action-input-invalid`` under ``pull_request_target``, which gives a stranger's code the secrets.
@@ -78,7 +74,7 @@ def read_context() -> Context:
         repository=repository,
         commit=head.get("sha") or os.environ["GITHUB_SHA"],
         pull_request=pull.get("number"),
-        # The repository of a head is null where the fork was deleted.
+        # The repository of a head is null if the fork was deleted.
         foreign=bool(pull or ran) and (origin or {}).get("full_name") != repository,
         merged=_is_merged(name, payload),
         api=os.environ.get("GITHUB_API_URL", "https://api.github.com"),
@@ -96,3 +92,14 @@ def _is_merged(name: str, payload: dict[str, Any]) -> bool:
     branch = (payload.get("repository") or {}).get("default_branch")
     ref = f"refs/heads/{branch}"
     return name in _BY_REF and bool(branch) and payload.get("ref") == ref == os.environ.get("GITHUB_REF", ref)
+
+
+def write_output(name: str, value: object) -> None:
+    """Write one output of the step as it is, between two lines that nobody can foresee, and so no value can include.
+
+    The toolkit's ``set_output`` escapes the value, which only workflow commands need: ``%`` would arrive as ``%25``.
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions#multiline-strings
+    """
+    delimiter = secrets.token_hex(16)
+    with Path(os.environ["GITHUB_OUTPUT"]).open("a", encoding="utf-8") as stream:
+        stream.write(f"{name}<<{delimiter}\n{value}\n{delimiter}\n")

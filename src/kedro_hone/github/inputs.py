@@ -1,4 +1,4 @@
-"""The Action's inputs, as ``action.yml`` hands them on in the environment, and the options of the run they ask for."""
+"""The Action's inputs, which ``action.yml`` describes and passes in the environment, and the run's options of them."""
 
 from __future__ import annotations
 
@@ -15,29 +15,18 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kedro_hone.core.errors import HoneError
+from kedro_hone.core.text import clean_text
 from kedro_hone.github.context import Context
 
 REMOTE: Final = "data_remote"
 """The runtime parameter that a catalog reads the name of the DVC remote from."""
 _MOST_VALUES: Final = 100_000
 """In a recipe: aliases of YAML make billions of a few lines."""
+_ROOM: Final = 100  # characters of a check run's name that a page still shows
 
 
 class Inputs(BaseModel):
-    """The inputs of one call.
-
-    Attributes:
-        name: What tells the step from others with the same inputs, and what its check run is called after.
-        project: The Kedro project, relative to the workspace.
-        model: Where the model is, in place of the recipe's ``model.uri``; empty for the recipe's own.
-        recipe: A YAML file with the section ``hone``, relative to the workspace; empty for the project's own.
-        params: Lines such as ``hone.budget=60``.
-        data_remote: The DVC remote that the catalog asks for the data; empty for the repository's own.
-        publish: Whether a winner is published; from the default branch only.
-        comment: Whether a pull request gets a comment.
-        comment_author: Whose comment is updated where the token may not ask whose it is.
-        fail_on: The mildest verdict that fails the job. An error always does.
-    """
+    """The inputs of one call; what is empty is as the project has it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -72,13 +61,13 @@ def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
     """Return the inputs with ``publish: never`` unless the event is known to be of the default branch.
 
     The alias would move at each push to a pull request, to a winner of a model, data and gates that nobody approved.
-    What starts a job is on a list (``Context.merged``), and not on one of what is held: GitHub adds events.
+    The events that publish are on a list (``Context.merged``), and not those that do not: GitHub adds events.
 
     Raises:
         HoneError: ``action-input-invalid`` for a fork's code: this step runs where winners can be published, and what
             runs could publish anything itself.
     """
-    if inputs.publish == "never" or not context.unmerged:
+    if inputs.publish == "never" or context.merged:
         return inputs
     if context.foreign:
         raise _explain(
@@ -90,13 +79,23 @@ def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
     return inputs.model_copy(update={"publish": "never"})
 
 
+def format_check(inputs: Inputs, context: Context) -> str:
+    """Return the name of a step's check run, which a branch may require: such as ``kedro-hone (models:/digits, gpu)``.
+
+    It has the step's name, or else the inputs that were given, and the values of the job's leg of the matrix. Two steps
+    have the same one only if they were given the same name.
+    """
+    given = ["" if inputs.project == "." else inputs.project, inputs.model, inputs.recipe]
+    given += [inputs.params, inputs.data_remote]
+    parts = [" ".join(part.split()) for part in ([inputs.name] if inputs.name else given) + [context.leg]]
+    label = clean_text(", ".join(filter(None, parts)))
+    if len(label) > _ROOM:
+        label = f"{label[:_ROOM]}… {context.step}"
+    return f"kedro-hone ({label})" if label else "kedro-hone"
+
+
 def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
     """Write the options of ``kedro run`` into a file for its ``--config``: no value passes through a shell.
-
-    Args:
-        inputs: What was asked for.
-        workspace: The folder that the paths are relative to.
-        file: Where to write to.
 
     Raises:
         HoneError: ``action-input-invalid``.
@@ -157,7 +156,7 @@ def _list_values(tree: object) -> Iterator[object]:
 
 
 def _check_remote(project: Path) -> None:
-    """Refuse a remote that no catalog would ask: Kedro ignores a parameter that nothing reads."""
+    """Refuse a remote that no catalog reads, which Kedro would ignore."""
     if not any(REMOTE in file.read_text() for file in project.glob("conf/**/catalog*.y*ml")):
         hint = f"Write `remote: ${{runtime_params:{REMOTE},null}}` into the catalog's DVC datasets."
         raise _explain("The input 'data-remote' changes nothing.", why="No catalog reads it.", hint=hint)

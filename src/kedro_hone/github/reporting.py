@@ -1,33 +1,27 @@
-"""The Action's second step: say the verdict in the job, in a comment and in a check run."""
+"""The Action's second step: the verdict in the job, in a comment and in a check run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
-from github import GithubException
+from github import Auth, Github, GithubException
 from github_action_toolkit import JobSummary, info
 from requests import RequestException
 
 from kedro_hone.core.contract.proof import EVIDENCE
-from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.errors import ExitCode, HoneError
 from kedro_hone.core.text import clean_text, hide_secrets
-from kedro_hone.github import comment
-from kedro_hone.github.annotations import list_annotations, print_annotations, print_warning
-from kedro_hone.github.api import Conclusion, Talk
-from kedro_hone.github.context import Context, read_context
-from kedro_hone.github.figures import Figures, find_figures, read_figures
-from kedro_hone.github.identity import make_marker, name_check
-from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs
-from kedro_hone.github.outputs import write_output
-from kedro_hone.report import wording
-from kedro_hone.report.evidence import Evidence, parse_evidence
+from kedro_hone.github.annotations import annotate_gates, print_warning
+from kedro_hone.github.api import Conclusion, write_check, write_comment
+from kedro_hone.github.context import Context, read_context, write_output
+from kedro_hone.github.inputs import Inputs, format_check, hold_publishing, read_inputs
+from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.report.files import read_publication
-from kedro_hone.report.rendering import render_markdown
+from kedro_hone.report.rendering import JobRemarks, render_markdown
+from kedro_hone.report.view import View
 
 _FAILING: Final = {
     "fail": {ExitCode.FAIL},
@@ -35,16 +29,19 @@ _FAILING: Final = {
     "never": set[ExitCode](),
 }
 _VERDICTS: Final = (ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE)
+_CAUSES: Final = {ExitCode.INPUT: "the recipe or an input is wrong", ExitCode.BUG: "a bug of kedro-hone"}
+_HELD: Final = "`publish: on-pass` publishes from the default branch only, and this is not of it."
 
 
 def report() -> int:
     """Write outputs, summary, annotations, comment and check run.
 
-    The variables ``HONE_CODE`` and ``HONE_FOLDER`` are the outputs of ``run``, which writes none where it refuses its
-    inputs; ``HONE_BASE`` is the evidence of the base branch, if it exists; ``GITHUB_TOKEN`` may be empty.
+    The variables ``HONE_CODE`` and ``HONE_FOLDER`` are the outputs of ``run``, which writes none if it refuses its
+    inputs. ``HONE_BASE`` and ``HONE_LAST`` are folders with the evidence of the base branch and of the last push, if a
+    cache has it. ``GITHUB_TOKEN`` may be empty.
 
     Returns:
-        The job's exit code: that of the run where the verdict is to fail it, or where there is no verdict; else 0.
+        The job's exit code: that of the run if the verdict is to fail it, or if there is no verdict; else 0.
 
     Raises:
         HoneError: ``action-input-invalid``, ``evidence-unreadable``.
@@ -52,120 +49,87 @@ def report() -> int:
     context, inputs = read_context(), read_inputs()
     code, folder = int(os.environ.get("HONE_CODE") or ExitCode.INPUT), os.environ.get("HONE_FOLDER", "")
     if not folder or code not in _VERDICTS:
-        body = comment.explain_absence(code, context.run_url)
-        _tell(context, inputs, body=body, conclusion="failure", title="No verdict")
+        cause = _CAUSES.get(code, "see the log")  # type: ignore[call-overload]  # an IntEnum's member is an int
+        log = f"[The job's log]({context.run_url})"
+        body = f"## ❗ No verdict\n\n`kedro run` ended with exit code {code}: {cause}. {log}\n"
+        _publish(context, inputs, body=body, title="No verdict", conclusion="failure")
         return code or ExitCode.BUG
-    evidence = parse_evidence((context.workspace / folder / EVIDENCE).read_bytes())
+    place = context.workspace / folder
+    view = View(parse_evidence((place / EVIDENCE).read_bytes()), read_publication(place))
+    _write_outputs(view, folder)
+    own = sorted((context.workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
+    recipes = [context.workspace / inputs.recipe] if inputs.recipe else []
+    annotate_gates(view.evidence, [*recipes, *own], context.workspace)
+    note = "" if hold_publishing(inputs, context) == inputs else _HELD
+    if note:
+        print_warning(f"Not published: {note}")
+    (base, _), (last, commit) = _read_kept(context, "HONE_BASE"), _read_kept(context, "HONE_LAST")
+    job = JobRemarks(base=base, last=last, last_commit=commit, note=note, log_url=context.run_url)
     ends = code if code in _FAILING[inputs.fail_on] else 0
-    recipes = _list_recipes(inputs, context.workspace)
-    published = read_publication(context.workspace / folder)
-    _write_outputs(evidence, published, folder)
-    print_annotations(list_annotations(evidence, recipes, context.workspace))
-    if held := _explain_hold(inputs, context):
-        print_warning(f"Not published: {held}")
     calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
-    _tell(
+    _publish(
         context,
         inputs,
-        body=render_markdown(evidence, published),
-        figures=read_figures(evidence, commit=context.commit),
-        title=clean_text(f"{evidence.verdict.value}: {wording.say_headline(evidence)}"),
+        body=render_markdown(view.evidence, view.publication, job=job),
+        title=clean_text(f"{view.evidence.verdict.value}: {view.headline}"),
         conclusion="failure" if ends else calm,
     )
     return ends
 
 
-def _tell(
-    context: Context,
-    inputs: Inputs,
-    *,
-    body: str,
-    title: str,
-    conclusion: Conclusion,
-    figures: Figures | None = None,
-) -> None:
-    """Write the summary always, and comment and check where the token allows it; where one is refused, the other."""
-    talk = _open(context)
-    marker, last = make_marker(context), None
-    comments = talk is not None and inputs.comment == "true"
-    if talk and comments:
-        with _warn_of_refusals("comment", "pull-requests: write") as refused:
-            last = talk.find_comment(marker=marker, author=inputs.comment_author)
-        comments = not refused  # where the last one cannot be found, another would be written at each push
-    if figures is not None:
-        base = None if context.pull_request is None else _read_base(context)
-        before = find_figures(last) if last else None
-        note = _explain_hold(inputs, context)
-        body = comment.compose_body(body, figures, base=base, last=before, note=note, run_url=context.run_url)
+def _publish(context: Context, inputs: Inputs, *, body: str, title: str, conclusion: Conclusion) -> None:
+    """Write the summary always, and comment and check if the token allows it; if one is refused, the other."""
     JobSummary().add_raw(body, add_eol=True).write(overwrite=True)  # the file is this step's own
-    if talk and comments:
-        with _warn_of_refusals("comment", "pull-requests: write"):
-            talk.write_comment(comment.seal_comment(body, marker=marker, figures=figures))
-    if talk:
-        with _warn_of_refusals("check run", "checks: write"):
-            name, summary = name_check(inputs, context), body[: comment.LIMIT - 1]
-            talk.write_check(name=name, title=title, summary=summary, conclusion=conclusion)
-
-
-def _open(context: Context) -> Talk | None:
     token = os.environ.get("GITHUB_TOKEN", "")
-    if context.foreign:
-        info("The pull request comes from a fork: its jobs may not comment, so the job's summary is all there is.")
-        return None
-    if not token:
-        info("There is no token: the job's summary is all there is.")
-        return None
-    return Talk(context, token=token)
+    if context.foreign or not token:
+        fork = "The pull request comes from a fork: its jobs may not comment"
+        info(f"{fork if context.foreign else 'There is no token'}, so the job's summary is all there is.")
+        return
+    # The toolkit's own client gives PyGithub the token in a way that is deprecated.
+    client = Github(auth=Auth.Token(token), base_url=context.api, lazy=True)
+    number = context.pull_request
+    if number is not None and inputs.comment == "true":
+        with _warn_of_refusals("comment", "pull-requests: write"):
+            write_comment(client, context, number=number, body=body, author=inputs.comment_author)
+    with _warn_of_refusals("check run", "checks: write"):
+        name = format_check(inputs, context)
+        write_check(client, context, name=name, title=title, summary=body, conclusion=conclusion)
 
 
 @contextmanager
-def _warn_of_refusals(what: str, permission: str) -> Iterator[list[Exception]]:
-    """Make a warning of what GitHub refuses, or of a GitHub that cannot be reached; it is in the list afterwards."""
-    refused: list[Exception] = []
+def _warn_of_refusals(what: str, permission: str) -> Iterator[None]:
+    """Make a warning of what GitHub refuses, or of a GitHub that cannot be reached."""
     try:
-        yield refused
+        yield
     except (GithubException, RequestException) as error:
-        refused.append(error)
-        said = f"{error.status}: {error.message}" if isinstance(error, GithubException) else repr(error)
+        cause = f"{error.status}: {error.message}" if isinstance(error, GithubException) else repr(error)
         needs = f"It needs `{permission}`; the job's summary has the report"
-        print_warning(hide_secrets(f"GitHub took no {what} ({said}). {needs}."))
+        print_warning(hide_secrets(f"GitHub took no {what} ({cause}). {needs}."))
 
 
-def _explain_hold(inputs: Inputs, context: Context) -> str:
-    """Return why nothing is published though it was asked for; empty where it is, or was not asked for."""
-    held = hold_publishing(inputs, context) != inputs
-    return "`publish: on-pass` publishes from the default branch only, and this is not of it." if held else ""
-
-
-def _read_base(context: Context) -> Figures | None:
-    """Return the figures of the base branch's last run, as a cache brought them."""
-    named = os.environ.get("HONE_BASE", "")
-    path = context.workspace / named
-    if not named or not path.is_file():
-        return None
+def _read_kept(context: Context, variable: str) -> tuple[View | None, str]:
+    """Return the result of another run, which a cache brought to a folder, and its commit, which is the file's name."""
+    named = os.environ.get(variable, "") if context.pull_request is not None else ""
+    path = next((one for one in (context.workspace / named).glob("*.json") if named and one.is_file()), None)
     try:
-        return read_figures(parse_evidence(path.read_bytes()), commit="")
-    except HoneError as error:  # of another version of kedro-hone, whose verdict this run does not depend on
-        print_warning(f"The base branch's result is left out. {error.why}")
-        return None
+        return (View(parse_evidence(path.read_bytes())), path.stem) if path else (None, "")
+    except HoneError as error:  # of another version of kedro-hone, on which this run's verdict does not depend
+        print_warning(f"An earlier result is left out of the comparison. {error.why}")
+        return None, ""
 
 
-def _list_recipes(inputs: Inputs, workspace: Path) -> list[Path]:
-    own = sorted((workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
-    return [*([workspace / inputs.recipe] if inputs.recipe else []), *own]
-
-
-def _write_outputs(evidence: Evidence, published: Publication | None, path: str) -> None:
+def _write_outputs(view: View, folder: str) -> None:
+    evidence, published = view.evidence, view.publication
     ratio = evidence.speedup.ratio if evidence.speedup else None
     drop = evidence.subject_quality[0].drop.estimate if evidence.subject_quality else None
     values = {
         "verdict": evidence.verdict.value,
-        "winner": wording.name_candidate(evidence, evidence.winner.candidate) if evidence.winner else "",
+        "winner": view.winner,
         "speedup": "" if ratio is None else f"{ratio.estimate:.4g}",
         "speedup-low": "" if ratio is None else f"{ratio.low:.4g}",
         "accuracy-drop": "" if drop is None else f"{drop:.6g}",
         "published-uri": published.uri if published else "",
-        "report-path": f"{path}/report.html",
+        "report-path": f"{folder}/report.html",
     }
     for name, value in values.items():
         write_output(name, clean_text(value))

@@ -1,4 +1,4 @@
-"""The Action's first step: one process of ``kedro run``, and where its result is."""
+"""The Action's first step: one process of ``kedro run``, and the place of its result."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.core.values.digest import digest_json
-from kedro_hone.github.context import read_context
+from kedro_hone.github.context import read_context, write_output
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
-from kedro_hone.github.outputs import write_output
 
-LATEST: Final = Path("data", "hone", "latest")
+_LATEST: Final = Path("data", "hone", "latest")
 """The link to the latest run's folder, below a project."""
 
 _PRIVATE: Final = (
@@ -34,7 +33,7 @@ def run() -> None:
     """Run the pipelines in the project, and write the outputs ``branch``, ``code`` and ``folder``.
 
     ``branch`` is a digest of the branch that this is compared with, or is kept for: a name with a comma is no key of a
-    cache. ``folder`` stays empty where the run left no new folder: what is there is then an earlier run's.
+    cache. ``folder`` is empty if the run left no new folder: the one that is there is an earlier run's.
 
     Raises:
         HoneError: ``action-input-invalid``.
@@ -52,9 +51,9 @@ def run() -> None:
 
 
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
-    """Run ``kedro run``, also in a folder with ``conf/`` only; it has neither the token nor the runner's credentials.
+    """Run ``kedro run``, also in a folder with ``conf/`` only, without the token and the runner's credentials.
 
-    Nor is what it prints taken for commands of the workflow, such as annotations and masks:
+    What it prints is not read as commands of the workflow, such as annotations and masks:
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions#stopping-and-starting-workflow-commands
     """
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
@@ -63,19 +62,19 @@ def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
         command = [sys.executable, "-m", "kedro_hone", "run", "--config", str(options)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
         secret = secrets.token_hex(16)
-        _say(f"::stop-commands::{secret}")
+        _print_command(f"::stop-commands::{secret}")
         try:
             return subprocess.run(command, cwd=project, env=environment, check=False).returncode
         finally:
-            _say(f"::{secret}::")
+            _print_command(f"::{secret}::")
 
 
-def _say(command: str) -> None:
+def _print_command(command: str) -> None:
     # The toolkit has no command of this kind. Flushed: the child writes to the same file.
     sys.stdout.write(f"{command}\n")
     sys.stdout.flush()
 
 
 def _find_latest(project: Path) -> Path | None:
-    found = (project / LATEST).resolve()
+    found = (project / _LATEST).resolve()
     return found if found.is_dir() else None

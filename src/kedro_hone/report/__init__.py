@@ -1,1 +1,1 @@
-"""The report of a run: ``evidence.json``, the page, the pull-request comment and the console."""
+"""The report of a run: ``evidence.json``, its view, and the page, comment, console and description made from it."""

@@ -16,7 +16,7 @@ from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.view import MEANINGS, group_candidates, write_usage
+from kedro_hone.report.view import View
 
 _STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "red", Verdict.INCONCLUSIVE: "yellow"}
 
@@ -26,78 +26,64 @@ def print_verdict(
 ) -> None:
     """Print the verdict, the finalists, where the report is, and how to use the winner, in the console's colours.
 
-    ``folder`` is the run's, and ``publication`` says where the winner went, if it was published.
+    ``folder`` is the run's, and ``publication`` is where the winner went, if it was published.
     """
-    style = _STYLES[evidence.verdict]
-    console.print(
-        Panel(
-            Group(*_list_sentences(evidence)),
-            title=_make_text(evidence.verdict.value, style=f"bold {style}"),
-            title_align="left",
-            border_style=style,
-            padding=(1, 2),
-        )
-    )
+    view, style = View(evidence, publication), _STYLES[evidence.verdict]
+    title = _make_text(evidence.verdict.value, style=f"bold {style}")
+    text = Group(*_list_sentences(view))
+    console.print(Panel(text, title=title, title_align="left", border_style=style, padding=(1, 2)))
     if evidence.finalists:
-        console.print(_tabulate_finalists(evidence))
-    groups = group_candidates(evidence).items()
-    tally = ", ".join(f"{len(candidates)} {wording.STATUS_NAMES[status]}" for status, candidates in groups)
+        console.print(_tabulate_finalists(view))
+    tally = ", ".join(f"{len(group)} {wording.STATUS_NAMES[status]}" for status, group in view.groups.items())
     console.print(_make_text(f"Candidates: {tally}"))
-    console.print(_make_text(f"Report: {folder / 'report.html'}"), soft_wrap=True)
+    lines = [f"Report: {folder / 'report.html'}"]
     if publication is not None:
         alias = f", with the alias {publication.alias}" if publication.alias else ""
         signed = f", signed by {publication.signer}" if publication.signer else ""
-        console.print(_make_text(f"Published: {publication.uri}{alias}{signed}"), soft_wrap=True)
-        if publication.note:
-            console.print(_make_text(publication.note), soft_wrap=True)
-    if code := clean_text(write_usage(evidence, publication)):
+        lines += [f"Published: {publication.uri}{alias}{signed}", publication.note]
+    for line in filter(None, lines):
+        console.print(_make_text(line), soft_wrap=True)
+    if code := clean_text(view.usage):
         shown = Syntax(code, "python", background_color="default") if console.is_terminal else Text(code)
         console.print()
         console.print(shown, soft_wrap=True)
 
 
-def _list_sentences(evidence: Evidence) -> list[Text]:
-    lines = [
-        _make_text(f"{wording.say_headline(evidence)}.", style="bold"),
-        _make_text(MEANINGS[evidence.verdict], style="dim"),
-        *([Text()] if evidence.reasons else []),
-        *(_make_text(f"• {reason}") for reason in evidence.reasons),
-    ]
-    if speedup := evidence.speedup:
-        shape, sure = wording.name_shape(speedup.shape).capitalize(), wording.format_percent(speedup.ratio.confidence)
+def _list_sentences(view: View) -> list[Text]:
+    evidence, speedup = view.evidence, view.evidence.speedup
+    lines = [_make_text(f"{view.headline}.", style="bold"), _make_text(view.meaning, style="dim")]
+    if evidence.reasons:
+        lines += [Text(), *(_make_text(f"• {reason}") for reason in evidence.reasons)]
+    if speedup:
+        shape, sure = wording.format_shape(speedup.shape).capitalize(), wording.format_percent(speedup.ratio.confidence)
         compared = (
             f"{shape}: {sure} interval {wording.format_range(speedup.ratio)} over {speedup.launches} paired launches, "
             f"noise floor {wording.format_ratio(speedup.noise_floor)}"
         )
-        machine = ", ".join(filter(None, (evidence.hardware.processor, evidence.hardware.gpu)))
-        said = (f"Against {evidence.source.baseline}", compared, f"On {machine}")
-        lines += [Text(), *(_make_text(line, style="dim") for line in said)]
-    if busy := wording.say_load(evidence):
-        lines += [Text(), _make_text(busy, style="yellow")]
-    return lines
+        facts = (f"Against {evidence.source.baseline}", compared, f"On {view.machine}")
+        lines += [Text(), *(_make_text(line, style="dim") for line in facts)]
+    return lines + ([Text(), _make_text(view.load, style="yellow")] if view.load else [])
 
 
-def _tabulate_finalists(evidence: Evidence) -> Table:
-    shapes = [speedup.shape for speedup in evidence.finalists[0].speedups]
+def _tabulate_finalists(view: View) -> Table:
+    evidence = view.evidence
     table = Table(title="Finalists, measured again in fresh processes", title_justify="left", box=None, pad_edge=False)
     table.add_column("candidate", overflow="fold")
-    for title in (*map(wording.name_shape, shapes), "drop at most"):
+    shapes = [wording.format_shape(one.shape) for one in evidence.finalists[0].speedups]
+    for title in (*shapes, "drop at most"):
         table.add_column(_make_text(title), justify="right", no_wrap=True)
     for finalist in evidence.finalists:
         won = evidence.winner is not None and evidence.winner.candidate == finalist.id
-        name = _make_text(wording.name_candidate(evidence, finalist.id), style="bold" if won else "")
+        name = _make_text(wording.format_candidate(evidence, finalist.id), style="bold" if won else "")
         if won:
             name.append("  winner", style="green")
         if finalist.reason:
             name.append(_make_text(f"\n{finalist.reason}", style="dim"))
-        cells = []
-        for shape in shapes:
-            ratios = [one.ratio for one in finalist.speedups if one.shape == shape]
-            times = [one.p50_ms for one in finalist.latency if one.shape == shape]
-            lines = [line for ratio in ratios for line in wording.format_pair(ratio)]
-            cells.append("\n".join([*lines, *map(wording.format_ms, times)]))
-        looked = [one for one in evidence.quality if one.id == finalist.id]
-        drops = [f"{wording.name_metric(q.metric)} {wording.format_drop(q.metric, q.drop.high)}" for q in looked]
+        times = {one.shape: one for one in view.list_times(finalist.speedups, finalist.latency)}
+        known = [times.get(shape) for shape in shapes]
+        cells = [f"{one.ratio}\n{one.rest}\n{one.candidate}" if one else "" for one in known]
+        metrics = [(one.metric, one.drop.high) for one in evidence.quality if one.id == finalist.id]
+        drops = [f"{wording.format_metric_name(name)} {wording.format_drop(name, high)}" for name, high in metrics]
         table.add_row(name, *map(_make_text, (*cells, "\n".join(drops) or "not looked at")))
     return table
 

@@ -1,4 +1,4 @@
-"""What a comparison took: the steps, validations and launches that were made for it, and their seconds."""
+"""The effort of a comparison: its steps, validations and launches, and their seconds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from kedro_hone.report import records
 def sum_effort(
     reference: Reference, *, race: RaceResult, confirmation: ConfirmationResult, decision: Decision
 ) -> dict[str, Any]:
-    """Return what was run for a comparison since its baseline was taken, in whichever runs, and not found in the store.
+    """Return the evidence's ``steps``, ``counts``, ``phase_seconds`` and ``optimization_seconds``.
 
-    Returned are the evidence's ``steps``, ``counts`` and ``phase_seconds``; and ``optimization_seconds``, which all of
-    it takes when nothing is in the store.
+    The first three cover what was run since the baseline was taken, in any run, without what the store had already.
+    The last is the time that all of it takes if the store has nothing.
     """
     steps, validations = find_new_steps(race.validations), find_new_validations(race.validations)
     since = min((validation.since for validation in race.validations), default=reference.since)
@@ -52,13 +52,13 @@ def find_new_steps(validations: Iterable[Validation]) -> tuple[StepFacts, ...]:
 
 
 def find_new_validations(validations: Iterable[Validation]) -> tuple[Validation, ...]:
-    """Return what was validated since the baseline was taken; of candidates with the same artifact, one."""
+    """Return the validations since the baseline was taken; of candidates with the same artifact, one."""
     new = [v for v in validations if v.run and v.run >= v.since]
     return tuple({o.digest: v for v in new if isinstance(o := v.candidate.outcome, Artifact)}.values())
 
 
 def find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
-    """Return after how many calls at the deciding shape the time that the optimization took is saved."""
+    """Return the calls at the deciding shape that save the time of the optimization; None if they save none."""
     if latency is None or latency.winner is None:
         return None
     saved = latency.source.p50_ms - latency.winner.p50_ms

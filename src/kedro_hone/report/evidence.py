@@ -68,7 +68,7 @@ class Evidence(Value):
     def _check(self) -> Evidence:
         if not str(self.recipe.get("digest", "")).startswith("sha256:"):
             raise ValueError("a recorded recipe carries its own digest under 'digest'")
-        json.dumps(self.model_dump(), allow_nan=False, default=str)  # a ValueError where a number is not finite
+        json.dumps(self.model_dump(), allow_nan=False, default=str)  # a ValueError if a number is not finite
         return self
 
     @property
@@ -78,7 +78,7 @@ class Evidence(Value):
 
     @property
     def subject(self) -> str | None:
-        """The id of the candidate that the report tells of: the winner, or else a finalist."""
+        """The id of the candidate that the report is about: the winner, or else a finalist."""
         if self.winner:
             return self.winner.candidate
         told = self.confirmation.choose_told(None, self.speedup)
@@ -93,6 +93,14 @@ class Evidence(Value):
         """Return the candidate of that id, or None."""
         return next((candidate for candidate in self.candidates if candidate.id == identifier), None)
 
+    def find_role(self, candidate: records.CandidateRecord) -> str:
+        """Return ``winner``, ``source``, ``finalist`` or an empty string."""
+        if self.winner and self.winner.candidate == candidate.id:
+            return "winner"
+        if not candidate.route:
+            return "source"
+        return "finalist" if any(finalist.id == candidate.id for finalist in self.finalists) else ""
+
 
 def dump_evidence(evidence: Evidence) -> str:
     """Return the text of ``evidence.json``: indented, with a line break at the end."""
@@ -100,7 +108,7 @@ def dump_evidence(evidence: Evidence) -> str:
 
 
 def name_fault(error: ValidationError) -> str:
-    """Return the first field that is wrong, or ``JSON`` where the text is none."""
+    """Return the first field that is wrong, or ``JSON`` if the text is no JSON."""
     return ".".join(map(str, error.errors()[0]["loc"])) or "JSON"
 
 

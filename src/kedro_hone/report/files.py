@@ -30,7 +30,7 @@ def copy_evidence(files: Path, folder: Path) -> None:
 
 
 def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
-    """Write the page and the summary into a folder, with where the winner went, once it was published."""
+    """Write the page and the comment into a folder, with where the winner went if it was published."""
     for name, render in zip(REPORTS, (render_page, render_markdown), strict=True):
         write_file(folder / name, render(evidence, publication).encode())
 
@@ -43,7 +43,7 @@ def write_publication(publication: Publication, evidence: Evidence, folder: Path
 
 
 def read_publication(folder: Path) -> Publication | None:
-    """Return where the winner of a run's folder went; None where it was not published.
+    """Return where the winner of a run's folder went; None if it was not published.
 
     Raises:
         HoneError: ``evidence-unreadable``: the file is no publication.

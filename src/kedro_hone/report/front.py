@@ -1,4 +1,4 @@
-"""The Pareto front: candidates that no other one beats in speed, quality and size at once."""
+"""The Pareto front: candidates that no other candidate beats in speed, quality and size at once."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kedro_hone.report.records import CandidateRecord
 
 
 def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
-    """Return the ids of candidates that may be published and are on the front, fastest first.
+    """Return the ids of the Pareto-optimal candidates by speed, quality drop and size, fastest first.
 
-    One is off it where another is at least as fast by the race's objective, loses no more quality on the search split
-    and is no larger, and is better in one of these. Compared are point estimates, from data that also chose who was
-    tried: whoever is chosen from the front is measured again. The source is not on it, nor is who was not raced.
+    Only raced candidates that may be published count, and not the source. Speed is the race's objective, quality is
+    that on the search split. These are point estimates, of the data that also chose what was tried: a candidate that
+    a person chooses from the front is measured again.
     """
     points = {one.id: point for one in candidates if one.publishable and (point := _locate(one))}
     front = [name for name, point in points.items() if not any(_beats(other, point) for other in points.values())]
@@ -21,7 +21,7 @@ def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
 
 
 def _locate(candidate: CandidateRecord) -> tuple[float, float, float] | None:
-    """Return what is to be small: the speed-up's reciprocal, the drop, and the bytes; None where one is unknown."""
+    """Return what is to be small: the speed-up's reciprocal, the drop and the bytes; None if one is unknown."""
     speedup, quality, size = candidate.speedup, candidate.quality, candidate.size_bytes
     if candidate.status not in RACED or speedup is None or quality is None or size is None:
         return None

@@ -1,4 +1,4 @@
-"""Quality against latency: where every mark of the chart is, in per cent from its upper left; a template draws it."""
+"""Quality against latency: the places of all marks of the chart, in per cent from its upper left, for a template."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import math
 from typing import Final, NamedTuple
 
 from kedro_hone.core.values.measurement import Interval, Status, is_bounded
+from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import find_place, place_interval
-from kedro_hone.report.view import tag_candidate
-from kedro_hone.report.wording import format_metric, format_ms, is_fraction, name_metric, name_record, name_shape
 
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""
@@ -19,7 +18,7 @@ _MOST_TICKS: Final = 7  # of the horizontal axis, whose labels have to fit on a 
 
 
 class Point(NamedTuple):
-    """One candidate that was timed: its role, the end of its route, its tooltip, and where it is with its intervals.
+    """One candidate that was timed: its role, the end of its route, its tooltip, and its place with its intervals.
 
     ``x`` is its median time, with the interval of the race's ratio; ``y`` is the metric on the search split.
     """
@@ -63,10 +62,10 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     height, steps = (high, low), choose_steps(low, top)
     # Shares are written in per cent, with the decimals that tell the ticks apart.
     decimals = max(1, math.ceil(-math.log10(100 * (steps[1] - steps[0])) - 1e-9)) if len(steps) > 1 else 1
-    written = f".{decimals}%" if is_fraction(metric) else "g"
+    written = f".{decimals}%" if wording.is_fraction(metric) else "g"
     return Chart(
-        metric=name_metric(metric),
-        shape=name_shape(shape),
+        metric=wording.format_metric_name(metric),
+        shape=wording.format_shape(shape),
         roles=tuple(role for role in ROLES if any(point.role == role for point in points)),
         rows=reference.n,
         points=tuple(p._replace(x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points),
@@ -82,15 +81,16 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
     quality, ratio = candidate.quality, candidate.speedup
     if latency is None or quality is None or quality.metric != metric:
         return None
-    role = tag_candidate(evidence, candidate) or ("measured" if candidate.status is Status.MEASURED else "dropped")
-    floor, ceiling = (0.0, 1.0) if is_fraction(metric) else (-math.inf, math.inf)
+    role = evidence.find_role(candidate) or ("measured" if candidate.status is Status.MEASURED else "dropped")
+    floor, ceiling = (0.0, 1.0) if wording.is_fraction(metric) else (-math.inf, math.inf)
     worst, best = max(floor, quality.source - quality.drop.high), min(ceiling, quality.source - quality.drop.low)
     low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if candidate.route and ratio else (1, 1)
-    said = f"{format_ms(latency)}, {name_metric(metric)} {format_metric(metric, quality.candidate)}"
+    value = wording.format_metric(metric, quality.candidate)
+    values = f"{wording.format_ms(latency)}, {wording.format_metric_name(metric)} {value}"
     return Point(
         role=role,
-        name=name_record(candidate, last=2),
-        text=f"{name_record(candidate)} ({role}): {said}",
+        name=wording.format_name(candidate, last=2),
+        text=f"{wording.format_name(candidate)} ({role}): {values}",
         x=Interval(estimate=math.log(latency), low=math.log(latency * low), high=math.log(latency * high)),
         y=Interval(estimate=quality.candidate, low=worst, high=best),
     )

@@ -1,20 +1,22 @@
-"""The reports as text: a page in one HTML file, and a comment for a pull request."""
+"""The reports as text: the page, the comment for a pull request, and the description and tags of a version."""
 
 from __future__ import annotations
 
 import re
 from itertools import accumulate
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
+from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, REPORTS
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.text import clean_text
-from kedro_hone.report import scales, view, wording
+from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.plot import draw_chart
+from kedro_hone.report.scales import scale_quality
+from kedro_hone.report.view import View, group_reasons
 
 LIMIT: Final = 60_000  # GitHub takes 65,536 characters; the rest is room for what a bot puts around
 
@@ -22,19 +24,41 @@ _CLOSING: Final = "\n</details>\n"
 _REST: Final = "\n… and {:,} more in `report.html`.\n"
 
 
+class JobRemarks(NamedTuple):
+    """What a job of a CI adds to its comment.
+
+    Attributes:
+        base: The base branch's result, if there is one.
+        last: The result of the last push, if there is one.
+        last_commit: Its commit; empty if it is not known.
+        note: Why nothing was published though it was asked for, in Markdown of our own.
+        log_url: Where the job's log is.
+    """
+
+    base: View | None = None
+    last: View | None = None
+    last_commit: str = ""
+    note: str = ""
+    log_url: str = ""
+
+
+_NO_REMARKS: Final = JobRemarks()
+
+
 def render_page(evidence: Evidence, publication: Publication | None = None) -> str:
     """Render the report as one HTML page that needs no other file, makes no request and runs no script."""
-    return TEMPLATES.get_template("page.html.j2").render(evidence=evidence, publication=publication)
+    return _render("page.html.j2", View(evidence, publication))
 
 
-def render_markdown(evidence: Evidence, publication: Publication | None = None) -> str:
+def render_markdown(
+    evidence: Evidence, publication: Publication | None = None, *, job: JobRemarks = _NO_REMARKS
+) -> str:
     """Render the verdict, a small table and folded details in GitHub's Markdown; what is foreign is escaped.
 
-    Where it would take more than ``LIMIT`` bytes of UTF-8, whole rows are left out, the least interesting first, and it
-    says how many. ``publication`` is where the winner went, once it was published.
+    If it would take more than ``LIMIT`` bytes of UTF-8, whole rows are left out and counted, the least interesting
+    first. ``publication`` is where the winner went, once it was published.
     """
-    whole = TEMPLATES.get_template("comment.md.j2").render(evidence=evidence, publication=publication)
-    text, *parts, foot = whole.split("\f")
+    text, *parts, foot = _render("comment.md.j2", View(evidence, publication), job=job).split("\f")
     room = LIMIT - len(foot.encode())
     if len(text.encode()) > room:  # what comes from a model may be of any length
         return "".join(_keep_rows(text.splitlines(keepends=True), room - 8)) + "\n…\n" + foot
@@ -43,8 +67,41 @@ def render_markdown(evidence: Evidence, publication: Publication | None = None) 
     return text + foot
 
 
+def describe_winner(evidence: Evidence) -> str:
+    """Render what a registry shows of a winner to people, in Markdown.
+
+    How it is loaded is added by its registry, which knows the URI and whether an alias points to it.
+    """
+    report, machine = f"{EVIDENCE_FOLDER}/{REPORTS[0]}", list_readable_tags(evidence)["Measured on"]
+    return _render("description.md.j2", View(evidence), report=report, machine=machine)
+
+
+def list_readable_tags(evidence: Evidence) -> dict[str, str]:
+    """Return four tags for people; their capital letters put them before those that programs read."""
+    view, found, threads = View(evidence), evidence.speedup, evidence.hardware.threads
+    ratio, rest = wording.format_pair(found.ratio) if found else ("", "")
+    qualities = [
+        f"{wording.format_metric_name(one.metric)} {wording.format_metric(one.metric, one.candidate)}, "
+        f"within {wording.format_drop(one.metric, max(one.drop.high, 0.0))}"
+        for one in evidence.subject_quality
+    ]
+    tags = {
+        "Speed": f"{ratio} as fast ({rest}) at {wording.format_shape(found.shape)}" if found else "",
+        "Quality": "; ".join(qualities),
+        "Made by": view.winner,
+        "Measured on": view.machine + (f", {threads} thread{'s' if threads != 1 else ''}" if threads else ""),
+    }
+    return {name: clean_text(text)[:500] for name, text in tags.items() if text}
+
+
+def _render(template: str, view: View, **more: object) -> str:
+    return TEMPLATES.get_template(template).render(
+        view=view, evidence=view.evidence, publication=view.publication, **more
+    )
+
+
 def _fold(head: str, rows: list[str], room: int) -> str:
-    """Return a folded part with as many rows as fit into so many bytes, or nothing where not even its head does."""
+    """Return a folded part with as many rows as fit into so many bytes, or nothing if not even its head does."""
     left = room - len((head + _CLOSING + _REST.format(0)).encode()) - len("00,000")
     if left < 0:
         return ""
@@ -97,10 +154,10 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-"""The templates of the page and of the comment: they ask for what they show, by the names that it has here."""
+"""The templates of all reports, with the functions that write numbers and names as filters."""
 
-TEMPLATES.globals.update(draw_chart=draw_chart, scales=scales, view=view, wording=wording)
+TEMPLATES.globals.update(wording=wording, group_reasons=group_reasons)
 TEMPLATES.filters.update(
-    {one.__name__: one for one in (escape_markdown, escape_code, break_after_marks, keep_together)}
+    {one.__name__: one for one in (escape_markdown, escape_code, break_after_marks, keep_together, scale_quality)}
 )
-TEMPLATES.filters.update({name: one for name, one in vars(wording).items() if name.startswith(("format_", "name_"))})
+TEMPLATES.filters.update({name: one for name, one in vars(wording).items() if name.startswith("format_")})

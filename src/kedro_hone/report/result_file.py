@@ -1,4 +1,4 @@
-"""The result of a run for the program that started it: the file that ``HONE_RESULT`` names, as JSON."""
+"""The result of a run for the program that started it, as JSON in the file that ``HONE_RESULT`` names."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class RunResult(Value):
     Attributes:
         folder: The run's folder; empty before it has one.
         verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``; empty before there is one.
-        published: The URI of the new version; empty where there is none.
-        awaits: The alias that a person's approval moves to it; empty where none is waited for.
-        slug: The name of the error that ended the run; empty where none did.
+        published: The URI of the new version; empty if there is none.
+        awaits: The alias that a person's approval moves to it; empty if none is waited for.
+        slug: The name of the error that ended the run; empty if none did.
         message: What happened, in one sentence, and why; of a verdict that is not ``PASS``, its reasons.
     """
 
@@ -46,7 +46,7 @@ def note_result(**changes: str) -> None:
 
 
 def read_result(path: Path) -> RunResult:
-    """Return what a file says; nothing where it is missing, or says nothing of a run."""
+    """Return the result in a file; an empty one if the file is missing or has none."""
     try:
         return RunResult.model_validate_json(read_regular(path))
     except (OSError, ValueError):  # of pydantic, too

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.wording import format_drop, format_pair, format_ratio, name_shape
+from kedro_hone.report.wording import format_drop, format_pair, format_ratio, format_shape
 
 Ends = tuple[float, float]
 Marks = Sequence[tuple[float, str, str]]  # place, label, and kind (``one``, ``gate``) of each
 
 
 class Bar(NamedTuple):
-    """One interval on a common scale: as text, and where it is; ``control`` is the source, measured against itself."""
+    """One interval on a common scale, as text and as a place; ``control`` is the source, measured against itself."""
 
     label: str
     value: str
@@ -36,7 +36,7 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
         return None
     rows = [("", one) for one in evidence.speedups]
     rows += [("source against itself, ", one) for one in evidence.confirmation.control]
-    bars = [Bar(f"{of}{name_shape(s.shape)}", *format_pair(s.ratio), s.ratio, control=bool(of)) for of, s in rows]
+    bars = [Bar(f"{of}{format_shape(s.shape)}", *format_pair(s.ratio), s.ratio, control=bool(of)) for of, s in rows]
     limit = [] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]
     return _place_all(bars, [(1.0, format_ratio(1, 0), "one"), *limit], room=0.04)
 
@@ -52,20 +52,20 @@ def scale_quality(quality: Quality) -> Scale:
 
 
 def scale_ratios(evidence: Evidence) -> dict[str, Interval]:
-    """Return where the race intervals are on a scale from 0 to the fastest, in per cent, by the candidate's id."""
+    """Return the places of the race's intervals on a scale from 0 to the fastest, in per cent, by candidate id."""
     ratios = {one.id: one.speedup for one in evidence.candidates if one.speedup}
     most = max([1.0, *(ratio.high for ratio in ratios.values())])
     return {identifier: place_interval(ratio, (0.0, most)) for identifier, ratio in ratios.items()}
 
 
 def place_interval(interval: Interval, ends: Ends) -> Interval:
-    """Return where an interval is on a scale, in per cent."""
+    """Return the place of an interval on a scale, in per cent."""
     low, high, at = (find_place(value, ends) for value in (interval.low, interval.high, interval.estimate))
     return Interval(estimate=at, low=low, high=high)
 
 
 def find_place(value: float, ends: Ends) -> float:
-    """Return where a value is on a scale from one end to the other, either of which may be the higher, in per cent."""
+    """Return the place of a value on a scale in per cent; either end may be the higher."""
     first, last = ends
     return round(100 * (min(max(value, min(ends)), max(ends)) - first) / (last - first), 2)
 

@@ -1,4 +1,4 @@
-"""What the reports show, as plain values: the templates and the console only place them."""
+"""The one view of a run's evidence: the texts and figures that its reports show, as plain values."""
 
 # ruff: noqa: RUF001 - typographic signs
 
@@ -6,30 +6,45 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, NamedTuple
 
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Quality, Status, is_bounded
+from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup, Status
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.plot import Chart, draw_chart
 from kedro_hone.report.records import CandidateRecord
+from kedro_hone.report.scales import Scale, scale_ratios, scale_speedups
 
-MEANINGS: Final = {
+_HEADLINES: Final = {
+    Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
+    Verdict.FAIL: "No candidate meets the recipe’s gates",
+    Verdict.INCONCLUSIVE: "The measurements cannot decide",
+}
+_MEANINGS: Final = {
     Verdict.PASS: "A faster model holds every gate.",
     Verdict.KEEP: "No candidate was so much faster and held every gate: the original stays. This is a success.",
     Verdict.FAIL: "What the recipe demands was not reached.",
     Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
 }
+_ORDER: Final = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
+_CALLS: Final = {
+    "transformers": "outputs = model(**inputs)  # what the source takes, such as the tensors of its tokenizer",
+    "sklearn": "predictions = model.predict(rows)  # as the source does; predict_proba, too, where it has that",
+    "keras": "outputs = model.predict(inputs)  # as the source does",
+}
+"""How a winner is called, by the interface that it has."""
+_BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
+_LOAD_GATE: Final = "other_load"
+_MOST: Final = 16  # shapes, and metrics, that two runs are compared by
 
-SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
-GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 
-
-class KeyNumber(NamedTuple):
-    """One number of the strip under the verdict: what it is, the number, what it was before, and a remark."""
+class Number(NamedTuple):
+    """One number of the winner, or else of the source: what it is, what it was before, and a remark."""
 
     label: str
     value: str
@@ -37,44 +52,220 @@ class KeyNumber(NamedTuple):
     remark: str = ""
 
 
-def list_latencies(evidence: Evidence) -> list[KeyNumber]:
-    """Return the times at each shape, of the source and the winner."""
-    numbers = []
-    for both in evidence.latencies:
-        label, before = f"Latency at {wording.name_shape(both.source.shape)}", wording.format_ms(both.source.p50_ms)
-        shown, before, of = (both.winner, before, "") if both.winner else (both.source, "", " to the source")
-        numbers.append(KeyNumber(label, wording.format_ms(shown.p50_ms), before, f"median of {shown.n:,} calls{of}"))
-    return numbers
+class Time(NamedTuple):
+    """Median times at one shape, and their ratio: its estimate and interval, or a wide interval first."""
+
+    shape: str
+    source: str
+    candidate: str
+    ratio: str
+    rest: str
+    confidence: str
 
 
-def list_costs(evidence: Evidence) -> list[KeyNumber]:
-    """Return what else changed from the source to the winner, and what the optimization cost."""
-    numbers = []
-    source = evidence.find_candidate("source")
-    winner = evidence.find_candidate(evidence.winner.candidate) if evidence.winner else None
-    for label, attribute, write, remark in (
-        ("Size on disk", "size_bytes", wording.format_bytes, ""),
-        ("Cold start", "cold_start_ms", wording.format_ms, "measured once"),
-        ("Peak memory", "peak_memory_bytes", wording.format_bytes, ""),
-    ):
-        new, old = getattr(winner, attribute, None), getattr(source, attribute, None)
-        if new is not None:
-            numbers.append(KeyNumber(label, write(new), "" if old is None else write(old), remark))
-        elif old is not None:
-            numbers.append(KeyNumber(label, write(old), remark=f"of the source, {remark}".rstrip(", ")))
-    took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
-    if calls is not None:
-        numbers.append(KeyNumber("Pays off after", f"{calls:,}", remark=f"calls; the optimization took {took}"))
-    elif evidence.optimization_seconds:
-        numbers.append(KeyNumber("Optimization", took))
-    return numbers
+@dataclass(frozen=True)
+class View:
+    """What reports show of a run. A text that does not apply is empty.
 
+    Attributes:
+        evidence: All that is known, for what is shown as it is.
+        publication: Where the winner went; None if it was not published.
+    """
 
-def group_candidates(evidence: Evidence) -> dict[Status, list[CandidateRecord]]:
-    """Return the candidates by status, in the order of the report; in each the fastest first."""
-    fastest = sorted(evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
-    order = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
-    return {status: group for status in order if (group := [one for one in fastest if one.status is status])}
+    evidence: Evidence
+    publication: Publication | None = None
+
+    @cached_property
+    def headline(self) -> str:
+        """The verdict as one sentence without a full stop at the end.
+
+        It includes what was measured against, unless the recipe names a class of the author's.
+        """
+        evidence, baseline = self.evidence, self.evidence.source.baseline
+        if evidence.verdict is Verdict.INCONCLUSIVE and not any(finalist.speedups for finalist in evidence.finalists):
+            return "No candidate could be compared with the original"
+        text = _HEADLINES.get(evidence.verdict, "")
+        if evidence.verdict is Verdict.PASS:
+            losses = map(wording.format_loss, evidence.subject_quality[:1])
+            text = ", ".join([wording.format_speed(evidence.speedups), *losses])
+            text += ", on a busy machine" if self._load[0] > _BUSY else ""
+        named = (evidence.recipe.get("model") or {}).get("module")
+        return text if named or not baseline else f"{text}, measured against {baseline}"
+
+    @property
+    def meaning(self) -> str:
+        """What a verdict of this kind means."""
+        return _MEANINGS[self.evidence.verdict]
+
+    @property
+    def machine(self) -> str:
+        """The processor, and the accelerator if there is one."""
+        return ", ".join(filter(None, (self.evidence.hardware.processor, self.evidence.hardware.gpu)))
+
+    @cached_property
+    def load(self) -> str:
+        """A warning that the machine was busy with other work."""
+        share, phase = self._load
+        compared = any(candidate.route and candidate.ratios for candidate in self.evidence.candidates)
+        if share <= _BUSY or not compared:
+            return ""
+        return (
+            f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "
+            f"{phase}. Times may be far off, and ratios too: load slows programs of many threads most, often the "
+            "source. Measure again on a quiet machine before you rely on them."
+        )
+
+    @cached_property
+    def _load(self) -> tuple[float, str]:
+        """The share of the cores that other processes took, 0 if it is not known, and in which phase.
+
+        It is that of the confirmation, or else of the race. If the winner was also compared with a published version,
+        whose load only a judgement records, the larger share counts.
+        """
+        gates = [row.measured for row in self.evidence.gates if row.name == _LOAD_GATE and row.against]
+        shares = [share for share in (self.evidence.confirmation.other_load, *gates) if share is not None]
+        return (max(shares), "confirmed") if shares else (self.evidence.race.other_load or 0.0, "raced")
+
+    @cached_property
+    def provable(self) -> str:
+        """The least drop that the gate split can prove."""
+        for one in self.evidence.subject_quality:
+            if one.provable is not None:
+                least, sure = wording.format_drop(one.metric, one.provable), wording.format_percent(one.drop.confidence)
+                limit = "" if one.limit is None else wording.format_drop(one.metric, one.limit)
+                demand = f"; the recipe asks for {limit}" if limit else ""
+                return (
+                    f"With {one.n:,} rows the gate split cannot prove a limit below {least} at {sure}, even when "
+                    f"nothing is lost{demand}."
+                )
+        return ""
+
+    @property
+    def winner(self) -> str:
+        """The winner's name."""
+        return wording.format_candidate(self.evidence, self.evidence.winner.candidate) if self.evidence.winner else ""
+
+    @cached_property
+    def usage(self) -> str:
+        """A few lines of Python that load the winner, by its URI or else its path, and call it.
+
+        A signed winner is loaded by its signature, whatever its format: then nothing has to be trusted.
+        """
+        winner, publication = self.evidence.winner, self.publication
+        if winner is None:
+            return ""
+        place = (publication and publication.uri) or winner.path or winner.digest
+        call = _CALLS.get(winner.interface, "outputs = model(*inputs)  # the inputs of the source, in its order")
+        option = ', trust=["native"]' if read_catalogue().is_code(winner.format, winner.runtime) else ""
+        if publication and publication.signer:
+            by_key = publication.signer.startswith("sha256:")
+            policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'
+            what = "publisher.pem is the public key of the signer" if by_key else "identity and issuer are the signer's"
+            option, call = f", verify=kedro_hone.Policy({policy})", f"# {what}\n{call}"
+        # Text of JSON is text of Python, too, whatever quotes and line breaks a name has.
+        return f"import kedro_hone\nmodel = kedro_hone.load({json.dumps(place)}{option})\n{call}"
+
+    @cached_property
+    def times(self) -> tuple[Time, ...]:
+        """Times and speed-up of the winner, or else of the finalist that is reported."""
+        own = next((one.latency for one in self.evidence.finalists if one.id == self.evidence.subject), ())
+        return self.list_times(self.evidence.speedups, own)
+
+    def list_times(self, speedups: Iterable[Speedup], latency: Iterable[Latency]) -> tuple[Time, ...]:
+        """Return times and speed-up of a finalist at each shape."""
+        before = {one.source.shape: wording.format_ms(one.source.p50_ms) for one in self.evidence.latencies}
+        after = {one.shape: wording.format_ms(one.p50_ms) for one in latency}
+        return tuple(
+            Time(
+                wording.format_shape(one.shape),
+                before.get(one.shape, wording.NONE),
+                after.get(one.shape, wording.NONE),
+                *wording.format_pair(one.ratio),
+                wording.format_percent(one.ratio.confidence),
+            )
+            for one in speedups
+        )
+
+    def compare(self, before: View) -> list[tuple[str, str, str]]:
+        """Return a few figures of another run and of this one, each with its label."""
+        old, new = before._figures, self._figures
+        return [(label, old.get(label, wording.NONE), new.get(label, wording.NONE)) for label in (old | new)]
+
+    @property
+    def _figures(self) -> dict[str, str]:
+        evidence = self.evidence
+        name = wording.format_candidate(evidence, evidence.subject) if evidence.subject else wording.NONE
+        found = {"verdict": evidence.verdict.value, "candidate": name}
+        for speedup in evidence.speedups[:_MOST]:
+            middle, least = (wording.format_ratio(ratio) for ratio in (speedup.ratio.estimate, speedup.ratio.low))
+            found[f"faster, {wording.format_shape(speedup.shape)}"] = f"{middle} (at least {least})"
+        for one in evidence.subject_quality[:_MOST]:
+            found[wording.format_metric_name(one.metric)] = wording.format_metric(one.metric, one.candidate)
+        return found
+
+    @cached_property
+    def costs(self) -> tuple[Number, ...]:
+        """What else changed from the source to the winner, and what the optimization cost."""
+        evidence, numbers = self.evidence, []
+        source = evidence.find_candidate("source")
+        winner = evidence.find_candidate(evidence.winner.candidate) if evidence.winner else None
+        for label, attribute, write, remark in (
+            ("Size on disk", "size_bytes", wording.format_bytes, ""),
+            ("Cold start", "cold_start_ms", wording.format_ms, "measured once"),
+            ("Peak memory", "peak_memory_bytes", wording.format_bytes, ""),
+        ):
+            new, old = getattr(winner, attribute, None), getattr(source, attribute, None)
+            if new is not None:
+                numbers.append(Number(label, write(new), "" if old is None else write(old), remark))
+            elif old is not None:
+                numbers.append(Number(label, write(old), remark=f"of the source, {remark}".rstrip(", ")))
+        took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
+        if calls is not None:
+            numbers.append(Number("Pays off after", f"{calls:,}", remark=f"calls; the optimization took {took}"))
+        elif evidence.optimization_seconds:
+            numbers.append(Number("Optimization", took))
+        return tuple(numbers)
+
+    @cached_property
+    def groups(self) -> dict[Status, list[CandidateRecord]]:
+        """The candidates by status, in the order of the reports; in each the fastest first."""
+        fastest = sorted(self.evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
+        return {status: group for status in _ORDER if (group := [one for one in fastest if one.status is status])}
+
+    @cached_property
+    def front(self) -> list[CandidateRecord]:
+        """The candidates of the Pareto front, fastest first; empty if there is nothing to choose."""
+        found = [one for name in self.evidence.front if (one := self.evidence.find_candidate(name))]
+        return found if len(found) > 1 else []
+
+    @cached_property
+    def spreads(self) -> list[tuple[CandidateRecord, Quality]]:
+        """How much worse single rows are, if known: on the gate split, or else the search split; best first."""
+        gate: dict[str, Quality] = {quality.id: quality for quality in reversed(self.evidence.quality)}
+        found = [(one, gate.get(one.id) or one.quality) for one in self.evidence.candidates]
+        rows = [(candidate, quality) for candidate, quality in found if quality and quality.spread]
+        return sorted(rows, key=lambda row: row[1].drop.estimate)
+
+    @property
+    def gate(self) -> float | None:
+        """The speed-up that the recipe demands."""
+        gates: dict[str, float | None] = self.evidence.recipe.get("gates") or {}
+        return gates.get("speedup")
+
+    @cached_property
+    def scale(self) -> Scale | None:
+        """The confirmed speed-ups on one scale."""
+        return scale_speedups(self.evidence, gate=self.gate)
+
+    @cached_property
+    def ratios(self) -> dict[str, Interval]:
+        """Where the race's intervals are on one scale, by the candidate's id."""
+        return scale_ratios(self.evidence)
+
+    @cached_property
+    def chart(self) -> Chart | None:
+        """Quality against latency."""
+        return draw_chart(self.evidence)
 
 
 def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateRecord]]:
@@ -84,89 +275,3 @@ def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateR
         known = (one.failure_class or "", one.reason, one.note) if one.reason else (one.id,)
         groups.setdefault(known, []).append(one)
     return list(groups.values())
-
-
-def list_front(evidence: Evidence) -> list[CandidateRecord]:
-    """Return the candidates of the Pareto front, fastest first; none where there is nothing to choose."""
-    found = [one for name in evidence.front if (one := evidence.find_candidate(name))]
-    return found if len(found) > 1 else []
-
-
-def format_quality(candidate: CandidateRecord) -> str:
-    """Return a candidate's metric on the search split."""
-    return wording.format_metric(candidate.quality.metric, candidate.quality.candidate) if candidate.quality else "–"
-
-
-def list_spreads(evidence: Evidence) -> tuple[tuple[CandidateRecord, Quality], ...]:
-    """Return how much worse single rows are, where known: on the gate split, or else the search split; best first."""
-    gate: dict[str, Quality] = {quality.id: quality for quality in reversed(evidence.quality)}
-    found = [(one, gate.get(one.id) or one.quality) for one in evidence.candidates]
-    rows = [(candidate, quality) for candidate, quality in found if quality and quality.spread]
-    return tuple(sorted(rows, key=lambda row: row[1].drop.estimate))
-
-
-def list_spread_cells(quality: Quality) -> tuple[str, ...]:
-    """Return one row of the table of spreads: the mean with what the gate compares, then the rows' quantiles."""
-    quantiles = quality.spread.model_dump().values() if quality.spread else ()
-    numbers = (quality.drop.estimate, quality.drop.high, *quantiles)
-    return tuple(wording.format_drop(quality.metric, number, unit=False) for number in numbers)
-
-
-def say_spread_unit(evidence: Evidence) -> str:
-    """Return in which unit the spreads are, such as ``points of argmax agreement``."""
-    metric = next((quality.metric for _, quality in list_spreads(evidence)), "")
-    return f"{'points of ' if wording.is_fraction(metric) else ''}{wording.name_metric(metric)}"
-
-
-def name_gate(judgement: Judgement) -> str:
-    """Return the gate's name, with the shape where it is about one, and with whom it compared if not the source."""
-    shape = f", {wording.name_shape(judgement.shape)}" if judgement.shape else ""
-    return f"{judgement.name}{shape}{f', against {judgement.against}' if judgement.against else ''}"
-
-
-def list_gate_cells(judgement: Judgement) -> tuple[str, ...]:
-    """Return what ``GATE_COLUMNS`` names: numbers with four significant digits, a dash where there is none."""
-    limit, measured = (
-        "–" if number is None else f"{number:,.4g} {wording.name_metric(judgement.unit)}".rstrip()
-        for number in (judgement.limit, judgement.measured)
-    )
-    low, high, interval = judgement.low, judgement.high, "–"
-    if low is not None and high is not None:
-        interval = f"{low:.4g} to {high:.4g}" if is_bounded(low) or is_bounded(high) else "unbounded"
-    return limit, measured, interval, judgement.judgement.value
-
-
-def tag_candidate(evidence: Evidence, candidate: CandidateRecord) -> str:
-    """Return ``winner``, ``source``, ``finalist`` or an empty string."""
-    if evidence.winner and evidence.winner.candidate == candidate.id:
-        return "winner"
-    if not candidate.route:
-        return "source"
-    return "finalist" if any(finalist.id == candidate.id for finalist in evidence.finalists) else ""
-
-
-_CALLS: Final = {
-    "transformers": "outputs = model(**inputs)  # what the source takes, such as the tensors of its tokenizer",
-    "sklearn": "predictions = model.predict(rows)  # as the source does; predict_proba, too, where it has that",
-    "keras": "outputs = model.predict(inputs)  # as the source does",
-}
-"""How a winner is called, by the interface that it has."""
-
-
-def write_usage(evidence: Evidence, publication: Publication | None = None) -> str:
-    """Return a few lines of Python that load the winner, by its URI or else its path, and call it; if there is one.
-
-    What is signed is loaded by its signature, whatever its format: then nothing has to be trusted.
-    """
-    if evidence.winner is None:
-        return ""
-    place = (publication and publication.uri) or evidence.winner.path or evidence.winner.digest
-    named = json.dumps(place)  # Python's text, too, whatever quotes and line breaks a name holds
-    call = _CALLS.get(evidence.winner.interface, "outputs = model(*inputs)  # the inputs of the source, in its order")
-    trust = ', trust=["native"]' if read_catalogue().is_code(evidence.winner.format, evidence.winner.runtime) else ""
-    if publication and publication.signer:
-        by_key = publication.signer.startswith("sha256:")
-        policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'
-        said = "publisher.pem is the public key of who signed it" if by_key else "identity and issuer say who signed it"
-        trust, call = f", verify=kedro_hone.Policy({policy})", f"# {said}\n{call}"
-    return f"import kedro_hone\nmodel = kedro_hone.load({named}{trust})\n{call}"

@@ -1,4 +1,4 @@
-"""How numbers and verdicts are written: the same on the page, in the comment and on the console."""
+"""How numbers, names and verdicts are written in every report."""
 
 # ruff: noqa: RUF001, RUF002 - typographic signs are what this module is about
 
@@ -9,39 +9,32 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.composite import COMPOSITE, read_parts
-from kedro_hone.core.values.decision import Verdict
+from kedro_hone.core.values.composite import COMPOSITE
+from kedro_hone.core.values.judgement import Judgement
 from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, is_bounded
-from kedro_hone.core.values.outcome import Outcome
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 
+NONE: Final = "–"
+"""What stands in place of a number that is not known."""
+
+SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
+GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
-UNLOCKED: Final = {"shared": "none: the run’s interpreter", "named": "none: the recipe names the interpreter"}
-"""What stands in the place of a lock, by the origin of an environment that has none."""
-
-_HEADLINES: Final = {
-    Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
-    Verdict.FAIL: "No candidate meets the recipe’s gates",
-    Verdict.INCONCLUSIVE: "The measurements cannot decide",
-}
 _WIDE: Final = 1.5  # an interval whose upper end is more than so many times its lower end
-_LOAD_GATE: Final = "other_load"
-_BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact|error_rate", re.IGNORECASE
 )
 
 
 def format_ratio(ratio: float, decimals: int | None = None) -> str:
-    """Return such as ``4.6×``, with about two significant digits beyond 1 where no decimals are given."""
+    """Return such as ``4.6×``, with about two significant digits beyond 1 if no decimals are given."""
     return f"{ratio:,.{_count_decimals(ratio) if decimals is None else decimals}f}×"
 
 
 def format_range(ratio: Interval) -> str:
-    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more where the ends would look equal."""
+    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal."""
     decimals = _count_decimals(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"{format_ratio(ratio.low)} or more"
@@ -88,7 +81,7 @@ def format_percent(fraction: float) -> str:
 
 
 def is_fraction(metric: str) -> bool:
-    """Whether a metric is a share of something, which people read in per cent and points."""
+    """Return whether a metric is a share of something, which people read in per cent and points."""
     return bool(_FRACTIONS.search(metric))
 
 
@@ -108,17 +101,17 @@ def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
     return f"{number} points" if unit else number
 
 
-def name_metric(metric: str) -> str:
+def format_metric_name(metric: str) -> str:
     """Return a metric's name for people: ``accuracy_score`` is accuracy."""
     return metric.removesuffix("_score").replace("_", " ")
 
 
-def name_shape(shape: str) -> str:
+def format_shape(shape: str) -> str:
     """Return a shape's name for people: ``batch64`` is batch 64."""
     return re.sub(r"(?<=[a-z])[_-]?(?=\d)", " ", shape).replace("_", " ")
 
 
-def name_route(route: tuple[str, ...], *, last: int | None = None) -> str:
+def format_route(route: tuple[str, ...], *, last: int | None = None) -> str:
     """Return a route in one line; ``last`` keeps only so many adaptors at its end."""
     if not route:
         return "source model"
@@ -126,115 +119,83 @@ def name_route(route: tuple[str, ...], *, last: int | None = None) -> str:
     return " → ".join(kept if len(kept) == len(route) else ("…", *kept))
 
 
-def name_candidate(evidence: Evidence, identifier: str) -> str:
-    """Return a candidate's route in one line, or its id when the evidence does not list it."""
+def format_name(candidate: CandidateRecord, *, last: int | None = None) -> str:
+    """Return a candidate's route with its own options in one line; a composite, which has several routes, by its id."""
+    options = [f"{name}={json.dumps(value)}" for row in candidate.options.values() for name, value in row.items()]
+    behind = f" ({', '.join(options)})" if options else ""
+    return COMPOSITE if candidate.id == COMPOSITE else format_route(candidate.route, last=last) + behind
+
+
+def format_candidate(evidence: Evidence, identifier: str) -> str:
+    """Return the name of a candidate, or its id if the evidence does not list it."""
     candidate = evidence.find_candidate(identifier)
-    return name_record(candidate) if candidate else identifier
+    return format_name(candidate) if candidate else identifier
 
 
-def name_record(candidate: CandidateRecord, *, last: int | None = None) -> str:
-    """Return a candidate's route in one line with what a trial changed; a composite, with several routes, by its id."""
-    said = [f"{name}={json.dumps(value)}" for row in candidate.options.values() for name, value in row.items()]
-    behind = f" ({', '.join(said)})" if said else ""
-    return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last) + behind
+def format_quality(candidate: CandidateRecord) -> str:
+    """Return a candidate's metric on the search split."""
+    return format_metric(candidate.quality.metric, candidate.quality.candidate) if candidate.quality else NONE
 
 
-def say_parts(outcome: Outcome) -> str:
-    """Say of a composite which candidate serves which shapes; an empty string of any other outcome."""
-    if not isinstance(outcome, Artifact) or not (parts := read_parts(outcome)):
-        return ""
-    served = [", ".join((*part.shapes, *(["all other shapes"] if part is parts[0] else []))) for part in parts]
-    said = "; ".join(f"{shapes} by {part.candidate}" for part, shapes in zip(parts, served, strict=True))
-    return f"A composite: {said}."
+def format_gate(judgement: Judgement) -> str:
+    """Return the gate's name, with its shape, and with what it compared if not the source."""
+    shape = f", {format_shape(judgement.shape)}" if judgement.shape else ""
+    return f"{judgement.name}{shape}{f', against {judgement.against}' if judgement.against else ''}"
 
 
-def say_headline(evidence: Evidence) -> str:
-    """Return the verdict as one plain sentence without a full stop at the end.
-
-    Where the recipe names no class of the author's, it says what was measured against.
-    """
-    if evidence.verdict is Verdict.INCONCLUSIVE and not any(finalist.speedups for finalist in evidence.finalists):
-        return "No candidate could be compared with the original"
-    said = _HEADLINES.get(evidence.verdict, "")
-    if evidence.verdict is Verdict.PASS:
-        said = ", ".join([_say_speed(evidence.speedups), *map(_say_quality, evidence.subject_quality[:1])])
-        said += ", on a busy machine" if _find_load(evidence)[0] > _BUSY else ""
-    named, baseline = (evidence.recipe.get("model") or {}).get("module"), evidence.source.baseline
-    return said if named or not baseline else f"{said}, measured against {baseline}"
-
-
-FRONT: Final = (
-    "No other candidate is as fast, as accurate and as small at once. These are estimates of the race and of the "
-    "search split, of which the best look better than they are. The one that you choose is confirmed and gated:"
-)
-"""What the Pareto front is."""
-
-
-def say_provable(evidence: Evidence) -> str:
-    """Return what the gate split can prove at all, in one sentence, or an empty string where it is not known."""
-    for quality in evidence.subject_quality:
-        if (least := quality.provable) is not None:
-            metric, limit, sure = quality.metric, quality.limit, format_percent(quality.drop.confidence)
-            asked = "" if limit is None else f"; the recipe asks for {format_drop(metric, limit)}"
-            return (
-                f"With {quality.n:,} rows the gate split cannot prove a limit below {format_drop(metric, least)} at "
-                f"{sure}, even when nothing is lost{asked}."
-            )
-    return ""
-
-
-def say_load(evidence: Evidence) -> str:
-    """Return that the machine was busy with other work while it compared, in two sentences; else an empty string."""
-    share, what = _find_load(evidence)
-    compared = any(candidate.route and candidate.ratios for candidate in evidence.candidates)
-    if share <= _BUSY or not compared:
-        return ""
-    return (
-        f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "
-        f"{what}. Times may be far off, and ratios too: load slows programs of many threads most, often the source. "
-        "Measure again on a quiet machine before you rely on them."
+def format_judgement(judgement: Judgement) -> tuple[str, ...]:
+    """Return the cells of ``GATE_COLUMNS``: numbers have four significant digits."""
+    limit, measured = (
+        NONE if number is None else f"{number:,.4g} {format_metric_name(judgement.unit)}".rstrip()
+        for number in (judgement.limit, judgement.measured)
     )
+    low, high, interval = judgement.low, judgement.high, NONE
+    if low is not None and high is not None:
+        interval = f"{low:.4g} to {high:.4g}" if is_bounded(low) or is_bounded(high) else "unbounded"
+    return limit, measured, interval, judgement.judgement.value
 
 
-def _find_load(evidence: Evidence) -> tuple[float, str]:
-    """Return the share of the cores that others took while it was confirmed, or else raced; 0 where it is not known.
-
-    Where the winner was compared with what is published, too, it is the larger share, which its judgement has alone.
-    """
-    gates = [row.measured for row in evidence.gates if row.name == _LOAD_GATE and row.against]
-    if shares := [share for share in (evidence.confirmation.other_load, *gates) if share is not None]:
-        return max(shares), "confirmed"
-    return evidence.race.other_load or 0.0, "raced"
+def format_unit(metric: str) -> str:
+    """Return the unit of a metric's drop, such as ``points of argmax agreement``."""
+    return f"{'points of ' if is_fraction(metric) else ''}{format_metric_name(metric)}"
 
 
-def _say_speed(speedups: tuple[Speedup, ...]) -> str:
+def format_spread(quality: Quality) -> tuple[str, ...]:
+    """Return the cells of ``SPREAD_COLUMNS``: the mean with what the gate compares, then the rows' quantiles."""
+    quantiles = quality.spread.model_dump().values() if quality.spread else ()
+    numbers = (quality.drop.estimate, quality.drop.high, *quantiles)
+    return tuple(format_drop(quality.metric, number, unit=False) for number in numbers)
+
+
+def format_speed(speedups: tuple[Speedup, ...]) -> str:
+    """Return how much faster it is at which shapes, as the beginning of a sentence."""
     ratios = [speedup.ratio for speedup in speedups]
     if not ratios:
-        said = "faster"
+        text = "every gate holds"
     elif len(ratios) > 3:
         least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
         ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
-        span = _say_ratio(ends) if any(map(_is_vague, ratios)) else f"{least} to {most}"
-        said = f"{span} {_name_gain(ends)} across {len(ratios)} shapes"
+        span = _format_in_words(ends) if any(map(_is_vague, ratios)) else f"{least} to {most}"
+        text = f"{span} {_format_gain(ends)} across {len(ratios)} shapes"
     else:
         groups: dict[str, dict[str, list[str]]] = {}
         for one in speedups:
-            shapes = groups.setdefault(_name_gain(one.ratio), {}).setdefault(_say_ratio(one.ratio), [])
-            shapes.append(name_shape(one.shape))
-        said = _list_words(
-            f"{ratio} {'at' if place else f'{gain} at'} {_list_words(at)}"
+            shapes = groups.setdefault(_format_gain(one.ratio), {}).setdefault(_format_in_words(one.ratio), [])
+            shapes.append(format_shape(one.shape))
+        text = _join_words(
+            f"{ratio} {'at' if place else f'{gain} at'} {_join_words(at)}"
             for gain, rows in groups.items()
             for place, (ratio, at) in enumerate(rows.items())
         )
-    return said[0].upper() + said[1:]
+    return text[0].upper() + text[1:]
 
 
-def _name_gain(ratio: Interval) -> str:
+def _format_gain(ratio: Interval) -> str:
     return "faster" if ratio.low > 1 else "as fast"
 
 
-def _say_ratio(ratio: Interval) -> str:
-    """Return a ratio within a sentence; where its middle would promise too much, its interval."""
+def _format_in_words(ratio: Interval) -> str:
+    """Return a ratio within a sentence, as its interval if the estimate would promise too much."""
     if not _is_vague(ratio):
         return format_ratio(ratio.estimate)
     if not is_bounded(ratio.high):
@@ -242,15 +203,16 @@ def _say_ratio(ratio: Interval) -> str:
     return f"between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
 
 
-def _say_quality(quality: Quality) -> str:
-    name, bound = name_metric(quality.metric), format_drop(quality.metric, quality.drop.high)
+def format_loss(quality: Quality) -> str:
+    """Return how a metric changed, and by how much at most, as a part of a sentence."""
+    name, bound = format_metric_name(quality.metric), format_drop(quality.metric, quality.drop.high)
     if quality.drop.estimate <= 0:
         return f"{name} unchanged within {bound}"
     worse = "down" if quality.higher_is_better else "up"
     return f"{name} {worse} by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
 
 
-def _list_words(words: Iterable[str]) -> str:
+def _join_words(words: Iterable[str]) -> str:
     """Return such as ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last

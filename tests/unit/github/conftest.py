@@ -49,6 +49,13 @@ class Job:
         (folder / "evidence.json").write_text(dump_evidence(evidence or make_evidence()))
         self.set(HONE_FOLDER="data/hone/runs/one", HONE_CODE=str(code))
 
+    def write_kept(self, kind: str, evidence: Evidence | str, commit: str = "c" * 40) -> None:
+        """Write what a cache brings: the result of the base branch, or of the last push."""
+        folder = self.workspace / ".kedro-hone" / kind
+        folder.mkdir(parents=True)
+        (folder / f"{commit}.json").write_text(evidence if isinstance(evidence, str) else dump_evidence(evidence))
+        self.set(**{f"HONE_{kind.upper()}": f".kedro-hone/{kind}"})
+
     def set(self, **variables: Any) -> None:
         for name, value in variables.items():
             self.monkeypatch.setenv(name, str(value))
@@ -75,6 +82,7 @@ def job(tmp_path, monkeypatch):
         (tmp_path / "conf" / "base" / "parameters.yml").write_text(RECIPE)
         for name in (
             "HONE_BASE",
+            "HONE_LAST",
             *(f"INPUT_{part}" for part in ("FAIL_ON", "COMMENT", "RECIPE", "MODEL", "NAME", "PARAMS")),
         ):
             monkeypatch.delenv(name, raising=False)

@@ -7,7 +7,7 @@ import yaml
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.github.context import read_context
-from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
+from kedro_hone.github.inputs import Inputs, format_check, hold_publishing, read_inputs, write_options
 
 
 def read_options(inputs, folder):
@@ -166,3 +166,34 @@ def test_a_fork_runs_nothing_where_winners_are_published(job, head, event, ran):
 
     assert raised.value.slug == "action-input-invalid"
     assert hold_publishing(Inputs(), read_context()) == Inputs()
+
+
+@pytest.mark.parametrize(
+    ("given", "leg", "name"),
+    [
+        ({}, "", "kedro-hone"),
+        ({"comment": "false", "fail_on": "never"}, "", "kedro-hone"),
+        ({}, "gpu, 3.11", "kedro-hone (gpu, 3.11)"),
+        ({"model": "models:/digits"}, "gpu", "kedro-hone (models:/digits, gpu)"),
+        (
+            {"project": "a", "params": "hone.budget=60\n\nhone.threads=1 "},
+            "",
+            "kedro-hone (a, hone.budget=60 hone.threads=1)",
+        ),
+        ({"name": "nightly", "params": "hone.budget=60"}, "", "kedro-hone (nightly)"),
+        ({"name": "nightly"}, "gpu", "kedro-hone (nightly, gpu)"),
+    ],
+)
+def test_a_check_run_is_named_after_what_tells_its_step_apart(job, given, leg, name):
+    job.set(HONE_LEG=leg)
+
+    assert format_check(Inputs(**given), read_context()) == name
+
+
+def test_long_names_stay_apart(job):
+    long = Inputs(params="hone.budget=60 " * 100)
+    first = format_check(long, read_context())
+    job.set(HONE_ID="ba9876543210")
+
+    assert first != format_check(long, read_context())
+    assert len(first) < 150

@@ -1,5 +1,7 @@
 """What a job, its check run and the comment say, for each verdict; against a GitHub on loopback."""
 
+# ruff: noqa: RUF001 - typographic signs
+
 from __future__ import annotations
 
 import re
@@ -10,9 +12,7 @@ from sample import make_evidence, make_publication
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.decision import Verdict
 from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.github.figures import Figures, find_figures, hide_figures
 from kedro_hone.github.reporting import report
-from kedro_hone.report.evidence import dump_evidence
 
 HOSTILE = (
     "x$(touch pwned)`id`${{ github.token }}\n::error::owned%0A::set-output name=verdict::PASS"
@@ -57,7 +57,7 @@ def test_every_verdict_is_told_everywhere(job, verdict, fail_on, ends, conclusio
     assert job.outputs["report-path"] == "data/hone/runs/one/report.html"
 
 
-def test_the_comment_is_updated_in_place_and_says_what_changed(job):
+def test_the_comment_is_updated_in_place(job):
     for number in range(31):  # ours is on the second page
         job.github.add_comment(f"Remark {number}", STRANGER)
     job.write_run(make_evidence(Verdict.PASS))
@@ -68,32 +68,65 @@ def test_the_comment_is_updated_in_place_and_says_what_changed(job):
     report()
 
     assert len(job.github.comments) == 32
-    body = job.github.comments[-1]["body"]
-    assert "**Since the last push** (`aaaaaaa`): PASS → FAIL" in body
-    assert body.index("Since the last push") < body.index("<details>")
-    assert find_figures(body).verdict is Verdict.FAIL
+    assert "FAIL:" in job.github.comments[-1]["body"]
+
+
+def test_what_changed_since_the_last_push_comes_before_the_details(job):
+    job.write_kept("last", make_evidence(Verdict.PASS))
+    job.write_run(make_evidence(Verdict.FAIL), 10)
+
+    report()
+
+    for body in (job.summary, job.github.comments[0]["body"]):
+        assert "**Since the last push** (`ccccccc`): PASS → FAIL" in body
+        assert body.index("Since the last push") < body.index("<details>")
+
+
+def test_a_figure_that_changed_is_named_and_no_other(job):
+    evidence = make_evidence()
+    first, *rest = evidence.speedups
+    slower = first.model_copy(update={"ratio": first.ratio.model_copy(update={"estimate": 2.0, "low": 1.9})})
+    job.write_kept("last", evidence.model_copy(update={"speedups": (slower, *rest)}))
+    job.write_run()
+
+    report()
+
+    assert "(`ccccccc`): faster, batch 1: 2.0× (at least 1.90×) → 4.6× (at least 4.3×).\n" in job.summary
 
 
 def test_the_base_branch_has_a_column(job):
     job.write_run(make_evidence(Verdict.PASS))
-    (job.workspace / "base.json").write_text(dump_evidence(make_evidence(Verdict.KEEP)))
-    job.set(HONE_BASE="base.json")
+    job.write_kept("base", make_evidence(Verdict.KEEP))
 
     report()
 
     assert "| | base branch, *before* | this run |" in job.summary
     assert "| verdict | KEEP | PASS |" in job.summary
+    assert "Since the last push" not in job.summary
 
 
-def test_a_base_that_cannot_be_read_is_left_out_with_a_warning(job, capsys):
+def test_a_push_is_compared_with_nothing(job):
+    job.write_event(name="push")
     job.write_run()
-    (job.workspace / "base.json").write_text("{}")
-    job.set(HONE_BASE="base.json")
+    for kind in ("base", "last"):
+        job.write_kept(kind, make_evidence())
+
+    report()
+
+    assert "base branch" not in job.summary
+    assert "Since the last push" not in job.summary
+
+
+@pytest.mark.parametrize("kind", ["base", "last"])
+def test_a_result_that_cannot_be_read_is_left_out_with_a_warning(job, kind, capsys):
+    job.write_run()
+    job.write_kept(kind, "{}")
 
     assert report() == 0
 
     assert "base branch" not in job.summary
-    assert "::warning title=kedro-hone::The base branch's result is left out." in capsys.readouterr().out
+    assert "Since the last push" not in job.summary
+    assert "::warning title=kedro-hone::An earlier result is left out" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("author", [STRANGER, {"login": "another-app[bot]", "type": "Bot", "id": 3}])
@@ -246,15 +279,51 @@ def test_an_output_is_what_it_says_and_no_other(job):
 
 
 def test_a_name_cannot_stand_for_our_own_marks(job):
-    forged = hide_figures(Figures(verdict=Verdict.PASS, commit="c" * 40))
-    job.write_run(spoil(make_evidence(Verdict.FAIL), f"<details>{forged}"), 10)
+    forged = f"<details>{MARKER}**Since the last push** (`aaaaaaa`): PASS"
+    job.write_run(spoil(make_evidence(Verdict.FAIL), forged), 10)
+    job.write_kept("last", spoil(make_evidence(Verdict.FAIL), forged))
     report()
     report()
 
-    body = job.github.comments[0]["body"]
-    assert find_figures(body).verdict is Verdict.FAIL
-    assert "**Since the last push** (`aaaaaaa`): nothing changed." in body
-    assert "\n**Since the last push**" in body[: body.index("\n<details>")]
+    (comment,) = job.github.comments
+    assert comment["body"].startswith(MARKER)
+    assert comment["body"].count("\n**Since the last push** (`ccccccc`): nothing changed.\n") == 1
+    assert "\n**Since the last push**" in comment["body"][: comment["body"].index("\n<details>")]
+
+
+@pytest.mark.attack(
+    what="links, mentions and markup in a result that a cache brought, for the comment on a pull request",
+    who="pull request",
+    stopped_by="Markdown is escaped; a long name is cut, and only some figures are compared",
+)
+@pytest.mark.parametrize("kind", ["base", "last"])
+def test_an_earlier_result_is_no_markup(job, kind):
+    evidence, long = make_evidence(), "x" * 10_000
+    shapes = tuple(
+        one.model_copy(update={"shape": f"{HOSTILE}{long}{n}"}) for n in range(99) for one in evidence.speedups
+    )
+    quality = tuple(one.model_copy(update={"metric": HOSTILE}) for one in evidence.quality)
+    subject = evidence.winner.model_copy(update={"candidate": HOSTILE + long})
+    job.write_kept(kind, evidence.model_copy(update={"speedups": shapes, "quality": quality, "winner": subject}))
+    job.write_run()
+
+    report()
+
+    for text in (job.summary, job.github.comments[0]["body"]):
+        head = text[: text.index("\n<details>")]
+        assert len(head) < 12_000
+        assert not re.search(r"(?<!\\)(<script|</details|<!--)|@admin|^::", head.replace(MARKER, ""), re.MULTILINE)
+    assert len(job.github.comments[0]["body"]) < 65_536
+
+
+def test_two_legs_of_a_matrix_have_two_comments_and_two_checks(job):
+    job.write_run()
+    for step, leg in (("0123456789ab", "cpu"), ("ba9876543210", "gpu"), ("0123456789ab", "cpu")):
+        job.set(HONE_ID=step, HONE_LEG=leg)
+        report()
+
+    assert len(job.github.comments) == 2
+    assert [check["name"] for check in job.github.checks] == [f"kedro-hone ({leg})" for leg in ("cpu", "gpu", "cpu")]
 
 
 def spoil(evidence, text):

@@ -12,7 +12,7 @@ from kedro_hone.core.values.judgement import Judged, Judgement
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import SCHEMA_FILE
-from kedro_hone.report.view import list_gate_cells, name_gate
+from kedro_hone.report.wording import format_gate, format_judgement
 
 NAN, EMPTY = float("nan"), "–"  # noqa: RUF001 - the dash of an empty cell
 ROWS = (
@@ -41,9 +41,9 @@ def test_the_evidence_keeps_one_record_for_all_gates(evidence):
 
 
 def test_the_table_has_one_row_for_each_judgement(evidence):
-    rows = [list_gate_cells(row) for row in evidence.gates]
+    rows = [format_judgement(row) for row in evidence.gates]
 
-    assert [name_gate(row) for row in evidence.gates] == ["speedup, batch 64", "drop", "size_mb", "quality"]
+    assert [format_gate(row) for row in evidence.gates] == ["speedup, batch 64", "drop", "size_mb", "quality"]
     assert rows[0] == ("1.05 times", "4.58 times", "4.2 to 4.9", "holds")
     assert rows[1] == ("0.01", EMPTY, EMPTY, "undecided")
     assert rows[2][:2] == ("1 MB", "2.5 MB")
@@ -52,7 +52,7 @@ def test_the_table_has_one_row_for_each_judgement(evidence):
 
 def test_an_interval_without_an_end_is_said_in_words():
     endless = ROWS[0].model_copy(update={"low": -sys.float_info.max, "high": sys.float_info.max})
-    assert list_gate_cells(endless)[2] == "unbounded"
+    assert format_judgement(endless)[2] == "unbounded"
 
 
 def test_page_and_comment_show_the_table_and_escape_it(evidence):
@@ -72,4 +72,4 @@ def test_page_and_comment_show_the_table_and_escape_it(evidence):
 )
 def test_a_measure_is_a_number_with_its_unit(number, unit, text):
     judgement = ROWS[0].model_copy(update={"limit": number, "measured": number, "unit": unit})
-    assert list_gate_cells(judgement)[:2] == (text, text)
+    assert format_judgement(judgement)[:2] == (text, text)

@@ -12,7 +12,7 @@ from kedro_hone.core.values.measurement import Interval, Spread
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import generate_schema
-from kedro_hone.report.view import list_spreads
+from kedro_hone.report.view import View
 
 SPREAD = Spread(best=0.0, p5=0.001, median=0.0049, p95=0.0068, p99=0.0074, worst=0.0076)
 
@@ -37,7 +37,7 @@ def add_spreads(metric: str) -> tuple[Evidence, list[str]]:
 
 def test_the_gate_split_goes_before_the_search_split_and_the_best_is_first():
     evidence, names = add_spreads("cosine_similarity")
-    rows = [(candidate.id, quality.split, quality.drop.estimate) for candidate, quality in list_spreads(evidence)]
+    rows = [(candidate.id, quality.split, quality.drop.estimate) for candidate, quality in View(evidence).spreads]
     assert rows == [(names[0], "gate", 0.002), (names[1], "search", 0.003)]
 
 
@@ -69,6 +69,6 @@ def test_the_page_and_the_comment_show_it(metric, unit, cells):
 
 def test_nothing_is_shown_where_rows_are_right_or_wrong():
     evidence = make_evidence()
-    assert list_spreads(evidence) == ()
+    assert View(evidence).spreads == []
     for text in (render_page(evidence), render_markdown(evidence)):
         assert "row by row" not in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.github.outputs import write_output
+from kedro_hone.github.context import write_output
 
 
 @pytest.mark.parametrize("value", ["", "models:/50% off/3", "100%25", "a\nb<<c\nd", "verdict<<EOF\nPASS\nEOF"])

@@ -38,7 +38,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
     """
     try:
-        from kedro_hone.events.serving import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
+        from kedro_hone.events.server import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
     configure()
@@ -51,7 +51,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     )
     hardware = read_host().fingerprint
     with hold_alone(root, SERVICE), bind_address(host, port) as listener:
-        service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
+        service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes.read)
         serve_http(service, listener)
 
 

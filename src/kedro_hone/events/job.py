@@ -1,4 +1,4 @@
-"""A run that is wanted, and what becomes of it."""
+"""Requests for runs, and the jobs that they become in the queue."""
 
 from __future__ import annotations
 
@@ -119,13 +119,14 @@ class Request(Value):
 
 
 class Job(Value):
-    """A request in the queue, and what became of it.
+    """A request in the queue, and its outcome.
 
     Attributes:
         not_before: Seconds since 1970 before which it is not started; 0 for at once.
-        created: Seconds since 1970; ``changed`` is when the state changed last.
+        created: When it was asked for, the last time, in seconds since 1970.
+        changed: When its state changed last, in seconds since 1970.
         exit_code: That of ``kedro run``; None until it ended.
-        published: The URI of the new version; empty where there is none.
+        published: The URI of the new version; empty if there is none.
         reason: Why it failed, was cancelled or skipped, or waits.
         process: The name of the process that runs it, as ``name_process`` makes it; empty before it has one.
     """

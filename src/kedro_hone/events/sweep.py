@@ -1,4 +1,4 @@
-"""The sweep: what is new in the registries, whether or not a webhook told of it."""
+"""The sweep: it finds what is new in the registries, also if no webhook came."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -21,15 +20,16 @@ from kedro_hone.core.contract.skipping import collect_skipped
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
-from kedro_hone.events.journal import log
+from kedro_hone.events.log import log
+from kedro_hone.events.periodic import Periodic
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
 
 _LIMIT_SECONDS: Final = 600.0
 _SKEW_SECONDS: Final = 60.0
 """How far a registry's clock may be behind ours at the first sweep, without hiding what came after the start."""
-_RETRIES: Final = 2.0, 30.0
-"""Seconds until a registry is asked again of which no list was obtained yet: the first time, and at most."""
+_RETRY_SECONDS: Final = 30.0
+"""The longest time until a registry is asked again that could not be swept."""
 
 
 class Arrivals(Value):
@@ -49,8 +49,8 @@ class Arrivals(Value):
 def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: float | None = None) -> Arrivals:
     """Ask a registry what came after a cursor.
 
-    A version that has aliases and tags already counts as if each had been set now. What is set on a version that was
-    swept before is not found: registries tell of new versions only.
+    A new version's aliases and tags count as if each had been set now. What is set later on a version that was swept is
+    not found: registries list new versions only.
 
     Args:
         registry: Its URI.
@@ -94,20 +94,23 @@ def name_command(registry: str) -> list[str]:
     return [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
 
 
-class Sweep:
-    """Sweeps registries in a thread, each in a process of its own: their clients are large, and may hang.
+class Sweep(Periodic):
+    """Sweeps registries, each in a process of its own: their clients are large, and may hang.
 
     Args:
-        queue: The queue, which keeps the cursors.
+        queue: The queue, which stores the cursors.
         registries: Their URIs.
         project: The root of the Kedro project.
-        seconds: The time between two sweeps.
-        everything: Whether the first sweep of a registry starts runs for all that it holds, and not only for what came
-            after the first service that was to sweep it had started.
-        rules: Those of ``listen.yml``: the first sweep of a registry tells which of them name nothing in it.
+        seconds: The time between two sweeps of a registry.
+        everything: Whether the first sweep of a registry starts runs for all that it holds. Otherwise it does for what
+            came after the first service had started that was to sweep it.
+        rules: Those of ``listen.yml``: the first sweep of a registry logs which of them name nothing in it.
         choose: Returns the requests of an event.
         wake: Called when there is something new in the queue.
-        hidden: The names of variables that its processes are not given: the service's secrets.
+        hidden: The names of variables that its processes do not get: those of the service's secrets.
+
+    Attributes:
+        failing: Why registries could not be swept the last time.
     """
 
     def __init__(
@@ -123,70 +126,47 @@ class Sweep:
         wake: Callable[[], None],
         hidden: Collection[str] = (),
     ) -> None:
-        self._queue, self._registries, self._project = queue, registries, project
-        self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
-        self._rules, self._stopping = rules, threading.Event()
+        super().__init__("hone-sweep")
+        self._queue, self._project, self._rules, self._seconds = queue, project, rules, seconds
+        self._everything, self._choose, self._wake, self._hidden = everything, choose, wake, frozenset(hidden)
         self._starts = {registry: queue.note_start(registry) for registry in registries}
-        self._begun: set[str] = set()
+        self._turns = dict.fromkeys(registries, 0.0)  # by the monotonic clock
         self._process: subprocess.Popen[str] | None = None
-        self._hidden = frozenset(hidden)
-        self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
-        """Why registries could not be swept the last time."""
         self._skipped: dict[str, dict[str, str]] = {}
 
-    def start(self) -> None:
-        """Sweep now and then; the first time is now."""
-        self._thread.start()
+    def work(self) -> float:
+        """Sweep the registries whose turn it is; return the seconds until the next turn.
 
-    @property
-    def threads(self) -> tuple[threading.Thread, ...]:
-        """The thread, once it was started."""
-        return (self._thread,) if self._thread.ident else ()
+        A registry that could not be swept is asked again sooner. If it has no timestamps, the versions present at its
+        first sweep count as old.
+        """
+        for registry, turn in self._turns.items():
+            if turn <= time.monotonic() and not self.stopping.is_set():
+                self.sweep(registry)
+                pause = min(self._seconds, _RETRY_SECONDS) if registry in self.failing else self._seconds
+                self._turns[registry] = time.monotonic() + pause
+        return max(0.0, min(self._turns.values(), default=self._seconds) - time.monotonic())
 
     def stop(self) -> None:
-        """End; return when it is ended."""
-        self._stopping.set()
+        """Stop, also while a registry is being asked; return when the thread has ended."""
+        self.stopping.set()
         if (process := self._process) is not None:
             process.kill()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _serve(self) -> None:
-        while not self._stopping.is_set():
-            for registry in self._registries:
-                self.sweep(registry)
-            self._rest()
-
-    def _rest(self) -> None:
-        """Wait until the next time; ask registries again, meanwhile, of which there is no list to go on from.
-
-        Of one that tells no times, what it holds by then counts as old.
-        """
-        end, (pause, longest) = time.monotonic() + self._seconds, _RETRIES
-        while not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
-            waiting = [one for one in self._registries if one not in self._begun]
-            if self._stopping.wait(min(pause, left) if waiting else left):
-                return
-            for registry in waiting:
-                self.sweep(registry)
-            pause = min(2 * pause, longest)
+        super().stop()
 
     def sweep(self, registry: str) -> int:
         """Sweep a registry once; return how many jobs are new."""
         try:
             cursor = self._queue.read_cursor(registry)
-            if cursor is not None:
-                self._begun.add(registry)
             since = None if self._everything or cursor is not None else self._starts[registry]
             found = self._ask(registry, cursor=cursor, since=since)
             if cursor is None and (names := list_unmatched(self._rules, registry, found.names)):
                 log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
             requests = tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)
-            self._begun.add(registry)
         except Exception as error:  # noqa: BLE001 - the next sweep must come, whatever kept this one
-            if not self._stopping.is_set():
+            if not self.stopping.is_set():
                 self.failing[registry] = str(error) or type(error).__name__
                 log("sweep-failed", level=logging.WARNING, registry=registry, reason=self.failing[registry])
             return 0
@@ -212,7 +192,7 @@ class Sweep:
             start_new_session=True,
         ) as process:
             self._process = process
-            if self._stopping.is_set():  # meanwhile: nobody else would end it
+            if self.stopping.is_set():  # meanwhile: nothing else would end it
                 process.kill()
             try:
                 out, said = process.communicate(json.dumps(told), timeout=_LIMIT_SECONDS)

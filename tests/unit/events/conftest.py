@@ -21,14 +21,14 @@ def open_service(tmp_path):
             Secrets.model_validate(SECRETS if secrets is None else secrets),
             project=tmp_path,
             hardware="this machine",
-            recipes={rule.name: "a recipe" for rule in settings.rules},
+            recipes=lambda: {rule.name: "a recipe" for rule in settings.rules},
         )
         made.append(service)
         return service
 
     yield open_
     for service in made:
-        service.intake.close()
+        service.close()
 
 
 @pytest.fixture

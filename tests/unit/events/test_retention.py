@@ -41,12 +41,10 @@ def test_the_folders_of_old_ended_jobs_are_removed_and_their_rows_stay(queue, tm
 
 def test_it_happens_at_the_start_and_ends_with_the_service(queue, tmp_path):
     retention = Retention(queue, folder=tmp_path / "jobs", days=90)
-    assert retention.threads == ()
     retention.start()
     deadline = time.monotonic() + 60
     while list_folders(tmp_path) != ["2", "3"]:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    (thread,) = retention.threads
     retention.stop()
-    assert not thread.is_alive()
+    assert not retention.is_alive()

@@ -67,7 +67,7 @@ def open_sweep(queue, tmp_path, monkeypatch):
             seconds=seconds,
             everything=everything,
             rules=SETTINGS.rules,
-            choose=lambda event: choose_requests(event, SETTINGS, hardware="h", recipes={"all": "r"}),
+            choose=lambda event: choose_requests(event, SETTINGS, hardware="h", recipes=lambda: {"all": "r"}),
             wake=woken.set,
         )
         made.append(sweep)
@@ -101,7 +101,7 @@ def test_rules_that_name_nothing_are_told_once(open_sweep, caplog):
     sweep._rules = read_settings({"rules": [{"name": "all", "models": "digits"}]}).rules
     for _ in range(2):
         sweep.sweep("models:/")
-    assert [(record.getMessage(), record.rows[0]["rules"]) for record in caplog.records] == [
+    assert [(record.getMessage(), record.details["rules"]) for record in caplog.records] == [
         ("rules-match-nothing", ["all"])
     ]
 
@@ -217,8 +217,8 @@ def test_a_first_sweep_is_told_when_the_first_service_started(tmp_path, open_swe
         assert sweep.failing == {"models:/": str(START)}
 
 
-def test_a_registry_that_is_down_at_the_start_is_asked_again_within_seconds(queue, open_sweep, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.sweep._RETRIES", (0.01, 0.05))
+def test_a_registry_that_is_down_is_asked_again_sooner(queue, open_sweep, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep._RETRY_SECONDS", 0.05)
     fails = "sys.exit('It is down.')"
     sweep = open_sweep(fails, fails, fails, say("models:/digits/1"), seconds=3600.0)
     sweep.start()
@@ -255,7 +255,7 @@ def test_what_is_left_out_is_told_once(queue, open_sweep, caplog):
     sweep.sweep("models:/")
     sweep.sweep("models:/")
     sweep.sweep("models:/")
-    told = [record.rows[0] for record in caplog.records if record.getMessage() == "version-skipped"]
+    told = [record.details for record in caplog.records if record.getMessage() == "version-skipped"]
     assert [(one["uri"], one["reason"]) for one in told] == [("hf://org/bad", "gated"), ("hf://org/bad", "gone")]
     assert queue.read_cursor("models:/") == "c"
     assert sweep.failing == {}

@@ -17,7 +17,7 @@ from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.job import HandOver, State
 from kedro_hone.events.outcomes import SKIPPED, Bounds, choose_pause, try_later
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.running import Runner
+from kedro_hone.events.runner import Runner
 
 HANG = 60.0
 BOUNDS = {"attempts": 2, "patience": 86400.0, "seconds": HANG}
@@ -166,7 +166,7 @@ def test_jobs_of_a_device_that_is_gone_are_told(queue, open_runner, lines):
 
 
 def test_one_runner_works_on_a_queue_at_a_time(queue, open_runner, lines, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
     queue.accept([make_job()])
     first = open_runner(sys.executable, "-c", SLEEP)
     read_child(first)
@@ -187,7 +187,7 @@ def test_a_job_waits_until_its_process_is_noted(queue, open_runner, tmp_path):
 
 @pytest.mark.parametrize("error", [KeyError("odd"), OSError("full"), HoneError("queue-broken", "x", why="y", hint="z")])
 def test_a_device_is_served_on_whatever_is_raised(queue, open_runner, monkeypatch, error):
-    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
     real, tries = queue.claim, []
 
     def claim(*args, **named):
@@ -496,7 +496,7 @@ def test_pauses_grow_to_an_hour():
 
 
 def test_a_queue_that_cannot_be_written_for_a_while_loses_no_end(queue, open_runner, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
     real, tries = queue.finish, []
 
     def finish(*args, **named):

@@ -21,7 +21,7 @@ from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.exclusive import SERVICE, hold_alone
 from kedro_hone.events.recipes import Recipes
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.service import make_service
+from kedro_hone.events.service import Service
 from kedro_hone.events.settings import read_secrets, read_settings
 from kedro_hone.events.sweep import find_arrivals
 from kedro_hone.graph import configure, find_parameters, find_root
@@ -51,7 +51,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     )
     hardware = read_host().fingerprint
     with hold_alone(root, SERVICE), bind_address(host, port) as listener:
-        service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes.read)
+        service = Service(settings, secrets, project=root, hardware=hardware, recipes=recipes.read)
         serve_http(service, listener)
 
 

@@ -15,7 +15,7 @@ NO_DEVICE: Final = "none"
 
 
 class State(StrEnum):
-    """How far a job is; skipped is one whose version is a winner already."""
+    """The state of a job; one is skipped if its version is a winner already."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -29,9 +29,9 @@ class _Run(Value):
     """A run of the pipelines, here or elsewhere.
 
     Attributes:
-        recipe: What of the project's recipe differs, as under ``hone:`` in parameters.yml.
+        recipe: Changes of the project's recipe, as under ``hone:`` in parameters.yml.
         env: The Kedro environment; None for the default one.
-        asked: Whether a person asked for it: then the version may be a winner.
+        asked: Whether a person asked for it: then the version may be a winner too.
     """
 
     recipe: dict[str, Json] = Field(default_factory=dict)
@@ -50,7 +50,7 @@ class HandOver(_Run):
 
     Attributes:
         repository: ``owner/name``.
-        event_type: What the workflows wait for.
+        event_type: The event that the workflows wait for.
     """
 
     kind: Literal["hand-over"] = "hand-over"
@@ -70,7 +70,7 @@ class Approve(Value):
 
 
 Task = Annotated[Optimize | HandOver | Approve, Field(discriminator="kind")]
-"""What a job does."""
+"""The task of a job."""
 
 
 class Request(Value):
@@ -78,10 +78,10 @@ class Request(Value):
 
     Attributes:
         uri: The version, pinned.
-        rule: The rule's name, or who asked.
-        device: What it measures on.
-        key: The same for requests of which one run is enough.
-        after: Seconds since 1970 before which a job with the key is of another content; 0 where none is.
+        rule: The rule's name, or another reason for it.
+        device: Where it measures.
+        key: The same for requests for which one run is enough.
+        after: Seconds since 1970 before which a job with the key is of another content; 0 if none is.
     """
 
     uri: str
@@ -107,11 +107,11 @@ class Request(Value):
 
         Args:
             uri: The version, pinned.
-            rule: The rule's name, or who asked.
-            task: What is done.
-            device: What it measures on.
+            rule: The rule's name, or another reason for it.
+            task: The task.
+            device: Where it measures.
             hardware: A digest of this machine's.
-            version: What tells one content of the place from the next, where the URI names a place only.
+            version: The name of the content, if the URI is a path only.
             recipe: The digest of the project's recipe, which the task's own changes.
         """
         key = digest_json([uri, version, task.model_dump(mode="json"), recipe, device, hardware])
@@ -149,12 +149,12 @@ class Job(Value):
 
 
 class Left(NamedTuple):
-    """A job of which a service that died may have left a process.
+    """A job whose process may still run, although its service died.
 
     Attributes:
         number: The job's.
-        process: The name of the process; empty where none was noted.
-        job: The job; None where its row cannot be read.
+        process: The name of the process; empty if none was noted.
+        job: The job; None if its row cannot be read.
     """
 
     number: int

@@ -25,7 +25,7 @@ from kedro_hone.events.job import Request as JobRequest
 from kedro_hone.events.log import log
 from kedro_hone.events.page import REPORT_POLICY, is_page, make_page, render
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.service import Service, make_approval, make_request
+from kedro_hone.events.service import Service, make_approval
 from kedro_hone.report.result_file import RunResult, read_result
 
 _DIGITS: Final = 18
@@ -95,8 +95,8 @@ async def submit(request: Request) -> Response:
     chosen = own if rule is None else {one.name: one for one in service.settings.rules}.get(str(rule))
     if chosen is None:
         raise HTTPException(422, f"there is no rule {str(rule)[:100]!r}")
-    key, recipe = key or secrets.token_hex(16), service.recipes().get(chosen.name, "")
-    wanted = make_request(uri, chosen, hardware=service.hardware, recipe=recipe, version=key, asked=True)
+    key = key or secrets.token_hex(16)
+    wanted = await service.call(service.make_request, uri, chosen, version=key, asked=True)
     return await _accept(request, service, wanted.model_copy(update={"key": f"asked:{key}:{wanted.key}"}))
 
 

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
@@ -35,39 +34,88 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, kw_only=True)
 class Service:
-    """The parts of the service.
+    """The parts of the service; ``serve`` starts them.
 
-    Attributes:
-        settings: Those of ``listen.yml``.
-        secrets: Those that senders and people must know.
-        project: The root of the Kedro project.
+    Args:
+        settings: Those of ``listen.yml``, an attribute too.
+        secrets: Those that senders and people must know, an attribute too.
+        project: The root of the Kedro project, an attribute too.
         hardware: A digest of this machine's.
         recipes: Returns the digest of the recipe that each rule changes, by the rule's name.
+
+    Attributes:
         queue: The jobs.
         runner: Starts them.
         sweep: Asks the registries; None if it is switched off.
         retention: Removes the folders of old jobs.
         counts: The deliveries so far, by their sender and outcome.
-        writer: The one thread in which requests use the queue, and log.
+
+    Raises:
+        HoneError: ``queue-broken``.
     """
 
-    settings: Settings
-    secrets: Secrets
-    project: Path
-    hardware: str
-    recipes: Digests
-    queue: Queue
-    runner: Runner
-    sweep: Sweep | None
-    retention: Retention
-    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    writer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "hone-queue"))
+    def __init__(self, settings: Settings, secrets: Secrets, *, project: Path, hardware: str, recipes: Digests) -> None:
+        self.settings, self.secrets, self.project = settings, secrets, project
+        self._hardware, self._recipes = hardware, recipes
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self._writer = ThreadPoolExecutor(1, "hone-queue")
+        self.queue = Queue(project / WORK / "queue.db")
+        hidden = [name for _, name in settings.secrets if name is not None]
+        self.runner = Runner(
+            self.queue,
+            project=project,
+            devices={NO_DEVICE: 1, **settings.devices},
+            bounds=Bounds(settings.attempts, settings.patience, settings.seconds),
+            hidden=hidden,
+            for_dispatch={"HONE_GITHUB_TOKEN": secrets.github},
+        )
+        self.sweep: Sweep | None = None
+        if settings.sweep is not None:
+            self.sweep = Sweep(
+                self.queue,
+                section=settings.sweep,
+                project=project,
+                rules=settings.rules,
+                choose=self.choose,
+                wake=self.runner.wake,
+                hidden=hidden,
+            )
+        self.retention = Retention(self.queue, folder=project / WORK / "jobs", days=settings.keep_days)
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-        """Call a function of the queue, or one that logs, in the writer's thread: it may wait for the disk."""
-        return await asyncio.get_running_loop().run_in_executor(self.writer, partial(function, *args, **named))
+        """Call a function of the queue, or one that logs, in the one thread for both: it may wait for the disk."""
+        return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **named))
+
+    def choose(self, event: Event) -> tuple[Request, ...]:
+        """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
+        if event.kind is Kind.TAG_SET and event.key == APPROVED:
+            # Whatever the rules: a winner may have another name than its source, and only one that waits is approved.
+            return (make_approval(event.uri, asked=event.delivery),) if event.value.lower() == "true" else ()
+        rule = find_rule(self.settings.rules, event)
+        if rule is None or INTERPOLATION in event.uri:
+            return ()
+        made = self.make_request(event.uri, rule, version=event.version)
+        return (made.model_copy(update={"after": event.after}),)
+
+    def make_request(self, uri: str, rule: Rule, *, version: str = "", asked: bool = False) -> Request:
+        """Return the request of a run by a rule.
+
+        Args:
+            uri: The version, pinned, or a path.
+            rule: The rule.
+            version: The version's own name; it counts if the URI is a path, which may contain another model tomorrow.
+            asked: Whether a person asked for it.
+        """
+        return Request.make(
+            uri=uri,
+            rule=rule.name,
+            task=rule.make_task(asked=asked),
+            device=NO_DEVICE if rule.dispatch else rule.device,
+            hardware=self._hardware,
+            version="" if urlsplit(uri).scheme else version,
+            recipe=self._recipes().get(rule.name, ""),
+        )
 
     def list_dead(self) -> list[str]:
         """Return the names of the threads that have ended before the service."""
@@ -76,50 +124,8 @@ class Service:
 
     def close(self) -> None:
         """Write what waits for the disk, and close the queue's file."""
-        self.writer.shutdown()
+        self._writer.shutdown()
         self.queue.close()
-
-    def choose(self, event: Event) -> tuple[Request, ...]:
-        """Return the request that an event leads to; none if no rule takes it."""
-        return choose_requests(event, self.settings, hardware=self.hardware, recipes=self.recipes)
-
-
-def choose_requests(event: Event, settings: Settings, *, hardware: str, recipes: Digests) -> tuple[Request, ...]:
-    """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
-    if event.kind is Kind.TAG_SET and event.key == APPROVED:
-        # Whatever the rules: a winner may have another name than its source, and only one that waits is approved.
-        return (make_approval(event.uri, asked=event.delivery),) if event.value.lower() == "true" else ()
-    rule = find_rule(settings.rules, event)
-    if rule is None or INTERPOLATION in event.uri:
-        return ()
-    made = make_request(event.uri, rule, hardware=hardware, recipe=recipes()[rule.name], version=event.version)
-    return (made.model_copy(update={"after": event.after}),)
-
-
-def make_request(
-    uri: str, rule: Rule, *, hardware: str, recipe: str, version: str = "", asked: bool = False
-) -> Request:
-    """Return the request of a run by a rule.
-
-    Args:
-        uri: The version, pinned, or a path.
-        rule: What is done.
-        hardware: A digest of this machine's.
-        recipe: The digest of the recipe that the rule changes.
-        version: The version's own name; it counts if the URI is a path, which may contain another model tomorrow.
-        asked: Whether a person asked for it.
-    """
-    version = "" if urlsplit(uri).scheme else version
-    device = NO_DEVICE if rule.dispatch else rule.device
-    return Request.make(
-        uri=uri,
-        rule=rule.name,
-        task=rule.make_task(asked=asked),
-        device=device,
-        hardware=hardware,
-        version=version,
-        recipe=recipe,
-    )
 
 
 def make_approval(uri: str, *, asked: str, alias: str = "") -> Request:
@@ -132,48 +138,6 @@ def make_approval(uri: str, *, asked: str, alias: str = "") -> Request:
     """
     return Request.make(
         uri=uri, rule="approval", task=Approve(alias=alias), device=NO_DEVICE, hardware="", version=asked
-    )
-
-
-def make_service(settings: Settings, secrets: Secrets, *, project: Path, hardware: str, recipes: Digests) -> Service:
-    """Return the parts, none of which has started.
-
-    Raises:
-        HoneError: ``queue-broken``.
-    """
-    queue = Queue(project / WORK / "queue.db")
-    hidden = [name for _, name in settings.secrets if name is not None]
-    runner = Runner(
-        queue,
-        project=project,
-        devices={NO_DEVICE: 1, **settings.devices},
-        bounds=Bounds(settings.attempts, settings.patience, settings.seconds),
-        hidden=hidden,
-        for_dispatch={"HONE_GITHUB_TOKEN": secrets.github},
-    )
-    sweep = None
-    if settings.sweep is not None:
-        sweep = Sweep(
-            queue,
-            registries=settings.sweep.registries,
-            project=project,
-            seconds=settings.sweep.every,
-            everything=settings.sweep.first == "all",
-            rules=settings.rules,
-            choose=lambda event: choose_requests(event, settings, hardware=hardware, recipes=recipes),
-            wake=runner.wake,
-            hidden=hidden,
-        )
-    return Service(
-        settings=settings,
-        secrets=secrets,
-        project=project,
-        hardware=hardware,
-        recipes=recipes,
-        queue=queue,
-        runner=runner,
-        sweep=sweep,
-        retention=Retention(queue, folder=project / WORK / "jobs", days=settings.keep_days),
     )
 
 

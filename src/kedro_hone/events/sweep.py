@@ -24,6 +24,7 @@ from kedro_hone.events.log import log
 from kedro_hone.events.periodic import Periodic
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
+from kedro_hone.events.settings import SweepSection
 
 _LIMIT_SECONDS: Final = 600.0
 _SKEW_SECONDS: Final = 60.0
@@ -33,10 +34,10 @@ _RETRY_SECONDS: Final = 30.0
 
 
 class Arrivals(Value):
-    """What a registry holds that is new, without winners, and where to go on.
+    """The new versions in a registry, without winners, and where to go on.
 
     Attributes:
-        names: What rules call the models in the registry, of a first sweep only.
+        names: The models in the registry by their names in rules, of a first sweep only.
         skipped: Why versions were left out, by their URI; they are tried again the next time.
     """
 
@@ -56,8 +57,8 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: fl
         registry: Its URI.
         cursor: Where the last sweep ended; None for the first.
         project: The root of the Kedro project.
-        since: Return no events of versions that are older, in seconds since 1970, or of which the registry tells no
-            time: it may hold very many. By clocks that differ, a version may be a minute older; a folder has our clock.
+        since: Return no events of versions that are older, in seconds since 1970, or have no time in the registry: it
+            may contain very many. A version may be a minute older, since clocks differ; a folder has our clock.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
@@ -99,11 +100,9 @@ class Sweep(Periodic):
 
     Args:
         queue: The queue, which stores the cursors.
-        registries: Their URIs.
+        section: The settings. With ``first: now``, the first sweep of a registry starts runs for what came after the
+            first service had started that was to sweep it.
         project: The root of the Kedro project.
-        seconds: The time between two sweeps of a registry.
-        everything: Whether the first sweep of a registry starts runs for all that it holds. Otherwise it does for what
-            came after the first service had started that was to sweep it.
         rules: Those of ``listen.yml``: the first sweep of a registry logs which of them name nothing in it.
         choose: Returns the requests of an event.
         wake: Called when there is something new in the queue.
@@ -117,20 +116,18 @@ class Sweep(Periodic):
         self,
         queue: Queue,
         *,
-        registries: tuple[str, ...],
+        section: SweepSection,
         project: Path,
-        seconds: float,
-        everything: bool,
         rules: tuple[Rule, ...],
         choose: Callable[[Event], tuple[Request, ...]],
         wake: Callable[[], None],
         hidden: Collection[str] = (),
     ) -> None:
         super().__init__("hone-sweep")
-        self._queue, self._project, self._rules, self._seconds = queue, project, rules, seconds
-        self._everything, self._choose, self._wake, self._hidden = everything, choose, wake, frozenset(hidden)
-        self._starts = {registry: queue.note_start(registry) for registry in registries}
-        self._turns = dict.fromkeys(registries, 0.0)  # by the monotonic clock
+        self._queue, self._section, self._project, self._rules = queue, section, project, rules
+        self._choose, self._wake, self._hidden = choose, wake, frozenset(hidden)
+        self._starts = {registry: queue.note_start(registry) for registry in section.registries}
+        self._turns = dict.fromkeys(section.registries, 0.0)  # by the monotonic clock
         self._process: subprocess.Popen[str] | None = None
         self.failing: dict[str, str] = {}
         self._skipped: dict[str, dict[str, str]] = {}
@@ -141,12 +138,13 @@ class Sweep(Periodic):
         A registry that could not be swept is asked again sooner. If it has no timestamps, the versions present at its
         first sweep count as old.
         """
+        seconds = self._section.every
         for registry, turn in self._turns.items():
             if turn <= time.monotonic() and not self.stopping.is_set():
                 self.sweep(registry)
-                pause = min(self._seconds, _RETRY_SECONDS) if registry in self.failing else self._seconds
+                pause = min(seconds, _RETRY_SECONDS) if registry in self.failing else seconds
                 self._turns[registry] = time.monotonic() + pause
-        return max(0.0, min(self._turns.values(), default=self._seconds) - time.monotonic())
+        return max(0.0, min(self._turns.values(), default=seconds) - time.monotonic())
 
     def stop(self) -> None:
         """Stop, also while a registry is being asked; return when the thread has ended."""
@@ -159,7 +157,7 @@ class Sweep(Periodic):
         """Sweep a registry once; return how many jobs are new."""
         try:
             cursor = self._queue.read_cursor(registry)
-            since = None if self._everything or cursor is not None else self._starts[registry]
+            since = None if self._section.first == "all" or cursor is not None else self._starts[registry]
             found = self._ask(registry, cursor=cursor, since=since)
             if cursor is None and (names := list_unmatched(self._rules, registry, found.names)):
                 log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)

@@ -4,7 +4,7 @@ import pytest
 from deliveries import RULES, SECRETS
 
 from kedro_hone.core.text import clean_text
-from kedro_hone.events.service import make_service
+from kedro_hone.events.service import Service
 from kedro_hone.events.settings import Secrets, read_settings
 
 
@@ -16,7 +16,7 @@ def open_service(tmp_path):
     def open_(*, secrets=None, **changes):
         given = {"rules": RULES, "secrets": {"github": "GITHUB_TOKEN"}, "sweep": None, **changes}
         settings = read_settings(given)
-        service = make_service(
+        service = Service(
             settings,
             Secrets.model_validate(SECRETS if secrets is None else secrets),
             project=tmp_path,

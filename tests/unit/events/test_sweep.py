@@ -6,13 +6,13 @@ import threading
 import time
 
 import pytest
+from deliveries import make_job
 
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.service import choose_requests
-from kedro_hone.events.settings import read_settings
+from kedro_hone.events.settings import SweepSection, read_settings
 from kedro_hone.events.sweep import Arrivals, Sweep, find_arrivals
 
 HANG = 60.0
@@ -62,12 +62,10 @@ def open_sweep(queue, tmp_path, monkeypatch):
         woken = threading.Event()
         sweep = Sweep(
             queue,
-            registries=("models:/",),
+            section=SweepSection.model_construct(every=seconds, first="all" if everything else "now"),
             project=tmp_path,
-            seconds=seconds,
-            everything=everything,
             rules=SETTINGS.rules,
-            choose=lambda event: choose_requests(event, SETTINGS, hardware="h", recipes=lambda: {"all": "r"}),
+            choose=lambda event: (make_job(event.uri),),
             wake=woken.set,
         )
         made.append(sweep)

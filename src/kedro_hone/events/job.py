@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -105,14 +105,8 @@ class Request(Value):
     ) -> Request:
         """Return a request; one run is enough for a version, a task, the recipe, and the hardware.
 
-        Args:
-            uri: The version, pinned.
-            rule: The rule's name, or another reason for it.
-            task: The task.
-            device: Where it measures.
-            hardware: A digest of this machine's.
-            version: The name of the content, if the URI is a path only.
-            recipe: The digest of the project's recipe, which the task's own changes.
+        ``hardware`` is a digest of this machine's, ``version`` the name of the content if the URI is a path only, and
+        ``recipe`` the digest of the project's recipe, which the task's own changes.
         """
         key = digest_json([uri, version, task.model_dump(mode="json"), recipe, device, hardware])
         return cls(uri=uri, rule=rule, task=task, device=device, key=key)
@@ -146,17 +140,3 @@ class Job(Value):
     published: str = ""
     reason: str = ""
     process: str = ""
-
-
-class Left(NamedTuple):
-    """A job whose process may still run, although its service died.
-
-    Attributes:
-        number: The job's.
-        process: The name of the process; empty if none was noted.
-        job: The job; None if its row cannot be read.
-    """
-
-    number: int
-    process: str
-    job: Job | None

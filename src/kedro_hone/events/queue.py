@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events import schema
-from kedro_hone.events.job import Job, Left, Request, State
+from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.schema import COLUMNS, ENDED, read_job
 
 _KEPT_SECONDS: Final = 30 * 86400.0
@@ -127,13 +127,9 @@ class Queue:
 
         A job that was cancelled meanwhile stays cancelled, and one that was started again is another claim.
         """
-        sql = (
-            "UPDATE jobs SET state = ?, exit_code = ?, verdict = ?, published = ?, reason = ?, changed = ? "
-            "WHERE id = ? AND state = 'running' AND changed = ?"
-        )
+        values = {"state": state, "exit_code": exit_code, "verdict": verdict, "published": published, "reason": reason}
         with self._write() as connection:
-            values = (state, exit_code, verdict, published, reason, self._now(), job.id, job.changed)
-            if connection.execute(sql, values).rowcount:
+            if _update(connection, job, values | {"changed": self._now()}):
                 return True
             if published:  # it was cancelled too late
                 sql = "UPDATE jobs SET published = ?, verdict = ? WHERE id = ? AND state = 'cancelled'"
@@ -149,14 +145,10 @@ class Queue:
             reason: Why it waits.
             spent: Whether the attempt counts.
         """
-        sql = (
-            "UPDATE jobs SET state = 'queued', not_before = ?, reason = ?, changed = ?, attempts = attempts - ? "
-            "WHERE id = ? AND state = 'running' AND changed = ?"
-        )
-        now = self._now()
+        now, attempts = self._now(), job.attempts - (not spent)
+        values = {"state": State.QUEUED, "not_before": now + seconds, "attempts": attempts, "reason": reason}
         with self._write() as connection:
-            values = (now + seconds, reason, now, int(not spent), job.id, job.changed)
-            return bool(connection.execute(sql, values).rowcount)
+            return _update(connection, job, values | {"changed": now})
 
     def start_again(self, number: int) -> bool:
         """Queue a job that ended once more, with all its attempts; return whether it had ended."""
@@ -195,11 +187,14 @@ class Queue:
             return self._list_jobs(f"WHERE verdict != '' {order}", limit)
         return self._list_jobs(f"WHERE state = COALESCE(?, state) {order}", state, limit)
 
-    def list_left(self) -> tuple[Left, ...]:
-        """Return the jobs that are running, or were cancelled after they had started."""
+    def list_left(self) -> list[tuple[int, str, Job | None]]:
+        """Return the jobs whose processes may run: number, process, and the job itself, None if it cannot be read.
+
+        They are running, or were cancelled after they had started.
+        """
         where = "state = 'running' OR (state = 'cancelled' AND process != '')"
         rows = self._read(f"SELECT {COLUMNS} FROM jobs WHERE {where}")  # noqa: S608 - constants
-        return tuple(Left(row[0], row[-1], read_job(row)) for row in rows)
+        return [(row[0], row[-1], read_job(row)) for row in rows]
 
     def list_waiting(self) -> frozenset[str]:
         """Return the devices of queued jobs."""
@@ -295,3 +290,10 @@ class Queue:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+def _update(connection: sqlite3.Connection, job: Job, values: dict[str, object]) -> bool:
+    """Change a job while it runs by the claim that the job is of; return whether it does."""
+    columns = ", ".join(f"{name} = ?" for name in values)
+    sql = f"UPDATE jobs SET {columns} WHERE id = ? AND state = 'running' AND changed = ?"  # noqa: S608 - names
+    return bool(connection.execute(sql, (*values.values(), job.id, job.changed)).rowcount)

@@ -41,10 +41,7 @@ CREATE TABLE IF NOT EXISTS jobs (
 );
 CREATE INDEX IF NOT EXISTS waiting ON jobs (state, device, not_before);
 """
-COLUMNS: Final = (
-    "id, uri, rule, task, device, state, attempts, not_before, created, changed, exit_code, verdict, published, "
-    "reason, process"
-)
+COLUMNS: Final = ", ".join(Job.model_fields)
 
 _UNDECIDED: Final = (
     f"state = 'done' AND (verdict = 'INCONCLUSIVE' OR (verdict = '' AND exit_code = {ExitCode.INCONCLUSIVE:d}))"
@@ -113,7 +110,7 @@ def identify(path: Path) -> tuple[int, int] | None:
 
 def read_job(row: tuple[object, ...]) -> Job | None:
     """Return the job of a row; None, which is logged, if this version does not write such a row."""
-    named = dict(zip(COLUMNS.split(", "), row, strict=True))
+    named = dict(zip(Job.model_fields, row, strict=True))
     try:
         return Job.model_validate({**named, "task": json.loads(str(named["task"]))})
     except ValueError as error:  # of pydantic, too

@@ -395,7 +395,7 @@ def test_what_was_published_the_time_before_is_not_the_result_of_a_run_that_died
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(HANG)
     process.stdout.close()
-    queue.finish(queue.list_left()[0].job, State.DONE, published="models:/digits/2")
+    queue.finish(queue.list_left()[0][2], State.DONE, published="models:/digits/2")
     queue.start_again(1)
     queue.claim("cpu")  # and the service dies before the first run's files are removed
     open_runner(*note(0, published="models:/digits/9"))

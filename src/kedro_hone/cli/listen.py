@@ -1,4 +1,4 @@
-"""Runs that nobody starts by hand: ``kedro hone listen``, and the approval of what they publish."""
+"""``kedro hone listen``, which starts runs for events of registries, and ``kedro hone approve``."""
 
 from __future__ import annotations
 

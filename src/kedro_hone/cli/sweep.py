@@ -70,7 +70,7 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
 
 
 def _read_settings(root: Path, env: str | None) -> Settings | None:
-    """Return what ``listen.yml`` says; None where there is no such file."""
+    """Return the settings in ``listen.yml``; None if there is no such file."""
     loader = open_loader(root, env)
     found = any(Path(loader.conf_source).glob("*/listen*"))
     return read_settings(read_section(loader, "listen")) if found else None

@@ -37,7 +37,7 @@ class End(NamedTuple):
 
     Attributes:
         code: Its exit code, negative for a signal.
-        cause: Empty where it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
+        cause: Empty if it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
     """
 
     code: int

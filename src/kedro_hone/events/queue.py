@@ -180,12 +180,10 @@ class Queue:
         """Return the job of a request; None if it was not accepted, or its row cannot be read."""
         return next(iter(self._list_jobs("WHERE key = ?", key)), None)
 
-    def list_jobs(self, *, limit: int = 100, state: State | None = None, judged: bool = False) -> tuple[Job, ...]:
-        """Return the running jobs and the newest others, newest first; or those of one state, or with a verdict."""
-        order = "ORDER BY state = 'running' DESC, id DESC LIMIT ?"
-        if judged:
-            return self._list_jobs(f"WHERE verdict != '' {order}", limit)
-        return self._list_jobs(f"WHERE state = COALESCE(?, state) {order}", state, limit)
+    def list_jobs(self, *, limit: int = 100, judged: bool = False) -> tuple[Job, ...]:
+        """Return the running jobs and the newest others, newest first; or only those with a verdict."""
+        where = "WHERE verdict != ''" if judged else ""
+        return self._list_jobs(f"{where} ORDER BY state = 'running' DESC, id DESC LIMIT ?", limit)
 
     def list_left(self) -> list[tuple[int, str, Job | None]]:
         """Return the jobs whose processes may run: number, process, and the job itself, None if it cannot be read.

@@ -23,7 +23,7 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
 
     Args:
         registry: Where they are.
-        find_alias: Returns the alias that the runs of a winner's source move; None where none is looked for.
+        find_alias: Returns the alias that the runs of a winner's source move; None to look for none.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
@@ -50,12 +50,14 @@ def name_source(uri: str) -> str:
 
 
 def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, project: Path) -> str:
-    """Return why the source that a winner's tag names is not run; empty if it is: a tag allows less than a rule does.
+    """Return why the source that a winner's tag names is not run; empty if it is run.
+
+    Anyone with write access can set tags, so that a tag allows less than a rule.
 
     Args:
         info: The winner.
         registry: The URI of the registry that it is in, or a folder.
-        rule: The rule that names its source; None where there are no rules.
+        rule: The rule that names its source; None if there are no rules.
         project: The root of the Kedro project.
     """
     source = info.tags[SOURCE]
@@ -77,8 +79,8 @@ def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
 
     Args:
         info: The winner.
-        machine: What ``name_machine`` returns of this one.
-        toolset: What ``name_toolset`` returns of the recipe now.
+        machine: This one, by ``name_machine``.
+        toolset: The toolchains of the recipe now, by ``name_toolset``.
     """
     texts = (info.tags.get(TOOLSET, ""), toolset)
     was, now = (dict(part.split("=", 1) for part in text.split() if "=" in part) for text in texts)
@@ -96,7 +98,7 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
 
     Args:
         info: The winner that is out of date.
-        rule: That by which the source runs; None for the project's own recipe.
+        rule: The rule of the source; None for the project's own recipe.
         device: Where the run measures, without a rule.
         machine: This one's name.
         toolset: The toolchains' versions.

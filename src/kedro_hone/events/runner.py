@@ -132,10 +132,12 @@ class Runner:
 
     def _claim(self, device: str) -> Job | None:
         try:
-            return self._queue.claim(device, at_most=self._devices[device], rule=self._rule)
+            job = self._queue.claim(device, at_most=self._devices[device], rule=self._rule)
         except Exception as error:  # noqa: BLE001 - the device must be served on
             self._log_once("queue-broken", error)
             return None
+        self._logged = ("", "")
+        return job
 
     def _run(self, job: Job) -> None:
         folder = self.find_folder(job.id)
@@ -146,7 +148,7 @@ class Runner:
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}
         with (folder / "log").open("ab") as text:
-            if text.tell():  # of an attempt before, or of the time before that somebody asked for it
+            if text.tell():  # of an earlier attempt
                 text.write(f"\n--- started again, attempt {job.attempts} ---\n".encode())
                 text.flush()
             process = subprocess.Popen(
@@ -172,7 +174,7 @@ class Runner:
         self._retry(lambda: judge(self._queue, job, end, read_result(result), self._bounds))
 
     def _wait(self, job: Job, process: subprocess.Popen[bytes]) -> End:
-        """Return how the process ended; end it where it is cancelled, is late, or the service stops."""
+        """Return how the process ended; end it if it is cancelled, is late, or the service stops."""
         deadline = time.monotonic() + self._bounds.seconds
         while process.poll() is None:
             try:
@@ -210,7 +212,7 @@ class Runner:
                 return True
 
     def _log_once(self, event: str, error: Exception) -> None:
-        """Log an error, unless it is the last one again: it may be the same for hours."""
+        """Log an error, unless it was logged since the queue last worked: it may be the same for hours."""
         reason = getattr(error, "why", "") or str(error)
         if (event, reason) != self._logged:
             log(event, level=logging.ERROR, reason=reason)

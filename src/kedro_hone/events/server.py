@@ -24,7 +24,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def bind_address(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a socket that is bound to an address, on which nobody can connect yet.
+    """Yield a socket that is bound to an address, to which no client can connect yet.
 
     Raises:
         HoneError: ``port-in-use``.

@@ -116,7 +116,7 @@ def _explain_problem(problem: Mapping[str, Any]) -> str:
     place = problem["loc"]
     where = ".".join(map(str, place)) or "listen.yml"
     if problem["type"] != "extra_forbidden":
-        return explain_value(where, problem, secret=place[:1] == ("secrets",))  # somebody may have put it there
+        return explain_value(where, problem, secret=place[:1] == ("secrets",))  # it may be the secret itself
     sections: dict[str | int, type[Section]] = {
         "rules": Rule,
         "dispatch": Dispatch,
@@ -128,7 +128,7 @@ def _explain_problem(problem: Mapping[str, Any]) -> str:
 
 
 class Secrets(Section):
-    """The secrets themselves; empty where one is switched off."""
+    """The secrets themselves; empty if switched off."""
 
     mlflow: str = Field("", repr=False)
     huggingface: str = Field("", repr=False)

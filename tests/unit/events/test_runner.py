@@ -202,6 +202,22 @@ def test_a_device_is_served_on_whatever_is_raised(queue, open_runner, monkeypatc
     assert wait_for_end(queue).state is State.DONE
 
 
+def test_an_error_of_the_queue_is_logged_once_each_time_that_it_begins(queue, open_runner, lines, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
+    broken, tries = HoneError("queue-broken", "x", why="It is full.", hint="z"), []
+
+    def claim(*_, **__):
+        tries.append(1)
+        if len(tries) % 4:
+            raise broken
+
+    monkeypatch.setattr(queue, "claim", claim)
+    open_runner(*note(0))
+    wait_for(lambda: len(tries) >= 8)
+    assert lines()[:2] == ["queue-broken"] * 2
+    assert len(lines()) <= 1 + len(tries) // 4
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -483,7 +499,7 @@ def test_devices_work_at_once_and_each_has_its_number(queue, open_runner):
     queue.accept([make_job(f"models:/m/{n}", device=device) for n in range(3) for device in ("cpu", "cuda:0")])
     open_runner(sys.executable, "-c", SLEEP, devices={"cpu": 2, "cuda:0": 1})
     wait_for(lambda: queue.count_states()[State.RUNNING] == 3)
-    running = sorted(job.device for job in queue.list_jobs(state=State.RUNNING))
+    running = sorted(job.device for job in queue.list_jobs(limit=3))
     assert running == ["cpu", "cpu", "cuda:0"]
 
 

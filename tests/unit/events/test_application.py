@@ -307,7 +307,7 @@ def test_a_service_that_writes_nothing_since_nobody_reads_its_log_is_not_ready(c
     assert client.get("/ready").status_code == 200
 
 
-def test_a_log_that_nobody_reads_keeps_a_forged_delivery_from_blocking_the_others(client, monkeypatch):
+def test_a_log_that_nobody_reads_blocks_no_other_request(client, monkeypatch):
     """It waits for the log in the writer's thread, and the event loop goes on."""
     stuck, go = threading.Event(), threading.Event()
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final
 
 from kedro_hone.events.log import log
-from kedro_hone.events.periodic import Periodic
 from kedro_hone.events.queue import Queue
 
 DAY_SECONDS: Final = 86400.0
@@ -28,25 +27,15 @@ def remove_old(queue: Queue, folder: Path, *, before: float) -> int:
     return len(existing)
 
 
-class Retention(Periodic):
-    """Forgets old deliveries and removes the folders of old jobs, once a day.
+def clean_up(queue: Queue, folder: Path, *, days: float) -> float:
+    """Forget old deliveries, and remove the folders of jobs that ended some days ago.
 
-    Args:
-        queue: The queue.
-        folder: The folder of the jobs' folders.
-        days: How long they are kept.
+    What fails is logged. Returned are the seconds until the next time: a day.
     """
-
-    def __init__(self, queue: Queue, *, folder: Path, days: float) -> None:
-        super().__init__("hone-retention")
-        self._queue, self._folder, self._days = queue, folder, days
-
-    def work(self) -> float:
-        """Remove what is old; what fails is logged, and tried again the next day."""
-        try:
-            self._queue.forget_old()
-            if removed := remove_old(self._queue, self._folder, before=time.time() - self._days * DAY_SECONDS):
-                log("jobs-removed", count=removed)
-        except Exception as error:  # noqa: BLE001 - whatever it is, tomorrow it may be gone
-            log("jobs-not-removed", level=logging.ERROR, reason=f"{type(error).__name__}: {error}")
-        return DAY_SECONDS
+    try:
+        queue.forget_old()
+        if removed := remove_old(queue, folder, before=time.time() - days * DAY_SECONDS):
+            log("jobs-removed", count=removed)
+    except Exception as error:  # noqa: BLE001 - whatever it is, tomorrow it may be gone
+        log("jobs-not-removed", level=logging.ERROR, reason=f"{type(error).__name__}: {error}")
+    return DAY_SECONDS

@@ -20,9 +20,10 @@ from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.log import log
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.retention import Retention
+from kedro_hone.events.retention import clean_up
 from kedro_hone.events.rules import Rule, find_rule, list_hidden, list_unreachable
 from kedro_hone.events.runner import Runner
+from kedro_hone.events.schedule import Schedule
 from kedro_hone.events.settings import Secrets, Settings
 from kedro_hone.events.sweep import Sweep
 
@@ -48,7 +49,7 @@ class Service:
         queue: The jobs.
         runner: Starts them.
         sweep: Asks the registries; None if it is switched off.
-        retention: Removes the folders of old jobs.
+        schedule: Sweeps now and then, and removes what is old.
         counts: The deliveries so far, by their sender and outcome.
 
     Raises:
@@ -70,6 +71,7 @@ class Service:
             hidden=hidden,
             for_dispatch={"HONE_GITHUB_TOKEN": secrets.github},
         )
+        calls = [partial(clean_up, self.queue, project / WORK / "jobs", days=settings.keep_days)]
         self.sweep: Sweep | None = None
         if settings.sweep is not None:
             self.sweep = Sweep(
@@ -81,7 +83,8 @@ class Service:
                 wake=self.runner.wake,
                 hidden=hidden,
             )
-        self.retention = Retention(self.queue, folder=project / WORK / "jobs", days=settings.keep_days)
+            calls += [partial(self.sweep.repeat, one) for one in settings.sweep.registries]
+        self.schedule = Schedule(*calls)
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
         """Call a function of the queue, or one that logs, in the one thread for both: it may wait for the disk."""
@@ -119,8 +122,7 @@ class Service:
 
     def list_dead(self) -> list[str]:
         """Return the names of the threads that have ended before the service."""
-        threads = [*self.runner.threads, self.retention, *([self.sweep] if self.sweep else [])]
-        return [one.name for one in threads if one.ident and not one.is_alive()]
+        return [one.name for one in (*self.runner.threads, self.schedule) if one.ident and not one.is_alive()]
 
     def close(self) -> None:
         """Write what waits for the disk, and close the queue's file."""
@@ -175,11 +177,10 @@ def serve(service: Service) -> Iterator[None]:
         parts.callback(service.close)
         parts.callback(service.runner.stop)
         service.runner.start()
-        parts.callback(service.retention.stop)
-        service.retention.start()
+        parts.callback(service.schedule.stop)
         if service.sweep is not None:
             parts.callback(service.sweep.stop)
-            service.sweep.start()
+        service.schedule.start()
         rules = [rule.name for rule in service.settings.rules]
         log("started", project=str(service.project), rules=rules, mlflow=name_mlflow(os.environ))
         yield

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,6 @@ from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
 from kedro_hone.events.log import log
-from kedro_hone.events.periodic import Periodic
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
 from kedro_hone.events.settings import SweepSection
@@ -95,7 +95,7 @@ def name_command(registry: str) -> list[str]:
     return [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
 
 
-class Sweep(Periodic):
+class Sweep:
     """Sweeps registries, each in a process of its own: their clients are large, and may hang.
 
     Args:
@@ -123,35 +123,27 @@ class Sweep(Periodic):
         wake: Callable[[], None],
         hidden: Collection[str] = (),
     ) -> None:
-        super().__init__("hone-sweep")
         self._queue, self._section, self._project, self._rules = queue, section, project, rules
         self._choose, self._wake, self._hidden = choose, wake, frozenset(hidden)
         self._starts = {registry: queue.note_start(registry) for registry in section.registries}
-        self._turns = dict.fromkeys(section.registries, 0.0)  # by the monotonic clock
+        self._stopping = threading.Event()
         self._process: subprocess.Popen[str] | None = None
         self.failing: dict[str, str] = {}
         self._skipped: dict[str, dict[str, str]] = {}
 
-    def work(self) -> float:
-        """Sweep the registries whose turn it is; return the seconds until the next turn.
-
-        A registry that could not be swept is asked again sooner. If it has no timestamps, the versions present at its
-        first sweep count as old.
-        """
-        seconds = self._section.every
-        for registry, turn in self._turns.items():
-            if turn <= time.monotonic() and not self.stopping.is_set():
-                self.sweep(registry)
-                pause = min(seconds, _RETRY_SECONDS) if registry in self.failing else seconds
-                self._turns[registry] = time.monotonic() + pause
-        return max(0.0, min(self._turns.values(), default=seconds) - time.monotonic())
-
     def stop(self) -> None:
-        """Stop, also while a registry is being asked; return when the thread has ended."""
-        self.stopping.set()
+        """End what asks a registry now, and ask none any more."""
+        self._stopping.set()
         if (process := self._process) is not None:
             process.kill()
-        super().stop()
+
+    def repeat(self, registry: str) -> float:
+        """Sweep a registry, and return the seconds until its next turn, which comes sooner if that failed.
+
+        If the registry has no timestamps, the versions present at its first sweep count as old.
+        """
+        self.sweep(registry)
+        return min(self._section.every, _RETRY_SECONDS if registry in self.failing else math.inf)
 
     def sweep(self, registry: str) -> int:
         """Sweep a registry once; return how many jobs are new."""
@@ -164,7 +156,7 @@ class Sweep(Periodic):
             requests = tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)
         except Exception as error:  # noqa: BLE001 - the next sweep must come, whatever kept this one
-            if not self.stopping.is_set():
+            if not self._stopping.is_set():
                 self.failing[registry] = str(error) or type(error).__name__
                 log("sweep-failed", level=logging.WARNING, registry=registry, reason=self.failing[registry])
             return 0
@@ -190,7 +182,7 @@ class Sweep(Periodic):
             start_new_session=True,
         ) as process:
             self._process = process
-            if self.stopping.is_set():  # meanwhile: nothing else would end it
+            if self._stopping.is_set():  # meanwhile: nothing else would end it
                 process.kill()
             try:
                 out, said = process.communicate(json.dumps(told), timeout=_LIMIT_SECONDS)

@@ -278,11 +278,11 @@ def test_a_body_that_does_not_come_is_not_waited_for(service, monkeypatch):
 
 
 def test_a_service_one_of_whose_threads_has_ended_is_not_ready(client, service, monkeypatch):
-    monkeypatch.setattr(service.retention, "work", lambda: service.retention.stopping.set() or 0.0)
-    service.retention.start()
-    service.retention.join()
+    monkeypatch.setattr(service.schedule, "run", lambda: None)
+    service.schedule.start()
+    service.schedule.join()
     response = client.get("/ready")
-    assert (response.status_code, response.json()["threads"]) == (503, ["hone-retention"])
+    assert (response.status_code, response.json()["threads"]) == (503, ["hone-schedule"])
 
 
 def test_a_service_that_writes_nothing_since_nobody_reads_its_log_is_not_ready(client, service, monkeypatch):

@@ -107,7 +107,7 @@ async def cancel(request: Request) -> Response:
     if not await service.call(service.queue.cancel, job.id, reason="Somebody cancelled it."):
         raise HTTPException(409, f"run {job.id} has ended: {job.state}")
     await service.call(log, "job-cancelled", job=job.id, uri=job.uri)
-    return await _respond(request, service, status=200)
+    return _respond(request, await _find_job(request, service), status=200)
 
 
 async def repeat(request: Request) -> Response:
@@ -119,7 +119,7 @@ async def repeat(request: Request) -> Response:
     if not await service.call(service.queue.start_again, job.id):
         raise HTTPException(409, f"run {job.id} has not ended: {job.state}")
     service.runner.wake()
-    return await _respond(request, service, status=202)
+    return _respond(request, await _find_job(request, service), status=202)
 
 
 async def approve(request: Request) -> Response:
@@ -140,13 +140,11 @@ async def _accept(request: Request, service: Service, wanted: JobRequest) -> Res
     job = await service.call(service.queue.find_key, wanted.key)
     if job is None:
         raise HTTPException(503, "the job is gone")
-    request.path_params["number"] = str(job.id)
-    return await _respond(request, service, status=202)
+    return _respond(request, job, status=202)
 
 
-async def _respond(request: Request, service: Service, *, status: int) -> Response:
+def _respond(request: Request, job: Job, *, status: int) -> Response:
     """Return the run that was changed, or the way to its page."""
-    job = await _find_job(request, service)
     place = f"/runs/{job.id}"
     if is_page(request):
         return RedirectResponse(place, status_code=303)

@@ -10,6 +10,7 @@ import http.client
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import sqlite3
@@ -25,7 +26,7 @@ from contextlib import closing, suppress
 
 import pytest
 from deliveries import CREATED, SECRETS, sign
-from mlflow import MlflowClient
+from mlflow_store import empty_database
 from small_project import HANG
 
 pytestmark = pytest.mark.nightly
@@ -74,6 +75,8 @@ class Service:
             except urllib.error.HTTPError as error:
                 status = error.code
             except (OSError, http.client.HTTPException):
+                status = 503
+            if status == 503:  # as MLflow, which takes no connection, and too many of them, for the same
                 time.sleep(min(2.0**tries, 10.0) + random.random())
                 continue
             if tries:
@@ -118,10 +121,10 @@ def send_all(service, deliveries, forged):
 
 
 @pytest.fixture
-def project(tmp_path):
+def project(tmp_path, empty_database):
     """A project whose registry is empty, so that each job fails."""
     (tmp_path / "data").mkdir()
-    MlflowClient(f"sqlite:///{tmp_path / 'data' / 'mlflow.db'}").search_registered_models()  # makes the tables
+    shutil.copy(empty_database, tmp_path / "data" / "mlflow.db")
     for name in ("base", "local"):
         (tmp_path / "conf" / name).mkdir(parents=True)
     (tmp_path / "conf" / "base" / "parameters.yml").write_text("hone: {model: {uri: models:/digits/1}}\n")
@@ -163,4 +166,5 @@ def test_each_acknowledged_delivery_is_one_job_through_five_kills_and_none_that_
     assert service.repeated
     assert max(Counter(list_starts(project)).values()) == 1
     times = sorted(service.times)
+    print("p50 p99 max", times[len(times) // 2], times[int(len(times) * 0.99)], times[-1], len(times), service.repeated)
     assert times[int(len(times) * 0.99)] < 1.0

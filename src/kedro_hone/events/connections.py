@@ -33,7 +33,7 @@ class BoundedProtocol(H11Protocol):
 
     def connection_made(self, transport: Any) -> None:
         """Take a connection, and end the one that has waited longest if there are too many."""
-        waiting = [one for one in self.connections if not one.is_working]
+        waiting = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.is_working]
         if len(self.connections) >= MOST and waiting:
             min(waiting, key=lambda one: one.waits_since).drop()
         super().connection_made(transport)

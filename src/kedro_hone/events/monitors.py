@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from starlette.requests import Request
@@ -39,27 +39,27 @@ async def count(request: Request) -> Response:
     """Return the numbers in the text format (https://prometheus.io/docs/instrumenting/exposition_formats/)."""
     service: Service = request.app.state.service
     queue, failing = service.queue, len(service.sweep.failing) if service.sweep else 0
-    deliveries = {(("outcome", outcome), ("source", source)): n for (source, outcome), n in service.counts.items()}
-    states = {(("state", state),): number for state, number in (await service.call(queue.count_states)).items()}
-    verdicts = {(("verdict", name),): number for name, number in (await service.call(queue.count_verdicts)).items()}
+    states = [({"state": state}, number) for state, number in (await service.call(queue.count_states)).items()]
+    verdicts = [({"verdict": name}, number) for name, number in (await service.call(queue.count_verdicts)).items()]
+    deliveries = [({"source": one, "outcome": other}, n) for (one, other), n in sorted(service.counts.items())]
     families = (
         _format("hone_jobs", "Jobs in each state.", states),
         _format("hone_verdicts", "Jobs with each verdict.", verdicts),
         _format("hone_deliveries_total", "Deliveries since the start.", deliveries, kind="counter"),
-        _format("hone_failing_registries", "Registries that the last sweep could not ask.", {(): failing}),
+        _format("hone_failing_registries", "Registries that the last sweep could not ask.", [({}, failing)]),
         _format(
             "hone_longest_wait_seconds",
             "Since the oldest job was asked for that waits.",
-            {(): await service.call(queue.find_longest_wait)},
+            [({}, await service.call(queue.find_longest_wait))],
         ),
     )
     return PlainTextResponse("".join(families), media_type="text/plain; version=0.0.4")
 
 
-def _format(name: str, text: str, values: Mapping[tuple[tuple[str, str], ...], float], *, kind: str = "gauge") -> str:
+def _format(name: str, text: str, values: Iterable[tuple[Mapping[str, str], float]], *, kind: str = "gauge") -> str:
     """Return a metric with its value for each set of labels; JSON escapes a label's value as the format wants it."""
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
-    for labels, value in sorted(values.items()):
-        said = ",".join(f"{label}={json.dumps(of, ensure_ascii=False)}" for label, of in labels)
-        lines.append(f"{name}{{{said}}} {value}" if said else f"{name} {value}")
+    for labels, value in values:
+        pairs = ",".join(f"{label}={json.dumps(of, ensure_ascii=False)}" for label, of in labels.items())
+        lines.append(f"{name}{{{pairs}}} {value}" if pairs else f"{name} {value}")
     return "\n".join(lines) + "\n"

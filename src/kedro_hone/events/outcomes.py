@@ -6,7 +6,7 @@ import json
 import random
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.regular import read_regular
@@ -150,5 +150,5 @@ def _put_back(queue: Queue, job: Job, reason: str) -> None:
 def _finish(queue: Queue, job: Job, state: State, code: int | None, result: RunResult, *, reason: str) -> None:
     verdict, published = result.verdict, result.published
     if queue.finish(job, state, exit_code=code, verdict=verdict, published=published, reason=reason):
-        ended = {"state": state, "code": code, "verdict": verdict, "published": published, "reason": reason}
-        log("job-ended", job=job.id, uri=job.uri, **ended)
+        ended: dict[str, Any] = {"state": state, "code": code, "verdict": verdict, "published": published}
+        log("job-ended", job=job.id, uri=job.uri, reason=reason, **ended)

@@ -82,7 +82,8 @@ class Queue:
         count = "SELECT COUNT(*) FROM jobs WHERE rule = ? AND created BETWEEN ? AND ?"
         with self._write() as connection:
             connection.execute("SAVEPOINT trial")
-            now, chosen = self._now(), []
+            now = self._now()
+            chosen: list[Request] = []
             left = limit - int(connection.execute(count, (rule, now - _DAY, now)).fetchone()[0])
             asked = dict(connection.execute("SELECT key, created FROM jobs WHERE rule = ?", (rule,)))
             for one in sorted(requests, key=lambda one: asked.get(one.key, 0.0)):

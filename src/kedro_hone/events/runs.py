@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -84,8 +84,8 @@ async def submit(request: Request) -> Response:
     """
     service = admit(request)
     if is_page(request):
-        form = await read_form(request)
-        uri, rule, key = form.get("uri", "").strip(), form.get("rule") or None, form.get("key")
+        given: Mapping[str, Any] = await read_form(request)
+        uri, rule, key = given.get("uri", "").strip(), given.get("rule") or None, given.get("key")
     else:
         given = await read_object(request)
         uri, rule, key = given.get("uri"), given.get("rule"), request.headers.get("idempotency-key")

@@ -240,7 +240,7 @@ def test_monitors_see_counts_and_no_names(client, service):
     assert client.get("/ready").json() == {"status": "ok", "failing_registries": 0}
     text = client.get("/metrics").text
     assert 'hone_jobs{state="queued"} 1' in text
-    assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 2' in text
+    assert 'hone_deliveries_total{source="mlflow",outcome="accepted"} 2' in text
     assert 'hone_verdicts{verdict="PASS"} 1' in text
     assert "hone_longest_wait_seconds 0." in text
     assert "digits" not in text

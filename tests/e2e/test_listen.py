@@ -93,7 +93,7 @@ def test_a_person_sees_a_model_come_and_go(project, tmp_path):
             page.click("button")
             page.wait_for_selector("h2:has-text('Rules')")
             job = service.wait_for(str(project.root / "incoming" / "matrix"), "running", "done")
-            page.goto(f"{service.url}/view/{job['id']}")
+            page.goto(f"{service.url}/runs/{job['id']}")
             page.wait_for_selector("h1 .done")  # the page looks again by itself
             assert "PASS" in page.inner_text("table")
             assert "verdict" in page.inner_text("pre").lower()

@@ -1,4 +1,4 @@
-"""Runs that nobody starts by hand: ``kedro hone listen``, and the approval of what they publish."""
+"""``kedro hone listen``, which starts runs for events of registries, and ``kedro hone approve``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.exclusive import SERVICE, hold_alone
 from kedro_hone.events.recipes import Recipes
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.service import make_service
+from kedro_hone.events.service import Service
 from kedro_hone.events.settings import read_secrets, read_settings
 from kedro_hone.events.sweep import find_arrivals
 from kedro_hone.graph import configure, find_parameters, find_root
@@ -38,7 +38,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     Webhooks of MLflow and of the Hub tell of versions, and a sweep finds those that no webhook told of.
     """
     try:
-        from kedro_hone.events.serving import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
+        from kedro_hone.events.server import bind_address, serve_http  # noqa: PLC0415 - needs the extra `events`
     except ImportError as error:
         raise click.ClickException(f"{error}: pip install 'kedro-hone[events]'") from error
     configure()
@@ -51,7 +51,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
     )
     hardware = read_host().fingerprint
     with hold_alone(root, SERVICE), bind_address(host, port) as listener:
-        service = make_service(settings, secrets, project=root, hardware=hardware, recipes=recipes)
+        service = Service(settings, secrets, project=root, hardware=hardware, recipes=recipes.read)
         serve_http(service, listener)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -23,16 +22,14 @@ from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.renewal import (
     RULE,
-    choose_renewals,
     explain_due,
     explain_refused,
     find_rule_of,
     list_winners,
     make_renewal,
-    queue_renewals,
 )
 from kedro_hone.events.rules import Rule
-from kedro_hone.events.running import Runner
+from kedro_hone.events.runner import Runner
 from kedro_hone.events.service import WORK
 from kedro_hone.events.settings import Settings, read_settings
 from kedro_hone.events.sweep import open_registry
@@ -62,9 +59,7 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     rules = settings.place(env).rules if settings else ()
     queue = Queue(root / WORK / "queue.db")
     requests = [one for registry in registries for one in _list_due(registry, root, rules)]
-    lock, now = root / WORK / "renewals.lock", time.time()
-    choose = choose_renewals if dry_run else partial(queue_renewals, lock=lock)
-    chosen = choose(queue, requests, limit=limit, now=now)
+    chosen = queue.accept_daily(requests, rule=RULE, limit=limit, dry_run=dry_run)
     click.echo(f"{len(requests)} out of date; {len(chosen)} to run now, at most {limit} in 24 hours, and each once")
     if dry_run:
         return
@@ -75,7 +70,7 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
 
 
 def _read_settings(root: Path, env: str | None) -> Settings | None:
-    """Return what ``listen.yml`` says; None where there is no such file."""
+    """Return the settings in ``listen.yml``; None if there is no such file."""
     loader = open_loader(root, env)
     found = any(Path(loader.conf_source).glob("*/listen*"))
     return read_settings(read_section(loader, "listen")) if found else None

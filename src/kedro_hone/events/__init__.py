@@ -1,1 +1,1 @@
-"""What registries say happened, which rule starts a run for it, and the queue of such runs."""
+"""The service that starts runs for what happens in registries, by rules, and the queue of these runs."""

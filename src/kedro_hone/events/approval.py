@@ -1,4 +1,4 @@
-"""Approve a winner: its evidence is read before the alias moves, since tags say whatever who may write them wrote."""
+"""Approve a winner: its evidence is checked before the alias moves, because anyone with write access can set tags."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedro_hone.signing.sign import find_signer
 def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
     """Move the alias that a winner waits for to it, if its files and its evidence prove it.
 
-    Where this machine signs what it publishes, the version must be signed by the same key.
+    If this machine signs what it publishes, the version must be signed by the same key.
 
     Args:
         uri: The winner.
@@ -35,7 +35,7 @@ def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
 
 
 def _find_policy() -> Policy | None:
-    """Return by whom a winner must be signed: by the key of this machine, if it has one."""
+    """Return the policy for the signature of a winner: the key of this machine, if it has one."""
     signer = find_signer()
     if signer is None:
         return None

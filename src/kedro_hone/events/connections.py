@@ -1,4 +1,4 @@
-"""Connections that wait for a request: none waits for ever, and all of them together keep nobody out.
+"""Connections that wait for a request: none waits for ever, and all of them together do not block new ones.
 
 Uvicorn counts each connection for its limit, and has no limit on how long the head of a request may take: as many
 half-open requests as the limit would end the service for everybody else (known as Slowloris).
@@ -10,30 +10,30 @@ import asyncio
 import time
 from typing import Any, Final
 
-from uvicorn.protocols.http.auto import AutoHTTPProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST: Final = 256
 """Connections at a time; from there on, the one that waits longest makes room for the next."""
 MOST_AT_WORK: Final = 2 * MOST
-"""Uvicorn's own limit, from which on requests are refused: where all are at work, or end only now."""
+"""Uvicorn's own limit, from which on requests are refused: all are at work, or are just ending."""
 HEAD_SECONDS: Final = 10.0
-"""How long the head of a request may take, from its first byte, or from the connection on. What limits its body is
-``control.read_body``."""
+"""How long the head of a request may take, from its first byte, or from the connection on. Its body
+is limited by ``body.read_body``."""
 
 
-class BoundedProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # it is h11's or httptools'
+class BoundedProtocol(H11Protocol):
     """Uvicorn's protocol with these bounds.
 
     Attributes:
-        waits_since: When it began to wait for what it waits for, by the monotonic clock.
+        waits_since: When its present wait began, by the monotonic clock.
     """
 
     waits_since = 0.0
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection, and end the one that has waited longest where there are too many."""
-        waiting = [one for one in self.connections if not one.is_working]
+        """Take a connection, and end the one that has waited longest if there are too many."""
+        waiting = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.is_working]
         if len(self.connections) >= MOST and waiting:
             min(waiting, key=lambda one: one.waits_since).drop()
         super().connection_made(transport)

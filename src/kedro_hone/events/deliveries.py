@@ -1,4 +1,4 @@
-"""Webhooks of MLflow and of the Hugging Face Hub: who sent them, and what they say.
+"""Webhooks of MLflow and of the Hugging Face Hub: their signatures, and the events in them.
 
 MLflow signs ``<delivery id>.<timestamp>.<body>`` with HMAC-SHA256 (https://mlflow.org/docs/latest/ml/webhooks/). The
 registry of a Databricks workspace signs the body (https://docs.databricks.com/mlflow/model-registry-webhooks.html). The
@@ -19,7 +19,7 @@ from kedro_hone.core.contract.tags import SOURCE
 from kedro_hone.events.event import Event, Kind
 
 WINDOW: Final = 300.0
-"""Seconds by which the sender's clock and ours may differ; an older delivery may be one that was overheard."""
+"""Seconds by which the sender's clock and ours may differ; an older delivery may be a replayed one."""
 _SIGNATURE, _TIMESTAMP, _DELIVERY = "x-mlflow-signature", "x-mlflow-timestamp", "x-mlflow-delivery-id"
 _WORKSPACE = "x-databricks-signature"
 _SECRET = "x-webhook-secret"  # noqa: S105 - the name of a header
@@ -27,17 +27,17 @@ _BRANCH: Final = "refs/heads/main"
 
 
 class ForgedError(ValueError):
-    """A delivery that is not from whom it says."""
+    """A delivery whose sender does not know the secret."""
 
 
 class UnreadableError(ValueError):
-    """A delivery that says nothing that can be understood."""
+    """A delivery without an event that can be understood."""
 
 
 def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: float) -> str:
     """Check the signature of a delivery of MLflow, and return its id.
 
-    What a workspace of Databricks sends has no id and no time: the same body is the same delivery.
+    A delivery of a Databricks workspace has no id and no time: the same body is the same delivery.
 
     Args:
         headers: By their names in lower case.
@@ -47,7 +47,7 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
 
     Raises:
         ForgedError: The signature is missing or wrong, or the time is too far from now.
-        UnreadableError: It has no id: all such deliveries would be one, and all but the first be dropped.
+        UnreadableError: It has no id: all such deliveries would count as the same one.
     """
     if _WORKSPACE in headers and _SIGNATURE not in headers:
         wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -81,22 +81,22 @@ def check_hub(headers: Mapping[str, str], *, secret: str) -> None:
 
 
 def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
-    """Return what a delivery of MLflow says; nothing where it is of no version, or of a winner.
+    """Return the event in a delivery of MLflow; none if it is of no version, or of a winner.
 
     Raises:
         UnreadableError: It is no JSON, or lacks the model or the version.
     """
-    told = _read(body)
-    if told.get("event") == "MODEL_VERSION_CREATED":  # of a workspace of Databricks
+    given = _read(body)
+    if given.get("event") == "MODEL_VERSION_CREATED":  # of a workspace of Databricks
         created = {"entity": "model_version", "action": "created"}
-        told = {**created, "data": {"name": told.get("model_name"), "version": told.get("version")}}
-    data = told.get("data")
+        given = {**created, "data": {"name": given.get("model_name"), "version": given.get("version")}}
+    data = given.get("data")
     kinds = {
         ("model_version", "created"): (Kind.VERSION_CREATED, "", ""),
         ("model_version_alias", "created"): (Kind.ALIAS_SET, "alias", ""),
         ("model_version_tag", "set"): (Kind.TAG_SET, "key", "value"),
     }
-    entity, action = told.get("entity"), told.get("action")
+    entity, action = given.get("entity"), given.get("action")
     if not (isinstance(entity, str) and isinstance(action, str) and (entity, action) in kinds):
         return ()
     kind, key, value = kinds[entity, action]
@@ -122,23 +122,22 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
 
 
 def _is_of_prompt(tags: set[str]) -> bool:
-    """Return whether tags are of a prompt, of which MLflow made model versions."""
+    """Return whether tags are of a prompt, which MLflow stores as a model version."""
     return any(tag.startswith(("mlflow.prompt.", "_mlflow_prompt_")) for tag in tags)
 
 
 def read_hub(body: bytes, *, delivery: str) -> tuple[Event, ...]:
-    """Return what a delivery of the Hub says: a new commit on the main branch of a model; nothing for all else.
+    """Return the new commits on the main branch of a model in a delivery of the Hub; none for all else.
 
     Args:
         body: As it came.
-        delivery: What tells it from each other one. The Hub names none, and sends the same body when it is told to
-            send one again, so that neither the commit nor the body can be the name.
+        delivery: An id of our own: the Hub sends none, and when a person lets it send one again, the same body.
 
     Raises:
         UnreadableError: It is no JSON, or lacks the repository or the commit.
     """
-    told = _read(body)
-    repository, refs = told.get("repo"), told.get("updatedRefs") or []
+    given = _read(body)
+    repository, refs = given.get("repo"), given.get("updatedRefs") or []
     if not isinstance(repository, dict) or not isinstance(refs, list):
         raise UnreadableError("it names no repository")
     if repository.get("type") != "model":
@@ -156,12 +155,12 @@ def read_hub(body: bytes, *, delivery: str) -> tuple[Event, ...]:
 
 def _read(body: bytes) -> dict[str, Any]:
     try:
-        told = json.loads(body)
+        given = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise UnreadableError("it is no JSON") from error
-    if not isinstance(told, dict):
+    if not isinstance(given, dict):
         raise UnreadableError("it is no JSON object")
-    return told
+    return given
 
 
 def _take(data: Mapping[str, Any], key: str) -> str:

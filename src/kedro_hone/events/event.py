@@ -1,4 +1,4 @@
-"""What happened to a version of a model in a registry, as it was delivered or found."""
+"""Events: what happened to a version of a model in a registry, as delivered or found."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Final
 from kedro_hone.core.values.base import Value
 
 INTERPOLATION: Final = "${"
-"""What Kedro's configuration would resolve in a recipe: no stranger's name of a model may."""
+"""Kedro's configuration would resolve it in a recipe: no name of a model may contain it."""
 HUB: Final = "hf://"
-"""Begins the URIs of the Hub, and what rules call its repositories."""
+"""The scheme of the Hub's URIs, and the prefix of its repositories in rules."""
 
 
 class Kind(StrEnum):
-    """What may happen to a version."""
+    """What can happen to a version."""
 
     VERSION_CREATED = "version_created"
     ALIAS_SET = "alias_set"
@@ -30,8 +30,8 @@ class Event(Value):
         name: The registered model, or the repository.
         key: The alias, or the tag's name; empty for a new version.
         value: The tag's value.
-        delivery: What the sender calls this delivery, the same when it is sent again; unique with its sender.
-        version: The version's own name as the registry tells it, which tells one content of a path from the next.
+        delivery: The delivery's id, the same when it is sent again.
+        version: The version's own name in the registry, another one for each content of a path.
         after: When the version was made, in seconds since 1970, if another one had its URI before; else 0.
     """
 
@@ -46,10 +46,10 @@ class Event(Value):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a rule may call it: ``alias_set``, or ``alias_set:candidate``."""
+        """Its names in rules: ``alias_set``, or ``alias_set:candidate``."""
         return (str(self.kind), f"{self.kind}:{self.key}") if self.key else (str(self.kind),)
 
 
 def name_model(name: str, *, uri: str) -> str:
-    """Return what a rule calls the model of a version: its name, with ``hf://`` in front of a repository of the Hub."""
+    """Return a model's name in rules: with ``hf://`` in front if it is a repository of the Hub."""
     return f"{HUB}{name}" if uri.startswith(HUB) else name

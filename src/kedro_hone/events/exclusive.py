@@ -10,7 +10,7 @@ from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_lock, read_holder
 
 SERVICE, RUNS = "listen", "runs"
-"""What is held: to be the service of a project, and to run the jobs of its queue."""
+"""The locks' names: of the service of a project, and of what runs the jobs of its queue."""
 
 
 @contextmanager

@@ -13,24 +13,24 @@ from typing import Final
 from kedro_hone.core.machine.processes import may_be_alive
 
 _GRACE_SECONDS: Final = 30.0
-"""How long a run may take to end when it is told to: it ends its workers, and releases what it holds."""
+"""How long a run may take to end after SIGTERM: it ends its workers, and releases its locks."""
 
 
 def is_process(name: str) -> bool:
-    """Return whether a process of this machine, which started when the name says, is there.
+    """Return whether the process of a name runs on this machine.
 
-    One of another machine is not: its number may be that of any process here. Nor is one that has ended and that its
-    parent, such as a container's first process, does not wait for.
+    A process of another machine does not: its number may be that of any process here. Nor does one that has ended and
+    that its parent, such as a container's first process, does not wait for.
     """
     return name.partition(":")[0] == socket.gethostname() and may_be_alive(name, changed=0)
 
 
 def end_group(group: int, poll: Callable[[], int | None]) -> None:
-    """End the processes of a group: ask them, and kill those that are still there after a while.
+    """End the processes of a group by SIGTERM, and kill those that are still there after a while.
 
     Args:
         group: Its number, which is that of its first process.
-        poll: Returns None as long as the first process is there.
+        poll: Returns None as long as the first process runs.
     """
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGTERM)

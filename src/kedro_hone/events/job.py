@@ -1,9 +1,9 @@
-"""A run that is wanted, and what becomes of it."""
+"""Requests for runs, and the jobs that they become in the queue."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,7 @@ NO_DEVICE: Final = "none"
 
 
 class State(StrEnum):
-    """How far a job is; skipped is one whose version is a winner already."""
+    """The state of a job; one is skipped if its version is a winner already."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -29,9 +29,9 @@ class _Run(Value):
     """A run of the pipelines, here or elsewhere.
 
     Attributes:
-        recipe: What of the project's recipe differs, as under ``hone:`` in parameters.yml.
+        recipe: Changes of the project's recipe, as under ``hone:`` in parameters.yml.
         env: The Kedro environment; None for the default one.
-        asked: Whether a person asked for it: then the version may be a winner.
+        asked: Whether a person asked for it: then the version may be a winner too.
     """
 
     recipe: dict[str, Json] = Field(default_factory=dict)
@@ -50,7 +50,7 @@ class HandOver(_Run):
 
     Attributes:
         repository: ``owner/name``.
-        event_type: What the workflows wait for.
+        event_type: The event that the workflows wait for.
     """
 
     kind: Literal["hand-over"] = "hand-over"
@@ -70,7 +70,7 @@ class Approve(Value):
 
 
 Task = Annotated[Optimize | HandOver | Approve, Field(discriminator="kind")]
-"""What a job does."""
+"""The task of a job."""
 
 
 class Request(Value):
@@ -78,10 +78,10 @@ class Request(Value):
 
     Attributes:
         uri: The version, pinned.
-        rule: The rule's name, or who asked.
-        device: What it measures on.
-        key: The same for requests of which one run is enough.
-        after: Seconds since 1970 before which a job with the key is of another content; 0 where none is.
+        rule: The rule's name, or another reason for it.
+        device: Where it measures.
+        key: The same for requests for which one run is enough.
+        after: Seconds since 1970 before which a job with the key is of another content; 0 if none is.
     """
 
     uri: str
@@ -105,27 +105,22 @@ class Request(Value):
     ) -> Request:
         """Return a request; one run is enough for a version, a task, the recipe, and the hardware.
 
-        Args:
-            uri: The version, pinned.
-            rule: The rule's name, or who asked.
-            task: What is done.
-            device: What it measures on.
-            hardware: A digest of this machine's.
-            version: What tells one content of the place from the next, where the URI names a place only.
-            recipe: The digest of the project's recipe, which the task's own changes.
+        ``hardware`` is a digest of this machine's, ``version`` the name of the content if the URI is a path only, and
+        ``recipe`` the digest of the project's recipe, which the task's own changes.
         """
         key = digest_json([uri, version, task.model_dump(mode="json"), recipe, device, hardware])
         return cls(uri=uri, rule=rule, task=task, device=device, key=key)
 
 
 class Job(Value):
-    """A request in the queue, and what became of it.
+    """A request in the queue, and its outcome.
 
     Attributes:
         not_before: Seconds since 1970 before which it is not started; 0 for at once.
-        created: Seconds since 1970; ``changed`` is when the state changed last.
+        created: When it was asked for, the last time, in seconds since 1970.
+        changed: When its state changed last, in seconds since 1970.
         exit_code: That of ``kedro run``; None until it ended.
-        published: The URI of the new version; empty where there is none.
+        published: The URI of the new version; empty if there is none.
         reason: Why it failed, was cancelled or skipped, or waits.
         process: The name of the process that runs it, as ``name_process`` makes it; empty before it has one.
     """
@@ -145,17 +140,3 @@ class Job(Value):
     published: str = ""
     reason: str = ""
     process: str = ""
-
-
-class Left(NamedTuple):
-    """A job of which a service that died may have left a process.
-
-    Attributes:
-        number: The job's.
-        process: The name of the process; empty where none was noted.
-        job: The job; None where its row cannot be read.
-    """
-
-    number: int
-    process: str
-    job: Job | None

@@ -1,4 +1,4 @@
-"""What the process of a job does: it asks the registry whether the version is a source, and runs, or hands over."""
+"""The process of a job: it looks the version up in its registry, and optimizes it, hands it over or approves it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _HINTS: Final = {
 
 _RETRIES: Final = 4
 _PATIENCE_SECONDS: Final = 30
-"""How long the client waits where GitHub limits the rate; the job itself can wait for longer."""
+"""How long the client waits while GitHub limits the rate; the job itself can wait for longer."""
 
 
 class _Given(Value):
-    """What of its job the process is given, in ``job.json``; ``changed`` tells one claim of a job from the next."""
+    """What the process gets of its job, in ``job.json``; no two claims of a job have the same ``changed``."""
 
     id: int
     uri: str
@@ -46,7 +46,7 @@ class _Given(Value):
 
 
 def run_job(folder: Path, *, project: Path, token: str) -> None:
-    """Do what ``job.json`` says, and end the process; a run replaces it.
+    """Do the task in ``job.json``, and end the process; a run replaces it.
 
     Args:
         folder: The job's.
@@ -54,8 +54,8 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
         token: GitHub's, for jobs that are handed over.
 
     Raises:
-        HoneError: What the registry raises, or ``registry-unreachable`` where GitHub does not respond.
-        SystemExit: With ``SKIPPED`` where the version is a winner already; with 0 where it was handed over.
+        HoneError: What the registry raises, or ``registry-unreachable`` if GitHub does not respond.
+        SystemExit: With ``SKIPPED`` if the version is a winner already; with 0 if it was handed over or approved.
     """
     job = _Given.model_validate_json((folder / "job.json").read_bytes())
     if isinstance(job.task, Approve):
@@ -89,14 +89,14 @@ def list_options(uri: str, task: Optimize) -> dict[str, Any]:
 def hand_over(uri: str, task: HandOver, *, token: str, job: str) -> None:
     """Start the workflows of a repository that wait for a ``repository_dispatch``.
 
-    The client retries while GitHub limits the rate, or fails; where the response to an accepted event is lost, GitHub
+    The client retries while GitHub limits the rate, or fails; if the response to an accepted event is lost, GitHub
     gets it twice. The payload has ``model``, ``recipe`` (as JSON), ``env`` and ``job``: GitHub takes ten keys at most.
 
     Args:
         uri: The version.
-        task: The workflows, and what they are to do.
+        task: The workflows, and their recipe.
         token: GitHub's.
-        job: The same for events of which one workflow is enough: a ``concurrency`` group can be named after it.
+        job: The job's number, after which a ``concurrency`` group can be named.
 
     Raises:
         HoneError: ``registry-unreachable``, ``registry-limited`` or ``registry-denied``; ``rules-invalid``: the

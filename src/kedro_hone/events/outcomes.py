@@ -1,4 +1,4 @@
-"""What became of a job: it is done, has failed, or is tried again, by how its process ended and what that wrote."""
+"""The outcome of a job: done, failed or tried again, by how its process ended and what that wrote."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import json
 import random
 import time
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.events.job import Job, State
-from kedro_hone.events.journal import log, log_each
+from kedro_hone.events.log import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import RunResult, read_result
 
@@ -37,7 +37,7 @@ class End(NamedTuple):
 
     Attributes:
         code: Its exit code, negative for a signal.
-        cause: Empty where it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
+        cause: Empty if it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
     """
 
     code: int
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
 
 
 def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -> None:
-    """Write into the queue what became of a job: what was published counts, however its process ended."""
+    """Write the outcome of a job into the queue: what was published counts, however its process ended."""
     code, said = end.code, _add_approval(result.message, result)
     published = result.published or read_publication(result.folder)
     if published or code in VERDICTS:
@@ -80,7 +80,7 @@ def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -
 
 
 def settle(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
-    """Write into the queue what became of a job that was running when the service died, and whose process is ended."""
+    """Write the outcome of a job that was running when the service died, and whose process was ended."""
     if published := result.published or read_publication(result.folder):
         result = result.model_copy(update={"published": published})
         reason = _add_approval("The service died when it was published.", result)
@@ -92,7 +92,7 @@ def settle(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
 
 
 def try_again(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int | None = None) -> None:
-    """Queue a job again after a pause, or give up where it was started often enough."""
+    """Queue a job again after a pause, or give up after its last attempt."""
     if job.attempts < bounds.attempts:
         _put_back(queue, job, reason)
     else:
@@ -100,9 +100,8 @@ def try_again(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int 
 
 
 def try_later(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int | None = None) -> None:
-    """Queue a job again after a pause, or give up where it was asked for long enough ago."""
-    asked = max(queue.list_requests(job.id), default=job.created)
-    waited = max(0.0, time.time() - asked)  # a clock that was set back takes no job its patience
+    """Queue a job again after a pause, or give up if it was asked for too long ago."""
+    waited = max(0.0, time.time() - job.created)  # a clock that was set back takes no job its patience
     if waited < bounds.patience:
         _put_back(queue, job, reason)
     else:
@@ -119,7 +118,7 @@ def choose_pause(attempts: int) -> float:
 
 
 def read_publication(folder: str) -> str:
-    """Return the URI in ``publication.json`` of a run's folder; empty where there is none."""
+    """Return the URI in ``publication.json`` of a run's folder; empty if there is none."""
     try:
         return str(json.loads(read_regular(Path(folder, "publication.json")))["uri"]) if folder else ""
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -127,7 +126,7 @@ def read_publication(folder: str) -> str:
 
 
 def read_own_result(folder: Path, job: Job) -> RunResult:
-    """Return what the process of a job wrote in its folder; nothing where that is of an earlier claim of the job."""
+    """Return the result in a job's folder; an empty one if an earlier claim of the job wrote it."""
     try:
         claimed = json.loads(read_regular(folder / "job.json"))["changed"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -136,7 +135,7 @@ def read_own_result(folder: Path, job: Job) -> RunResult:
 
 
 def _add_approval(said: str, result: RunResult) -> str:
-    """Return a reason that says, too, what an approval does to the winner: true before it and afterwards."""
+    """Return a reason that also states what an approval does to the winner: true before it and afterwards."""
     if not result.awaits:
         return said
     return f"{said} It was published without the alias {result.awaits}, which an approval moves.".lstrip()
@@ -151,5 +150,5 @@ def _put_back(queue: Queue, job: Job, reason: str) -> None:
 def _finish(queue: Queue, job: Job, state: State, code: int | None, result: RunResult, *, reason: str) -> None:
     verdict, published = result.verdict, result.published
     if queue.finish(job, state, exit_code=code, verdict=verdict, published=published, reason=reason):
-        ended = {"state": state, "code": code, "verdict": verdict, "published": published, "reason": reason}
-        log_each("job-ended", ({"job": job.id, "uri": job.uri, **ended},))
+        ended: dict[str, Any] = {"state": state, "code": code, "verdict": verdict, "published": published}
+        log("job-ended", job=job.id, uri=job.uri, reason=reason, **ended)

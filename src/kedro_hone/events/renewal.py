@@ -1,4 +1,4 @@
-"""Renewal: published winners whose search is out of date, since a toolchain or the machine is another one now."""
+"""Renewal: published winners that were found with other toolchains or on another machine are searched for again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,15 @@ from urllib.parse import urlsplit
 from kedro_hone.core.contract.aliases import read_aliases
 from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
-from kedro_hone.core.errors import ExitCode
-from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.decision import Verdict
 from kedro_hone.events.event import INTERPOLATION, name_model
-from kedro_hone.events.job import Job, Optimize, Request, State
-from kedro_hone.events.queue import Queue
+from kedro_hone.events.job import Optimize, Request
 from kedro_hone.events.rules import Rule
 
 logger = open_logger(__name__)
 
 RULE: Final = "renewal"
-_DAY: Final = 86400.0
 
 
 def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str | None]) -> list[VersionInfo]:
@@ -31,7 +26,7 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
 
     Args:
         registry: Where they are.
-        find_alias: Returns the alias that the runs of a winner's source move; None where none is looked for.
+        find_alias: Returns the alias that the runs of a winner's source move; None to look for none.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
@@ -60,12 +55,14 @@ def name_source(uri: str) -> str:
 
 
 def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, project: Path) -> str:
-    """Return why the source that a winner's tag names is not run; empty where it may be: who sets tags is no rule.
+    """Return why the source that a winner's tag names is not run; empty if it is run.
+
+    Anyone with write access can set tags, so that a tag allows less than a rule.
 
     Args:
         info: The winner.
         registry: The URI of the registry that it is in, or a folder.
-        rule: The rule that names its source; None where there are no rules.
+        rule: The rule that names its source; None if there are no rules.
         project: The root of the Kedro project.
     """
     source = info.tags[SOURCE]
@@ -83,12 +80,12 @@ def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, proj
 
 
 def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
-    """Return what has changed since a winner was found, in a few words; empty where nothing has.
+    """Return what has changed since a winner was found, in a few words; empty if nothing has.
 
     Args:
         info: The winner.
-        machine: What ``name_machine`` returns of this one.
-        toolset: What ``name_toolset`` returns of the recipe now.
+        machine: This one, by ``name_machine``.
+        toolset: The toolchains of the recipe now, by ``name_toolset``.
     """
     texts = (info.tags.get(TOOLSET, ""), toolset)
     was, now = (dict(part.split("=", 1) for part in text.split() if "=" in part) for text in texts)
@@ -106,7 +103,7 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
 
     Args:
         info: The winner that is out of date.
-        rule: That by which the source runs; None for the project's own recipe.
+        rule: The rule of the source; None for the project's own recipe.
         device: Where the run measures, without a rule.
         machine: This one's name.
         toolset: The toolchains' versions.
@@ -116,59 +113,3 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
     task = Optimize(recipe={**recipe, "gates": gates}, env=rule.env if rule else None)
     place = rule.device if rule else device
     return Request.make(uri=info.tags[SOURCE], rule=RULE, task=task, device=place, hardware=machine, recipe=toolset)
-
-
-def choose_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float) -> list[Request]:
-    """Return those requests that are new, then those that failed or could not decide, up to the day's limit.
-
-    One that failed, or could not decide, as on a machine that was busy, has its turn a day after it was asked for the
-    last time, and twice as long after each time more, up to sixteen days: a model that cannot be renewed does not keep
-    the others from their turn.
-
-    Args:
-        queue: Where renewals of the last 24 hours are counted.
-        requests: In the order of their turn.
-        limit: How many renewals there may be in 24 hours.
-        now: Seconds since 1970.
-    """
-    left = limit - queue.count_requests(RULE, now - _DAY)
-    known = [(one, queue.find_key(one.key)) for one in requests]
-    failed = [(one, _list_times(queue, job, now=now)) for one, job in known if job and _may_repeat(job)]
-    due = [(times[-1:], one) for one, times in failed if not times or now - times[-1] >= _choose_pause(times)]
-    again = [one for _, one in sorted(due, key=lambda pair: pair[0])]
-    # A row that cannot be read, as of a newer version, is neither new nor repeated.
-    return [*(one for one, job in known if job is None and not queue.has_key(one.key)), *again][: max(0, left)]
-
-
-def queue_renewals(queue: Queue, requests: list[Request], *, limit: int, now: float, lock: Path) -> list[Request]:
-    """Queue what ``choose_renewals`` returns, and return it; two sweeps at once keep the limit of a day together.
-
-    Args:
-        queue: The queue.
-        requests: In the order of their turn.
-        limit: How many renewals there may be in 24 hours.
-        now: Seconds since 1970.
-        lock: The file that is held meanwhile.
-    """
-    with hold_lock(lock, purpose="choosing renewals"):
-        chosen = choose_renewals(queue, requests, limit=limit, now=now)
-        for one in chosen:
-            if not queue.accept([one]) and (job := queue.find_key(one.key)):  # it ended before
-                queue.start_again(job.id)
-    return chosen
-
-
-def _may_repeat(job: Job) -> bool:
-    """Return whether a renewal ended without a verdict that stands; its exit code tells where its result is lost."""
-    undecided = job.verdict == Verdict.INCONCLUSIVE or (not job.verdict and job.exit_code == ExitCode.INCONCLUSIVE)
-    return job.state is State.FAILED or (job.state is State.DONE and undecided)
-
-
-def _list_times(queue: Queue, job: Job, *, now: float) -> tuple[float, ...]:
-    """Return when a job was asked for, without what a clock that was wrong once put into the future."""
-    return tuple(at for at in queue.list_requests(job.id) if at <= now)
-
-
-def _choose_pause(times: tuple[float, ...]) -> float:
-    """Return how long a renewal waits that failed each time that it was asked for, in seconds."""
-    return _DAY * 2.0 ** min(len(times) - 1, 4)

@@ -35,16 +35,16 @@ class Section(BaseModel):
 
 
 class Dispatch(Section):
-    """Where an event is handed over: workflows with ``on: repository_dispatch`` start there."""
+    """The workflows to which an event is handed over: those with ``on: repository_dispatch``."""
 
     repository: str = Field(pattern=r"^[\w.-]+/[\w.-]+$")
     """The repository of the workflow, ``owner/name``."""
     event_type: str = Field("model-version", min_length=1, max_length=100)
-    """What the workflow waits for."""
+    """The event that the workflow waits for."""
 
 
 class Rule(Section):
-    """Which events start a run, and what the run is told."""
+    """Which events start a run, and its recipe."""
 
     name: str = Field(min_length=1, max_length=100)
     """Its name in the queue and in logs."""
@@ -54,13 +54,13 @@ class Rule(Section):
     events: tuple[EventName, ...] = Field(("version_created",), min_length=1)
     """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; an alias or tag that is not named is any."""
     recipe: dict[str, Json] = Field(default_factory=dict)
-    """What of the recipe differs for these models, as under ``hone:`` in parameters.yml; ``model.uri`` is set."""
+    """Changes of the recipe for these models, as under ``hone:`` in parameters.yml; ``model.uri`` is set."""
     env: str | None = None
     """The Kedro environment of the run."""
     device: str = "cpu"
-    """Which device it measures on, one of ``devices``: runs of one device follow each other."""
+    """The device where it measures, one of ``devices``: runs of one device follow each other."""
     dispatch: Dispatch | None = None
-    """Hand the event over to GitHub in place of a run on this machine."""
+    """Hand the event over to GitHub instead of a run on this machine."""
 
     def takes(self, event: Event) -> bool:
         """Return whether an event starts a run by this rule."""
@@ -75,15 +75,15 @@ class Rule(Section):
         return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
-        """Return what is done by this rule; ``asked``: whether a person asked for it."""
-        said = {"recipe": self.recipe, "env": self.env, "asked": asked}
+        """Return the task by this rule; ``asked``: whether a person asked for it."""
+        given = {"recipe": self.recipe, "env": self.env, "asked": asked}
         if self.dispatch is None:
-            return Optimize.model_validate(said)
-        return HandOver.model_validate(said | self.dispatch.model_dump())
+            return Optimize.model_validate(given)
+        return HandOver.model_validate(given | self.dispatch.model_dump())
 
 
 def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:
-    """Return the first rule that takes an event; None where there is none."""
+    """Return the first rule that takes an event; None if there is none."""
     return next((rule for rule in rules if rule.takes(event)), None)
 
 
@@ -93,29 +93,29 @@ def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]
     Args:
         rules: All rules; those for repositories of the Hub are for the Hub, and all others for all others.
         registry: Its URI.
-        models: All that it holds, as ``name_model`` names them.
+        models: All models in it, as ``name_model`` names them.
     """
     own = (rule for rule in rules if rule.models.startswith(HUB) == registry.startswith(HUB))
     return [rule.name for rule in own if not any(map(rule.covers, models))]
 
 
 def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[str]:
-    """Return, in words, the rules of which no event can come.
+    """Return, in words, the rules for which no event can come.
 
     Args:
         rules: All rules.
-        hub: Whether events of the Hub come, by its webhooks or a sweep.
-        others: Whether events of other registries do.
+        hub: Whether events of the Hub can come, by its webhooks or a sweep.
+        others: Whether events of other registries can.
     """
     return [
-        f"nothing tells of the models of the rule {rule.name!r}: neither a secret for their webhooks nor a sweep is set"
+        f"no event can come for the rule {rule.name!r}: neither a secret of webhooks nor a sweep is set for it"
         for rule in rules
         if not (hub if rule.models.startswith(HUB) else others)
     ]
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:
-    """Return, in words, the rules that never count, since an earlier one takes all that they take."""
+    """Return, in words, the rules that never count, since an earlier one takes all their events."""
     return [
         f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
         for number, later in enumerate(rules)
@@ -125,7 +125,7 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
 
 
 def _takes_all(earlier: str, later: str) -> bool:
-    """Return whether a pattern takes every name that another one does, as far as that is plain."""
+    """Return whether a pattern takes every name that another one does, as far as this can be decided."""
     if earlier.startswith(HUB) != later.startswith(HUB):
         return False
     begin = earlier.removesuffix("*")

@@ -17,16 +17,16 @@ from kedro_hone.events.rules import Dispatch, Rule, Section
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _OWN_RULES: Final = frozenset({"approval", "by hand", "renewal"})
 _SHORTEST_SECRET: Final = 16
-"""Characters: a shorter one can be guessed by who may try often."""
+"""Characters: a shorter one can be guessed by trying often."""
 
 
 class SecretsSection(Section):
-    """The names of the variables that hold the secrets; what has none is switched off."""
+    """The names of the variables with the secrets; what has none is switched off."""
 
     mlflow: Variable | None = None
-    """What MLflow signs its webhooks with: switches ``/webhooks/mlflow`` on."""
+    """The secret with which MLflow signs its webhooks: switches ``/webhooks/mlflow`` on."""
     huggingface: Variable | None = None
-    """What the Hub sends with its webhooks: switches ``/webhooks/huggingface`` on."""
+    """The secret that the Hub sends with its webhooks: switches ``/webhooks/huggingface`` on."""
     token: Variable | None = None
     """The token of ``/runs``, and of the page: switches both on."""
     github: Variable | None = None
@@ -34,23 +34,23 @@ class SecretsSection(Section):
 
 
 class SweepSection(Section):
-    """The sweep: it asks the registries what is new, and finds what webhooks lost."""
+    """The sweep: it asks the registries what is new, also if a webhook was lost."""
 
     every: float = Field(300.0, ge=1, le=86400)
     """Seconds between two sweeps."""
     registries: tuple[str, ...] = ("models:/",)
     """The registries: ``models:/`` for MLflow, ``hf://`` for what the token's account owns, a path for a folder."""
     first: Literal["now", "all"] = "now"
-    """What the first sweep of a registry starts runs for: what comes after it, or all that the registry holds."""
+    """The versions for which the first sweep of a registry starts runs: those from now on, or all."""
 
 
 class Settings(Section):
     """Everything in ``listen.yml``."""
 
     rules: tuple[Rule, ...] = Field(min_length=1)
-    """What starts a run; the first rule that takes an event counts."""
+    """The rules that start runs; the first rule that takes an event counts."""
     secrets: SecretsSection = SecretsSection()
-    """The names of the variables that hold the secrets."""
+    """The names of the variables with the secrets."""
     sweep: SweepSection | None = SweepSection()
     """How registries are asked; null for never."""
     devices: dict[str, Annotated[int, Field(ge=1, le=64)]] = Field({"cpu": 1}, min_length=1)
@@ -64,10 +64,10 @@ class Settings(Section):
     keep_days: float = Field(90.0, gt=0)
     """How long the log and the result of an ended run are kept."""
     login: Literal["token", "proxy"] = "token"
-    """Who lets people see the page: the token, or a reverse proxy that is the only one that can reach the service."""
+    """How people log in: with the token, or at a reverse proxy that alone can reach the service."""
     hosts: tuple[str, ...] = ()
-    """The names under which the page may be asked for, such as ``hone.example.org``; empty for any. Needed with
-    ``login: proxy``, where a page of another site could else reach it under a name of its own (DNS rebinding)."""
+    """The names under which the page is served, such as ``hone.example.org``; empty for any. Needed with
+    ``login: proxy``: else a page of another site could reach it under a name of its own (DNS rebinding)."""
 
     def place(self, env: str | None) -> Settings:
         """Return these settings with an environment of Kedro's for the rules that name none."""
@@ -116,7 +116,7 @@ def _explain_problem(problem: Mapping[str, Any]) -> str:
     place = problem["loc"]
     where = ".".join(map(str, place)) or "listen.yml"
     if problem["type"] != "extra_forbidden":
-        return explain_value(where, problem, secret=place[:1] == ("secrets",))  # somebody may have put it there
+        return explain_value(where, problem, secret=place[:1] == ("secrets",))  # it may be the secret itself
     sections: dict[str | int, type[Section]] = {
         "rules": Rule,
         "dispatch": Dispatch,
@@ -128,7 +128,7 @@ def _explain_problem(problem: Mapping[str, Any]) -> str:
 
 
 class Secrets(Section):
-    """The secrets themselves; empty where one is switched off."""
+    """The secrets themselves; empty if switched off."""
 
     mlflow: str = Field("", repr=False)
     huggingface: str = Field("", repr=False)

@@ -1,14 +1,14 @@
-"""The sweep: what is new in the registries, whether or not a webhook told of it."""
+"""The sweep: it finds what is new in the registries, also if no webhook came."""
 
 from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, Final
@@ -21,22 +21,23 @@ from kedro_hone.core.contract.registry import Registry, VersionInfo
 from kedro_hone.core.values.base import Value
 from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
-from kedro_hone.events.journal import log
+from kedro_hone.events.log import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
+from kedro_hone.events.settings import SweepSection
 
 _LIMIT_SECONDS: Final = 600.0
 _SKEW_SECONDS: Final = 60.0
 """How far a registry's clock may be behind ours at the first sweep, without hiding what came after the start."""
-_RETRIES: Final = 2.0, 30.0
-"""Seconds until a registry is asked again of which no list was obtained yet: the first time, and at most."""
+_RETRY_SECONDS: Final = 30.0
+"""The longest time until a registry is asked again that could not be swept."""
 
 
 class Arrivals(Value):
-    """What a registry holds that is new, without winners, and where to go on.
+    """The new versions in a registry, without winners, and where to go on.
 
     Attributes:
-        names: What rules call the models in the registry, of a first sweep only.
+        names: The models in the registry by their names in rules, of a first sweep only.
         skipped: Why versions were left out, by their URI; they are tried again the next time.
     """
 
@@ -49,15 +50,15 @@ class Arrivals(Value):
 def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: float | None = None) -> Arrivals:
     """Ask a registry what came after a cursor.
 
-    A version that has aliases and tags already counts as if each had been set now. What is set on a version that was
-    swept before is not found: registries tell of new versions only.
+    A new version's aliases and tags count as if each had been set now. What is set later on a version that was swept is
+    not found: registries list new versions only.
 
     Args:
         registry: Its URI.
         cursor: Where the last sweep ended; None for the first.
         project: The root of the Kedro project.
-        since: Return no events of versions that are older, in seconds since 1970, or of which the registry tells no
-            time: it may hold very many. By clocks that differ, a version may be a minute older; a folder has our clock.
+        since: Return no events of versions that are older, in seconds since 1970, or have no time in the registry: it
+            may contain very many. A version may be a minute older, since clocks differ; a folder has our clock.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
@@ -94,96 +95,65 @@ def name_command(registry: str) -> list[str]:
 
 
 class Sweep:
-    """Sweeps registries in a thread, each in a process of its own: their clients are large, and may hang.
+    """Sweeps registries, each in a process of its own: their clients are large, and may hang.
 
     Args:
-        queue: The queue, which keeps the cursors.
-        registries: Their URIs.
+        queue: The queue, which stores the cursors.
+        section: The settings. With ``first: now``, the first sweep of a registry starts runs for what came after the
+            first service had started that was to sweep it.
         project: The root of the Kedro project.
-        seconds: The time between two sweeps.
-        everything: Whether the first sweep of a registry starts runs for all that it holds, and not only for what came
-            after the first service that was to sweep it had started.
-        rules: Those of ``listen.yml``: the first sweep of a registry tells which of them name nothing in it.
+        rules: Those of ``listen.yml``: the first sweep of a registry logs which of them name nothing in it.
         choose: Returns the requests of an event.
         wake: Called when there is something new in the queue.
-        hidden: The names of variables that its processes are not given: the service's secrets.
+        hidden: The names of variables that its processes do not get: those of the service's secrets.
+
+    Attributes:
+        failing: Why registries could not be swept the last time.
     """
 
     def __init__(
         self,
         queue: Queue,
         *,
-        registries: tuple[str, ...],
+        section: SweepSection,
         project: Path,
-        seconds: float,
-        everything: bool,
         rules: tuple[Rule, ...],
         choose: Callable[[Event], tuple[Request, ...]],
         wake: Callable[[], None],
         hidden: Collection[str] = (),
     ) -> None:
-        self._queue, self._registries, self._project = queue, registries, project
-        self._seconds, self._everything, self._choose, self._wake = seconds, everything, choose, wake
-        self._rules, self._stopping = rules, threading.Event()
-        self._starts = {registry: queue.note_start(registry) for registry in registries}
-        self._begun: set[str] = set()
+        self._queue, self._section, self._project, self._rules = queue, section, project, rules
+        self._choose, self._wake, self._hidden = choose, wake, frozenset(hidden)
+        self._starts = {registry: queue.note_start(registry) for registry in section.registries}
+        self._stopping = threading.Event()
         self._process: subprocess.Popen[str] | None = None
-        self._hidden = frozenset(hidden)
-        self._thread = threading.Thread(target=self._serve, name="hone-sweep")
         self.failing: dict[str, str] = {}
-        """Why registries could not be swept the last time."""
         self._skipped: dict[str, dict[str, str]] = {}
 
-    def start(self) -> None:
-        """Sweep now and then; the first time is now."""
-        self._thread.start()
-
-    @property
-    def threads(self) -> tuple[threading.Thread, ...]:
-        """The thread, once it was started."""
-        return (self._thread,) if self._thread.ident else ()
-
     def stop(self) -> None:
-        """End; return when it is ended."""
+        """End what asks a registry now, and ask none any more."""
         self._stopping.set()
         if (process := self._process) is not None:
             process.kill()
-        if self._thread.is_alive():
-            self._thread.join()
 
-    def _serve(self) -> None:
-        while not self._stopping.is_set():
-            for registry in self._registries:
-                self.sweep(registry)
-            self._rest()
+    def repeat(self, registry: str) -> float:
+        """Sweep a registry, and return the seconds until its next turn, which comes sooner if that failed.
 
-    def _rest(self) -> None:
-        """Wait until the next time; ask registries again, meanwhile, of which there is no list to go on from.
-
-        Of one that tells no times, what it holds by then counts as old.
+        If the registry has no timestamps, the versions present at its first sweep count as old.
         """
-        end, (pause, longest) = time.monotonic() + self._seconds, _RETRIES
-        while not self._stopping.is_set() and (left := end - time.monotonic()) > 0:
-            waiting = [one for one in self._registries if one not in self._begun]
-            if self._stopping.wait(min(pause, left) if waiting else left):
-                return
-            for registry in waiting:
-                self.sweep(registry)
-            pause = min(2 * pause, longest)
+        self.sweep(registry)
+        return min(self._section.every, _RETRY_SECONDS if registry in self.failing else math.inf)
 
     def sweep(self, registry: str) -> int:
         """Sweep a registry once; return how many jobs are new."""
         try:
             cursor = self._queue.read_cursor(registry)
-            if cursor is not None:
-                self._begun.add(registry)
-            since = None if self._everything or cursor is not None else self._starts[registry]
+            since = None if self._section.first == "all" or cursor is not None else self._starts[registry]
             found = self._ask(registry, cursor=cursor, since=since)
             if cursor is None and (names := list_unmatched(self._rules, registry, found.names)):
                 log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
             requests = tuple(one for event in found.events for one in self._choose(event))
             new = self._queue.accept_swept(registry, found.cursor, requests)
-            self._begun.add(registry)
         except Exception as error:  # noqa: BLE001 - the next sweep must come, whatever kept this one
             if not self._stopping.is_set():
                 self.failing[registry] = str(error) or type(error).__name__
@@ -211,7 +181,7 @@ class Sweep:
             start_new_session=True,
         ) as process:
             self._process = process
-            if self._stopping.is_set():  # meanwhile: nobody else would end it
+            if self._stopping.is_set():  # meanwhile: nothing else would end it
                 process.kill()
             try:
                 out, said = process.communicate(json.dumps(told), timeout=_LIMIT_SECONDS)

@@ -4,7 +4,7 @@ import pytest
 from deliveries import RULES, SECRETS
 
 from kedro_hone.core.text import clean_text
-from kedro_hone.events.service import make_service
+from kedro_hone.events.service import Service
 from kedro_hone.events.settings import Secrets, read_settings
 
 
@@ -16,19 +16,19 @@ def open_service(tmp_path):
     def open_(*, secrets=None, **changes):
         given = {"rules": RULES, "secrets": {"github": "GITHUB_TOKEN"}, "sweep": None, **changes}
         settings = read_settings(given)
-        service = make_service(
+        service = Service(
             settings,
             Secrets.model_validate(SECRETS if secrets is None else secrets),
             project=tmp_path,
             hardware="this machine",
-            recipes={rule.name: "a recipe" for rule in settings.rules},
+            recipes=lambda: {rule.name: "a recipe" for rule in settings.rules},
         )
         made.append(service)
         return service
 
     yield open_
     for service in made:
-        service.intake.close()
+        service.close()
 
 
 @pytest.fixture

@@ -2,19 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from unittest.mock import ANY
 
 import pytest
 from deliveries import CREATED, PUSHED, SECRETS, SHA, sign
 from starlette.testclient import TestClient
 
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.application import make_application
-from kedro_hone.events.control import LARGEST_BODY
+from kedro_hone.events.body import LARGEST_BODY
 from kedro_hone.events.job import Approve, Optimize, State
 
 TOKEN = {"authorization": f"Bearer {SECRETS['token']}"}
@@ -50,8 +49,6 @@ def test_a_version_that_a_rule_takes_becomes_a_job(client, service):
 
 def test_a_forged_delivery_is_logged(client, lines):
     assert deliver(client, make_body(), secret="another secret").status_code == 401  # noqa: S106 - of this test only
-    for _ in range(2):
-        client.get("/ready")
     assert lines() == ["delivery-refused"]
 
 
@@ -60,8 +57,6 @@ def test_an_approval_that_says_something_else_than_true_is_logged(client, lines)
     data = {"name": "digits", "version": "1", "key": "hone.approved", "value": "yes"}
     assert deliver(client, make_body(**tag, data=data)).json() == {"jobs": 0}
     assert deliver(client, make_body(**tag, data={**data, "key": "stage"}), delivery="d-2").json() == {"jobs": 0}
-    for _ in range(2):  # what is written before the second one is logged by then
-        client.get("/ready")
     assert lines() == ["approval-refused"]
 
 
@@ -99,7 +94,7 @@ def test_a_forged_delivery_is_refused(client, service, arguments, status):
     assert deliver(client, make_body(), **arguments).status_code == status
     assert client.post("/webhooks/mlflow", content=make_body()).status_code == status
     assert service.queue.list_jobs() == ()
-    assert service.counts.read() == {("mlflow", "forged"): 2}
+    assert service.counts == {("mlflow", "forged"): 2}
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b"\xff", b"", make_body(data={"name": "digits"}), make_body(data=[])])
@@ -111,7 +106,7 @@ def test_a_delivery_that_cannot_be_read_is_refused(client, service, body):
 def test_a_delivery_without_an_id_is_refused(client, service):
     for _ in range(2):  # the second would be taken for the first
         assert deliver(client, make_body(), delivery="").status_code == 400
-    assert service.counts.read() == {("mlflow", "unreadable"): 2}
+    assert service.counts == {("mlflow", "unreadable"): 2}
 
 
 @pytest.mark.attack(
@@ -160,7 +155,7 @@ def test_without_a_secret_there_is_no_webhook(open_service):
     assert client.get("/").status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/webhooks", "/webhooks/mlflow/x", "/.env", "/runs/x/y", "/view/x/y"])
+@pytest.mark.parametrize("path", ["/webhooks", "/webhooks/mlflow/x", "/.env", "/runs/x/y", "/runs/1/report/x"])
 def test_a_wrong_path_is_not_found(client, path):
     assert client.post(path, content=b"{}").status_code == 404
 
@@ -244,9 +239,9 @@ def test_monitors_see_counts_and_no_names(client, service):
     assert client.get("/health").json() == {"status": "ok"}
     assert client.get("/ready").json() == {"status": "ok", "failing_registries": 0}
     text = client.get("/metrics").text
-    assert 'hone_jobs{state="queued"} 1.0' in text
-    assert 'hone_deliveries_total{outcome="accepted",source="mlflow"} 2.0' in text
-    assert 'hone_verdicts{verdict="PASS"} 1.0' in text
+    assert 'hone_jobs{state="queued"} 1' in text
+    assert 'hone_deliveries_total{source="mlflow",outcome="accepted"} 2' in text
+    assert 'hone_verdicts{verdict="PASS"} 1' in text
     assert "hone_longest_wait_seconds 0." in text
     assert "digits" not in text
 
@@ -257,7 +252,7 @@ def test_monitors_see_counts_and_no_names(client, service):
     stopped_by="a body must come within ten seconds",
 )
 def test_a_body_that_does_not_come_is_not_waited_for(service, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.control._BODY_SECONDS", 0.05)
+    monkeypatch.setattr("kedro_hone.events.body._BODY_SECONDS", 0.05)
     said = []
 
     async def receive():
@@ -282,33 +277,51 @@ def test_a_body_that_does_not_come_is_not_waited_for(service, monkeypatch):
     assert said[0]["status"] == 408
 
 
-def test_a_service_one_of_whose_threads_has_ended_is_not_ready(client, service):
-    service.intake.close()
+def test_a_service_one_of_whose_threads_has_ended_is_not_ready(client, service, monkeypatch):
+    monkeypatch.setattr(service.schedule, "run", lambda: None)
+    service.schedule.start()
+    service.schedule.join()
     response = client.get("/ready")
-    assert (response.status_code, response.json()["threads"]) == (503, ["hone-intake"])
+    assert (response.status_code, response.json()["threads"]) == (503, ["hone-schedule"])
 
 
 def test_a_service_that_writes_nothing_since_nobody_reads_its_log_is_not_ready(client, service, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.application._READY_SECONDS", 0.2)
+    monkeypatch.setattr("kedro_hone.events.monitors._READY_SECONDS", 0.2)
     stuck, go = threading.Event(), threading.Event()
 
-    def log_each(event, rows):
-        assert (event, [dict(row) for row in rows]) == (
-            "delivery-accepted",
-            [{"source": "mlflow", "uri": "models:/digits/1", "kind": "version_created", "key": ANY}],
-        )
+    def log(event, **details):
+        assert (event, details["uri"]) == ("delivery-accepted", "models:/digits/1")
         stuck.set()
         go.wait(60)
 
-    with monkeypatch.context() as pipe:
-        pipe.setattr("kedro_hone.events.intake.log_each", log_each)
-        assert deliver(client, make_body()).json() == {"jobs": 1}
+    monkeypatch.setattr("kedro_hone.events.webhooks.log", log)
+    with ThreadPoolExecutor(1) as pool:
+        delivery = pool.submit(deliver, client, make_body())
         assert stuck.wait(60)
         response = client.get("/ready")
-        assert (response.status_code, response.json()["threads"]) == (503, ["hone-intake"])
+        assert (response.status_code, response.json()["threads"]) == (503, ["hone-queue"])
+        assert client.get("/health").status_code == 200
         go.set()
-    monkeypatch.setattr("kedro_hone.events.application._READY_SECONDS", 60.0)
+        assert delivery.result(60).json() == {"jobs": 1}
+    monkeypatch.setattr("kedro_hone.events.monitors._READY_SECONDS", 60.0)
     assert client.get("/ready").status_code == 200
+
+
+def test_a_log_that_nobody_reads_blocks_no_other_request(client, monkeypatch):
+    """It waits for the log in the writer's thread, and the event loop goes on."""
+    stuck, go = threading.Event(), threading.Event()
+
+    def log(event, **details):
+        stuck.set()
+        go.wait(60)
+
+    monkeypatch.setattr("kedro_hone.events.webhooks.log", log)
+    with ThreadPoolExecutor(1) as pool:
+        delivery = pool.submit(client.post, "/webhooks/mlflow", content=b"{}")
+        assert stuck.wait(60)
+        assert client.get("/health").status_code == 200
+        go.set()
+        assert delivery.result(60).status_code == 401
 
 
 def test_a_run_that_is_still_ending_is_not_queued_again(client, service):
@@ -322,11 +335,16 @@ def test_a_run_that_is_still_ending_is_not_queued_again(client, service):
 
 
 def test_a_queue_that_cannot_be_written_is_told_so_that_the_sender_tries_again(client, service, monkeypatch):
-    def fail(_):
-        raise HoneError("queue-broken", "The queue is full.", why="It is.", hint="Wait.")
+    real = sqlite3.connect
+
+    def connect(*args, **named):
+        connection = real(*args, **named)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
 
     with monkeypatch.context() as full:
-        full.setattr(service.queue, "accept_all", fail)
+        full.setattr("kedro_hone.events.schema.sqlite3.connect", connect)
+        service.queue.close()
         response = deliver(client, make_body())
         assert (response.status_code, response.json()["slug"]) == (503, "queue-broken")
         assert client.get("/ready").status_code == 503

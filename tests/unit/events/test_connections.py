@@ -8,10 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kedro_hone.events import connections
-from kedro_hone.events.serving import make_config
+from kedro_hone.events.server import make_config
 
 HANG = 60.0
 HEAD = b"POST /a HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n"
@@ -116,7 +115,3 @@ def test_a_request_that_is_worked_on_is_not_ended(serve, monkeypatch):
         client.sendall(b"GET /a HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n")
         threading.Timer(1.0, go.set).start()
         assert client.recv(4096).startswith(b"HTTP/1.1 200")
-
-
-def test_the_other_parser_of_uvicorn_has_what_this_uses():
-    assert {"connection_made", "data_received", "connection_lost"} <= set(vars(H11Protocol))

@@ -6,13 +6,13 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
 from deliveries import make_job as make
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.events import statements
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 
@@ -71,7 +71,7 @@ def test_a_job_that_is_put_back_waits(queue, clock):
 def test_what_was_running_is_queued_again(queue):
     queue.accept([make()])
     claimed = queue.claim("cpu")
-    assert queue.list_jobs(state=State.RUNNING) == (claimed,)
+    assert queue.list_jobs() == (claimed,)
     assert queue.put_back(claimed, seconds=0, reason="the service died")
     again = queue.claim("cpu")
     assert (again.id, again.attempts) == (claimed.id, 2)
@@ -104,21 +104,21 @@ def test_what_became_of_one_claim_is_not_written_of_the_next(queue, clock, write
     assert getattr(queue, write)(second, **given)
 
 
-def test_each_request_is_remembered_for_a_while(queue, clock):
-    queue.accept([make(rule="a"), make("models:/digits/2", rule="b")])
-    queue.accept([make(rule="a")])  # known
-    clock[0] = 2000.0
+def test_a_job_that_is_queued_again_was_asked_for_again(queue, clock):
+    queue.accept([make()])
     queue.finish(queue.claim("cpu"), State.FAILED)
+    clock[0] = 2000.0
     assert queue.start_again(1)
     assert not queue.start_again(1)
-    assert queue.list_requests(1) == (1000.0, 2000.0)
-    assert [queue.count_requests(rule, since) for rule in "ab" for since in (1000.0, 1001.0)] == [2, 1, 1, 0]
-    clock[0] += 89 * 86400.0
-    queue.forget_old()
-    assert queue.list_requests(1) == (1000.0, 2000.0)
-    clock[0] += 2 * 86400.0
-    queue.forget_old()
-    assert queue.list_requests(1) == ()
+    assert queue.find(1).created == 2000.0
+
+
+def test_a_delivery_is_forgotten_once_nobody_sends_it_again(queue, clock):
+    queue.accept([make()], delivery="a")
+    for days, new in ((29, 0), (2, 1)):
+        clock[0] += days * 86400.0
+        queue.forget_old()
+        assert queue.accept([make(f"models:/digits/{days}")], delivery="a") == new
 
 
 def test_what_runs_is_listed_behind_any_number_of_newer_jobs(queue):
@@ -191,15 +191,9 @@ def test_a_file_that_is_none_of_ours_is_explained(tmp_path):
     assert raised.value.slug == "queue-broken"
 
 
-def test_a_full_disk_is_explained(queue, monkeypatch):
-    real = sqlite3.connect
-
-    def connect(*args, **named):
-        connection = real(*args, **named)
+def test_a_full_disk_is_explained(queue):
+    with queue._open() as connection:
         connection.execute("PRAGMA max_page_count = 1")
-        return connection
-
-    monkeypatch.setattr(sqlite3, "connect", connect)
     with pytest.raises(HoneError, match="full") as raised:
         queue.accept([make(f"models:/m/{n}" + "x" * 500) for n in range(500)])
     assert raised.value.slug == "queue-broken"
@@ -257,9 +251,8 @@ def test_what_could_not_be_decided_is_run_again_by_a_later_event(queue, clock):
     assert queue.accept([make()], delivery="c") == 1
     assert queue.count_verdicts() == {}
     queue.finish(queue.claim("cpu"), State.DONE, exit_code=11, verdict="INCONCLUSIVE")
-    clock[0] += 3601
     assert queue.accept([make()], delivery="d") == 0
-    clock[0] += 3600
+    clock[0] += 3601
     assert queue.accept([make()], delivery="e") == 1
 
 
@@ -345,22 +338,54 @@ def test_a_file_of_another_version_is_refused_at_the_start(queue, tmp_path):
     assert caught.value.slug == "queue-broken"
 
 
-class Busy(sqlite3.Connection):
-    """Refuses the first change of the kind of log, as SQLite does at once while another connection makes it."""
+def test_a_new_file_that_many_open_at_once_is_one_queue(tmp_path):
+    def accept(number):
+        return Queue(tmp_path / "new" / "queue.db").accept([make(f"models:/m/{number % 4}")])
 
-    refused = 0
-
-    def execute(self, sql, *parameters):
-        if "journal_mode" in sql and not self.refused:
-            self.refused += 1
-            error = sqlite3.OperationalError("database is locked")
-            error.sqlite_errorcode = sqlite3.SQLITE_BUSY
-            raise error
-        return super().execute(sql, *parameters)
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(accept, range(16))) == 4
 
 
-def test_tables_are_made_although_another_connection_changes_the_kind_of_log(tmp_path):
-    with closing(sqlite3.connect(tmp_path / "queue.db", isolation_level=None, factory=Busy)) as connection:
-        statements.prepare(connection)
-        assert connection.refused == 1
-        assert statements.are_made(connection)
+@pytest.fixture
+def log(queue):
+    """SQLite's own log of the queue's file, which it removes when the last connection closes."""
+    return queue.path.with_name("queue.db-wal")
+
+
+def test_the_file_is_whole_once_it_is_closed(queue, log):
+    queue.accept([make()])
+    assert log.stat().st_size
+    queue.close()
+    assert not log.exists()
+    assert queue.accept([make("models:/digits/2")]) == 1
+
+
+def test_a_file_that_was_replaced_keeps_its_log_when_the_old_one_is_closed(queue, log):
+    queue.accept([make()])
+    queue.path.unlink()
+    other = Queue(queue.path)
+    other.accept([make("models:/m/2")])
+    assert log.stat().st_size
+    assert queue.accept([make("models:/m/3")]) == 1
+    assert log.stat().st_size
+    for one in (queue, other):
+        assert [job.uri for job in one.list_jobs()] == ["models:/m/3", "models:/m/2"]
+
+
+def test_what_cannot_be_read_now_is_tried_again(queue):
+    whole = queue.path.read_bytes()
+    queue.close()
+    queue.path.write_bytes(b"no database, but longer than its header" * 99)
+    with pytest.raises(HoneError):
+        queue.check()
+    queue.path.write_bytes(whole)
+    queue.check()
+    assert queue.accept([make()]) == 1
+
+
+def test_a_queue_of_an_earlier_version_with_its_table_of_requests_is_taken_over(queue):
+    queue.accept([make()])
+    with queue._open() as connection:
+        connection.execute("CREATE TABLE requests (job INTEGER NOT NULL, rule TEXT NOT NULL, at REAL NOT NULL)")
+    queue.close()
+    assert [job.uri for job in Queue(queue.path).list_jobs()] == ["models:/digits/1"]

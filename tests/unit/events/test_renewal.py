@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
-import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -10,15 +10,7 @@ from kedro_hone.core.contract.registry import NewVersions, VersionInfo
 from kedro_hone.core.errors import ExitCode
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.renewal import (
-    choose_renewals,
-    explain_due,
-    explain_refused,
-    find_rule_of,
-    list_winners,
-    make_renewal,
-    queue_renewals,
-)
+from kedro_hone.events.renewal import RULE, explain_due, explain_refused, find_rule_of, list_winners, make_renewal
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.settings import read_settings
 
@@ -117,122 +109,125 @@ def test_a_renewal_must_beat_what_is_published():
     assert make_renewal(make("2"), rule, device="cpu", **{**NOW, "toolset": "openvino=3"}).key != wanted.key
 
 
-def test_a_day_has_a_limit_and_each_runs_once(tmp_path):
-    clock = [1000.0]
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    requests = [make_renewal(make("2", f"m{number}"), None, device="cpu", **NOW) for number in range(5)]
-    first = choose_renewals(queue, requests, limit=2, now=clock[0])
-    assert first == requests[:2]
-    queue.accept(first)
-    assert choose_renewals(queue, requests, limit=2, now=clock[0] + 3600) == []
-    assert choose_renewals(queue, requests, limit=2, now=clock[0] + 90_000) == requests[2:4]
+@pytest.fixture
+def clock():
+    return [1e9]
 
 
-def test_models_that_fail_each_time_keep_neither_the_limit_nor_the_others_turn(tmp_path):
-    clock, ran = [1000.0], []
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    requests = [make_renewal(make("2", f"m{number}"), None, device="cpu", **NOW) for number in range(5)]
-    for _ in range(4 * 30):  # a sweep each six hours of a month
-        for one in choose_renewals(queue, requests, limit=2, now=clock[0]):
-            if not queue.accept([one]):
-                queue.start_again(queue.find_key(one.key).id)
-            queue.finish(queue.claim("cpu"), State.FAILED)
-            ran.append((clock[0], one.uri))
+@pytest.fixture
+def queue(tmp_path, clock):
+    return Queue(tmp_path / "queue.db", now=lambda: clock[0])
+
+
+def want(*names):
+    return [make_renewal(make("2", name), None, device="cpu", **NOW) for name in names]
+
+
+def renew(queue, requests, *, limit=9, dry_run=False):
+    return queue.accept_daily(requests, rule=RULE, limit=limit, dry_run=dry_run)
+
+
+def fail_all(queue):
+    while job := queue.claim("cpu"):
+        queue.finish(job, State.FAILED)
+
+
+def test_a_day_has_a_limit_and_each_runs_once(queue, clock):
+    requests = want(*"abcde")
+    assert renew(queue, requests, limit=2) == requests[:2]
+    clock[0] += 3600
+    assert renew(queue, requests, limit=2) == []
+    clock[0] += 86400
+    assert renew(queue, requests, limit=2) == requests[2:4]
+    clock[0] += 90_000
+    assert renew(queue, requests) == requests[4:]
+    assert queue.count_states()[State.QUEUED] == 5
+
+
+def test_a_dry_run_queues_nothing(queue):
+    requests = want("a", "b")
+    for _ in range(2):
+        assert renew(queue, requests, limit=1, dry_run=True) == requests[:1]
+    assert queue.list_jobs() == ()
+    assert renew(queue, requests, limit=1) == requests[:1]
+
+
+def test_models_that_fail_each_time_keep_neither_the_limit_nor_the_others_turn(tmp_path, clock):
+    def tick():
+        clock[0] += 0.001
+        return clock[0]
+
+    queue, requests, ran = Queue(tmp_path / "queue.db", now=tick), want(*"abcde"), []
+    for _ in range(4 * 10):  # a sweep each six hours of ten days
+        ran += [(clock[0], one.uri) for one in renew(queue, requests, limit=2)]
+        fail_all(queue)
         clock[0] += 6 * 3600
     assert [uri for _, uri in ran[:5]] == [one.uri for one in requests]
+    counts = Counter(uri for _, uri in ran)
+    assert max(counts.values()) - min(counts.values()) <= 1
     assert max(sum(start <= at < start + 86400 for at, _ in ran) for start, _ in ran) == 2
-    assert len(ran) <= 5 * 6  # after 1, 2, 4, 8 and 16 days
 
 
-def test_the_longest_pause_stays_sixteen_days(tmp_path):
-    """Requests were forgotten after thirty days, and with them how often it was tried."""
-    clock, ran = [0.0], []
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    wanted = make_renewal(make("2"), None, device="cpu", **NOW)
-    for day in range(130):
-        clock[0] = day * 86400.0
-        queue.forget_old()
-        for one in choose_renewals(queue, [wanted], limit=2, now=clock[0]):
-            if not queue.accept([one]):
-                queue.start_again(queue.find_key(one.key).id)
-            queue.finish(queue.claim("cpu"), State.FAILED)
-            ran.append(day)
-    assert ran == [0, 1, 3, 7, 15, 31, 47, 63, 79, 95, 111, 127]
+def test_a_sweep_whose_clock_was_a_year_ahead_blocks_no_later_one(queue, clock):
+    first, second = want("a", "b")
+    clock[0] += 365 * 86400
+    assert renew(queue, [first], limit=1) == [first]
+    fail_all(queue)
+    clock[0] -= 365 * 86400
+    assert renew(queue, [first, second], limit=1) == [second]
+    clock[0] += 90_000
+    assert renew(queue, [first], limit=1) == [first]
 
 
-def test_a_sweep_whose_clock_was_a_year_ahead_blocks_no_later_one(tmp_path):
-    clock = [1e9 + 365 * 86400.0]
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    first, second = (make_renewal(make("2", name), None, device="cpu", **NOW) for name in ("a", "b"))
-    queue.accept([first])
-    queue.finish(queue.claim("cpu"), State.FAILED)
-    clock[0] = 1e9
-    assert choose_renewals(queue, [first, second], limit=1, now=clock[0]) == [second]
-    assert choose_renewals(queue, [first], limit=1, now=clock[0]) == [first]
-
-
-def test_a_renewal_that_failed_or_could_not_decide_may_run_again_and_one_that_ended_may_not(tmp_path):
-    clock = [1000.0]
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    wanted = make_renewal(make("2"), None, device="cpu", **NOW)
+def test_a_renewal_that_failed_or_could_not_decide_may_run_again_and_one_that_ended_may_not(queue, clock):
+    wanted = want("a")
     ends = [(State.FAILED, ""), (State.DONE, "INCONCLUSIVE"), (State.CANCELLED, ""), (State.DONE, "KEEP")]
-    for (state, verdict), chosen in zip(ends, ([wanted], [wanted], [], []), strict=True):
-        if not queue.accept([wanted]):
-            queue.start_again(queue.find_key(wanted.key).id)
-        assert choose_renewals(queue, [wanted], limit=9, now=clock[0] + 90_000) == []  # it is queued
+    assert renew(queue, wanted) == wanted
+    for (state, verdict), chosen in zip(ends, (wanted, wanted, [], []), strict=True):
+        clock[0] += 90_000
+        assert renew(queue, wanted) == []  # it is queued
         queue.finish(queue.claim("cpu"), state, verdict=verdict)
-        assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == []
-        clock[0] += 2 * 90_000
-        assert choose_renewals(queue, [wanted], limit=9, now=clock[0]) == chosen
+        assert renew(queue, wanted) == chosen
+        if not chosen:
+            queue.start_again(1)
+        clock[0] += 3600
+        assert renew(queue, wanted) == []
 
 
-def test_a_renewal_whose_result_is_lost_may_run_again_where_its_exit_code_says_that_it_could_not_decide(tmp_path):
-    clock = [1000.0]
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    wanted = [make_renewal(make("2", name), None, device="cpu", **NOW) for name in ("a", "b")]
-    queue.accept(wanted)
+def test_a_renewal_that_was_asked_for_today_waits(queue, clock):
+    wanted = want("a")
+    renew(queue, wanted)
+    fail_all(queue)
+    clock[0] += 86_000
+    assert renew(queue, wanted) == []
+    clock[0] += 500
+    assert renew(queue, wanted) == wanted
+
+
+def test_a_renewal_whose_result_is_lost_may_run_again_where_its_exit_code_says_that_it_could_not_decide(queue, clock):
+    wanted = want("a", "b")
+    renew(queue, wanted)
     for code in (ExitCode.INCONCLUSIVE, ExitCode.SUCCESS):
         queue.finish(queue.claim("cpu"), State.DONE, exit_code=code)
     clock[0] += 90_000
-    assert choose_renewals(queue, wanted, limit=9, now=clock[0]) == wanted[:1]
+    assert renew(queue, wanted) == wanted[:1]
 
 
 @pytest.mark.parametrize(
     "damage", ["UPDATE jobs SET task = json_set(task, '$.newer_key', 1)", "UPDATE jobs SET task = 'no json'"]
 )
-def test_rows_that_cannot_be_read_take_no_turn(tmp_path, damage):
-    queue = Queue(tmp_path / "queue.db", now=lambda: 1000.0)
-    wanted = [make_renewal(make("2", name), None, device="cpu", **NOW) for name in ("a", "b", "c")]
-    queue.accept(wanted[:2])
-    with sqlite3.connect(tmp_path / "queue.db") as connection:
+def test_rows_that_cannot_be_read_take_no_turn(queue, clock, damage):
+    wanted = want("a", "b", "c")
+    renew(queue, wanted[:2])
+    with sqlite3.connect(queue.path) as connection:
         connection.execute(damage)
-    assert choose_renewals(queue, wanted, limit=2, now=200_000.0) == wanted[2:]
-
-
-def test_requests_of_a_clock_that_was_wrong_do_not_count(tmp_path):
-    """Each later one was chosen at every sweep, while the last of all times was in the future."""
-    clock = [1e9 + 400 * 86400.0]
-    queue = Queue(tmp_path / "queue.db", now=lambda: clock[0])
-    wanted = make_renewal(make("2"), None, device="cpu", **NOW)
-    queue.accept([wanted])
-    clock[0], ran = 1e9, 0
-    for _ in range(4 * 10):  # a sweep each six hours of ten days
-        if job := queue.claim("cpu"):
-            queue.finish(job, State.FAILED)
-        for one in choose_renewals(queue, [wanted], limit=3, now=clock[0]):
-            ran += queue.start_again(queue.find_key(one.key).id)
-        clock[0] += 6 * 3600
-    assert ran == 4  # at once, and after 1, 2 and 4 days
-    with sqlite3.connect(tmp_path / "queue.db") as connection:
-        connection.execute("INSERT INTO requests VALUES (1, 'renewal', 'yesterday')")
-    assert len(queue.list_requests(1)) == 5
+    clock[0] += 90_000
+    assert renew(queue, wanted, limit=2) == wanted[2:]
 
 
 def test_sweeps_at_the_same_time_keep_the_limit_together(tmp_path):
     def sweep(name):
-        queue = Queue(tmp_path / "queue.db")
-        wanted = [make_renewal(make("2", name), None, device="cpu", **NOW)]
-        return queue_renewals(queue, wanted, limit=2, now=time.time(), lock=tmp_path / "lock")
+        return renew(Queue(tmp_path / "queue.db"), want(name), limit=2)
 
     with ThreadPoolExecutor(8) as pool:
         chosen = [*pool.map(sweep, "abcdefgh")]

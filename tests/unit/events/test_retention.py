@@ -7,7 +7,7 @@ from deliveries import make_job
 
 from kedro_hone.events.job import State
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.retention import DAY_SECONDS, Retention, remove_old
+from kedro_hone.events.retention import DAY_SECONDS, clean_up, remove_old
 
 
 @pytest.fixture
@@ -39,14 +39,13 @@ def test_the_folders_of_old_ended_jobs_are_removed_and_their_rows_stay(queue, tm
     assert queue.accept([make_job("models:/digits/1")], delivery="later") == 0
 
 
-def test_it_happens_at_the_start_and_ends_with_the_service(queue, tmp_path):
-    retention = Retention(queue, folder=tmp_path / "jobs", days=90)
-    assert retention.threads == ()
-    retention.start()
-    deadline = time.monotonic() + 60
-    while list_folders(tmp_path) != ["2", "3"]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    (thread,) = retention.threads
-    retention.stop()
-    assert not thread.is_alive()
+def test_it_happens_each_day_and_a_day_that_fails_is_logged(queue, tmp_path, monkeypatch, lines):
+    assert clean_up(queue, tmp_path / "jobs", days=90) == DAY_SECONDS
+    assert list_folders(tmp_path) == ["2", "3"]
+
+    def fail():
+        raise MemoryError
+
+    monkeypatch.setattr(queue, "forget_old", fail)
+    assert clean_up(queue, tmp_path / "jobs", days=90) == DAY_SECONDS
+    assert lines() == ["jobs-removed", "jobs-not-removed"]

@@ -4,15 +4,17 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 
 import pytest
+from deliveries import make_job
 
 from kedro_hone.core.contract.registry import NewVersions, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.service import choose_requests
-from kedro_hone.events.settings import read_settings
+from kedro_hone.events.schedule import Schedule
+from kedro_hone.events.settings import SweepSection, read_settings
 from kedro_hone.events.sweep import Arrivals, Sweep, find_arrivals
 
 HANG = 60.0
@@ -62,12 +64,10 @@ def open_sweep(queue, tmp_path, monkeypatch):
         woken = threading.Event()
         sweep = Sweep(
             queue,
-            registries=("models:/",),
+            section=SweepSection.model_construct(every=seconds, first="all" if everything else "now"),
             project=tmp_path,
-            seconds=seconds,
-            everything=everything,
             rules=SETTINGS.rules,
-            choose=lambda event: choose_requests(event, SETTINGS, hardware="h", recipes={"all": "r"}),
+            choose=lambda event: (make_job(event.uri),),
             wake=woken.set,
         )
         made.append(sweep)
@@ -76,6 +76,23 @@ def open_sweep(queue, tmp_path, monkeypatch):
     yield open_
     for sweep in made:
         sweep.stop()
+
+
+@pytest.fixture
+def start():
+    """Let sweeps take their turns, until they are stopped or the test ends."""
+    made = []
+
+    def start_(sweep):
+        schedule = Schedule(partial(sweep.repeat, "models:/"))
+        made.append((sweep, schedule))
+        schedule.start()
+        return schedule
+
+    yield start_
+    for sweep, schedule in made:
+        sweep.stop()
+        schedule.stop()
 
 
 def say(*uris, cursor="c", **more):
@@ -101,7 +118,7 @@ def test_rules_that_name_nothing_are_told_once(open_sweep, caplog):
     sweep._rules = read_settings({"rules": [{"name": "all", "models": "digits"}]}).rules
     for _ in range(2):
         sweep.sweep("models:/")
-    assert [(record.getMessage(), record.rows[0]["rules"]) for record in caplog.records] == [
+    assert [(record.getMessage(), record.details["rules"]) for record in caplog.records] == [
         ("rules-match-nothing", ["all"])
     ]
 
@@ -136,24 +153,24 @@ def test_a_registry_that_fails_is_told_and_asked_again(queue, open_sweep, said):
     assert sweep.failing == {}
 
 
-def test_it_sweeps_now_and_then_and_ends_at_once(queue, open_sweep, tmp_path):
-    sweep = open_sweep(say(), seconds=0.05)
-    sweep.start()
+def test_it_sweeps_now_and_then_and_ends_at_once(open_sweep, start, tmp_path):
+    schedule = start(open_sweep(say(), seconds=0.05))
     deadline = time.monotonic() + HANG
     while int((tmp_path / "turn").read_text() or 0) < 3:
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    sweep.stop()
+    schedule.stop()
 
 
-def test_a_registry_that_hangs_holds_up_neither_the_start_nor_the_end(open_sweep, tmp_path):
+def test_a_registry_that_hangs_holds_up_neither_the_start_nor_the_end(open_sweep, start, tmp_path):
     sweep = open_sweep("import time; time.sleep(600)")
-    sweep.start()
+    schedule = start(sweep)
     deadline = time.monotonic() + HANG
     while (tmp_path / "turn").read_text() != "1":
         assert time.monotonic() < deadline
         time.sleep(0.02)
     sweep.stop()
+    schedule.stop()
     assert sweep.failing == {}
 
 
@@ -217,17 +234,15 @@ def test_a_first_sweep_is_told_when_the_first_service_started(tmp_path, open_swe
         assert sweep.failing == {"models:/": str(START)}
 
 
-def test_a_registry_that_is_down_at_the_start_is_asked_again_within_seconds(queue, open_sweep, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.sweep._RETRIES", (0.01, 0.05))
+def test_a_registry_that_is_down_is_asked_again_sooner(queue, open_sweep, start, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.sweep._RETRY_SECONDS", 0.05)
     fails = "sys.exit('It is down.')"
-    sweep = open_sweep(fails, fails, fails, say("models:/digits/1"), seconds=3600.0)
-    sweep.start()
+    start(open_sweep(fails, fails, fails, say("models:/digits/1"), seconds=3600.0))
     deadline = time.monotonic() + HANG
     while not queue.list_jobs():
         assert time.monotonic() < deadline
         time.sleep(0.02)
     assert queue.read_cursor("models:/") == "c"
-    sweep.stop()
 
 
 class Full:
@@ -256,7 +271,7 @@ def test_what_is_left_out_is_told_once(queue, open_sweep, caplog):
     sweep.sweep("models:/")
     sweep.sweep("models:/")
     sweep.sweep("models:/")
-    told = [record.rows[0] for record in caplog.records if record.getMessage() == "version-skipped"]
+    told = [record.details for record in caplog.records if record.getMessage() == "version-skipped"]
     assert [(one["uri"], one["reason"]) for one in told] == [("hf://org/bad", "gated"), ("hf://org/bad", "gone")]
     assert queue.read_cursor("models:/") == "c"
     assert sweep.failing == {}

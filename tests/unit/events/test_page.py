@@ -16,13 +16,19 @@ HOSTILE = '<script>alert("x")</script>'
 
 @pytest.fixture
 def client(service):
-    return TestClient(make_application(service), follow_redirects=False)
+    return open_browser(service)
 
 
 @pytest.fixture
 def inside(client):
     done = client.post("/login", data={"token": SECRETS["token"]}, headers=FORM)
     assert done.headers["location"] == "/"
+    return client
+
+
+def open_browser(service, **changes):
+    client = TestClient(make_application(service), follow_redirects=False, **changes)
+    client.headers["accept"] = "text/html,application/xhtml+xml,*/*;q=0.8"
     return client
 
 
@@ -36,9 +42,9 @@ def finish(service, number, **changes):
 
 
 def test_who_has_not_the_token_sees_nothing(client):
-    for path in ("/", "/view/1", "/view/1/report"):
+    for path in ("/", "/runs/1", "/runs/1/report"):
         assert client.get(path).headers["location"] == "/login"
-    for path in ("/submit", "/view/1/cancel", "/view/1/again", "/view/1/approve"):
+    for path in ("/runs", "/runs/1/cancel", "/runs/1/again", "/runs/1/approve"):
         assert client.post(path, headers=FORM).headers["location"] == "/login"
     assert client.post("/login", data={"token": "wrong"}, headers=FORM).status_code == 401
     assert "set-cookie" not in client.post("/login", data={}, headers=FORM).headers
@@ -52,7 +58,7 @@ def test_a_session_cannot_be_made_up_and_ends(inside, monkeypatch):
     for other in (f"{int(stamp) + 60}.{signature}", stamp, f".{signature}", f"{stamp}.", "x" * 5000):
         assert open_with(inside, other).status_code == 303
     later = time.time() + 13 * 3600
-    monkeypatch.setattr("kedro_hone.events.pages.time.time", lambda: later)
+    monkeypatch.setattr("kedro_hone.events.access.time.time", lambda: later)
     assert open_with(inside, cookie).status_code == 303
 
 
@@ -73,7 +79,7 @@ def test_a_session_cannot_be_made_up_and_ends(inside, monkeypatch):
     stopped_by="Fetch Metadata, or the origin; the cookie is strict, and no script reads it",
 )
 def test_a_form_of_another_site_does_nothing(inside, service, headers, status):
-    response = inside.post("/submit", data={"uri": "models:/digits/1"}, headers=headers)
+    response = inside.post("/runs", data={"uri": "models:/digits/1"}, headers=headers)
     assert response.status_code == status
     assert len(service.queue.list_jobs()) == (status == 303)
 
@@ -82,35 +88,35 @@ def test_a_model_is_submitted_once_and_shown(inside, service):
     key = re.search(r'name="key" value="(\w+)"', inside.get("/").text)[1]
     form = {"uri": " models:/digits/1 ", "rule": "digits", "key": key}
     for _ in range(2):  # a double click
-        assert inside.post("/submit", data=form, headers=FORM).headers["location"] == "/view/1"
-    page = inside.get("/view/1").text
+        assert inside.post("/runs", data=form, headers=FORM).headers["location"] == "/runs/1"
+    page = inside.get("/runs/1").text
     assert "models:/digits/1" in page
     assert 'http-equiv="refresh"' in page
     assert "Nothing was printed so far." in page
-    assert inside.post("/view/1/cancel", headers=FORM).headers["location"] == "/view/1"
-    assert "cancelled" in inside.get("/view/1").text
-    assert 'http-equiv="refresh"' not in inside.get("/view/1").text
-    inside.post("/view/1/again", headers=FORM)
+    assert inside.post("/runs/1/cancel", headers=FORM).headers["location"] == "/runs/1"
+    assert "cancelled" in inside.get("/runs/1").text
+    assert 'http-equiv="refresh"' not in inside.get("/runs/1").text
+    inside.post("/runs/1/again", headers=FORM)
     assert service.queue.find(1).state is State.QUEUED
-    refused = inside.post("/submit", data={"uri": "<b>nonsense"}, headers=FORM)
+    refused = inside.post("/runs", data={"uri": "<b>nonsense"}, headers=FORM)
     assert (refused.status_code, refused.headers["content-type"]) == (422, "text/html; charset=utf-8")
     assert "the uri names no version" in refused.text
-    assert inside.get("/view/9").status_code == 404
+    assert inside.get("/runs/9").status_code == 404
 
 
 def test_what_models_and_logs_say_is_text(inside, service):
-    inside.post("/submit", data={"uri": f"models:/{HOSTILE}/1"}, headers=FORM)
+    inside.post("/runs", data={"uri": f"models:/{HOSTILE}/1"}, headers=FORM)
     folder = service.runner.find_folder(1)
     folder.mkdir(parents=True)
     (folder / "log").write_bytes(HOSTILE.encode() + b"\x1b[2J\xff " + b"x" * 200_000 + b"the end")
     finish(service, 1, verdict="PASS", published=f"models:/{HOSTILE}/2", reason=HOSTILE)
-    for path in ("/", "/view/1"):
+    for path in ("/", "/runs/1"):
         response = inside.get(path)
         assert "<script" not in response.text
         assert "&lt;script&gt;" in response.text
         assert "script-src" not in response.headers["content-security-policy"]
         assert response.headers["content-security-policy"].startswith("default-src 'none'")
-    page = inside.get("/view/1").text
+    page = inside.get("/runs/1").text
     assert "the end" in page
     assert "\x1b" not in page
     assert len(page) < 100_000
@@ -122,31 +128,31 @@ def test_what_models_and_logs_say_is_text(inside, service):
     stopped_by="a sandbox without scripts, forms and origin",
 )
 def test_the_report_is_shown_where_it_can_do_nothing(inside, service, tmp_path):
-    inside.post("/submit", data={"uri": "models:/digits/1"}, headers=FORM)
-    assert inside.get("/view/1/report").status_code == 404
+    inside.post("/runs", data={"uri": "models:/digits/1"}, headers=FORM)
+    assert inside.get("/runs/1/report").status_code == 404
     folder, run = service.runner.find_folder(1), tmp_path / "run"
     folder.mkdir(parents=True)
     run.mkdir()
     (run / "report.html").write_text("<h1>PASS</h1>")
     (folder / "result.json").write_text(f'{{"folder": "{run}"}}')
-    response = inside.get("/view/1/report")
+    response = inside.get("/runs/1/report")
     assert response.text == "<h1>PASS</h1>"
     assert response.headers["content-security-policy"].startswith("sandbox;")
-    assert ">Report</a>" in inside.get("/view/1").text
+    assert ">Report</a>" in inside.get("/runs/1").text
     (run / "report.html").unlink()
     (run / "report.html").symlink_to("/etc/hostname")
-    assert inside.get("/view/1/report").status_code == 404
+    assert inside.get("/runs/1/report").status_code == 404
 
 
 def test_a_winner_that_waits_has_a_button(inside, service):
-    inside.post("/submit", data={"uri": "models:/digits/1"}, headers=FORM)
+    inside.post("/runs", data={"uri": "models:/digits/1"}, headers=FORM)
     finish(service, 1, verdict="PASS", published="models:/digits/2")
-    assert "Approve" not in inside.get("/view/1").text
+    assert "Approve" not in inside.get("/runs/1").text
     folder = service.runner.find_folder(1)
     folder.mkdir(parents=True)
     (folder / "result.json").write_text('{"awaits": "honed"}')
-    assert "Approve models:/digits/2 as honed" in inside.get("/view/1").text
-    inside.post("/view/1/approve", headers=FORM)
+    assert "Approve models:/digits/2 as honed" in inside.get("/runs/1").text
+    inside.post("/runs/1/approve", headers=FORM)
     assert service.queue.find(2).task == Approve(alias="honed")
 
 
@@ -154,7 +160,7 @@ def test_models_are_listed_with_their_last_verdict(inside, service):
     for number, (uri, verdict) in enumerate(
         [("models:/digits/1", "FAIL"), ("models:/digits/3", "PASS"), ("hf://org/clf@" + "a" * 40, "KEEP")], 1
     ):
-        inside.post("/submit", data={"uri": uri, "key": str(number)}, headers=FORM)
+        inside.post("/runs", data={"uri": uri, "key": str(number)}, headers=FORM)
         finish(service, number, verdict=verdict)
     models = inside.get("/").text.partition("<h2>Models</h2>")[2]
     rows = re.findall(r"<tr><td>(.*?)</td><td class=\"(\w+)\"", models)
@@ -163,13 +169,13 @@ def test_models_are_listed_with_their_last_verdict(inside, service):
 
 def test_behind_a_proxy_that_asks_for_a_login_there_is_no_token(open_service):
     service = open_service(secrets={}, login="proxy", hosts=["testserver"])
-    client = TestClient(make_application(service), follow_redirects=False)
+    client = open_browser(service)
     assert client.get("/").status_code == 200
     assert (
-        client.post("/submit", data={"uri": "models:/a/1"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
+        client.post("/runs", data={"uri": "models:/a/1"}, headers={"sec-fetch-site": "cross-site"}).status_code == 403
     )
-    assert client.post("/submit", data={"uri": "models:/a/1"}, headers=FORM).status_code == 303
-    assert client.get("/runs").status_code == 404
+    assert client.post("/runs", data={"uri": "models:/a/1"}, headers=FORM).status_code == 303
+    assert client.get("/runs", headers={"accept": "*/*"}).status_code == 404  # programs need the token still
 
 
 @pytest.mark.attack(
@@ -178,8 +184,34 @@ def test_behind_a_proxy_that_asks_for_a_login_there_is_no_token(open_service):
     stopped_by="the page has a list of its host names",
 )
 def test_the_page_is_there_under_its_own_names_only(open_service):
-    application = make_application(open_service(secrets={}, login="proxy", hosts=["hone.example.org"]))
-    for host, status in (("hone.example.org", 200), ("rebound.example.com", 400)):
-        client = TestClient(application, base_url=f"http://{host}")
+    service = open_service(secrets={}, login="proxy", hosts=["hone.example.org", "*.example.net"])
+    names = {"hone.example.org": 200, "HONE.example.org:8472": 200, "a.example.net": 200}
+    for host, status in (names | {"rebound.example.com": 400, "example.net": 400, "[": 400, "": 400}).items():
+        client = open_browser(service)
+        client.headers["host"] = host
         assert client.get("/").status_code == status
+        assert client.get("/login").status_code == status
+        assert client.post("/login", headers=FORM).status_code == (401 if status == 200 else 400)
+        assert client.post("/runs", data={"uri": "models:/a/1"}, headers=FORM).status_code in {303, status}
         assert client.get("/health").status_code == 200
+
+
+@pytest.mark.attack(
+    what="a request of a page of another site, which asks for JSON so that no form of the service is needed",
+    who="network",
+    stopped_by="for programs the token counts, and no cookie",
+)
+@pytest.mark.parametrize(("method", "path"), [("POST", "/runs"), ("DELETE", "/runs/1"), ("POST", "/runs/1/again")])
+def test_a_cookie_counts_nothing_where_no_page_is_wanted(inside, service, method, path):
+    inside.post("/runs", data={"uri": "models:/digits/1"}, headers=FORM)
+    headers = {"accept": "*/*", "sec-fetch-site": "cross-site", "origin": "http://evil.example"}
+    assert inside.request(method, path, json={"uri": "models:/digits/2"}, headers=headers).status_code == 401
+    headers["accept"] = "text/html"
+    assert inside.request(method, path, json={"uri": "models:/digits/2"}, headers=headers).status_code == 403
+    assert [job.state for job in service.queue.list_jobs()] == [State.QUEUED]
+
+
+def test_a_token_is_asked_for_by_a_page_that_says_what_is_wrong(open_service):
+    page = open_browser(open_service(secrets={})).get("/")
+    assert (page.status_code, page.headers["content-type"]) == (404, "text/html; charset=utf-8")
+    assert "secrets.token is not set" in page.text

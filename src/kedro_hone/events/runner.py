@@ -1,4 +1,4 @@
-"""Runs of the queue: one process of ``kedro run`` for each job, with a limit of time."""
+"""Runs of the queue: one process of ``kedro run`` for each job, with a time limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kedro_hone.core.store.disk import write_file
 from kedro_hone.events.exclusive import RUNS, hold_alone
 from kedro_hone.events.groups import end_group, end_process, is_process
 from kedro_hone.events.job import HandOver, Job, State
-from kedro_hone.events.journal import log
+from kedro_hone.events.log import log
 from kedro_hone.events.outcomes import KILLED, Bounds, End, judge, read_own_result, settle, try_later
 from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import VARIABLE, read_result
@@ -28,20 +28,20 @@ _POLL_SECONDS: Final = 0.5
 
 
 class Runner:
-    """Starts the jobs of the queue in threads, as many at once on each device as its number says.
+    """Starts the jobs of the queue in threads, one for each place on a device.
 
-    One runner works on a queue at a time, which a lock keeps: what is running when it begins was left by one that died,
-    and is ended and settled. Until it has the lock, jobs wait; the queue takes new ones all the while.
+    A lock lets one runner at a time work on a queue: jobs that are running when it begins were left by one that died.
+    They are ended and settled. Until the runner has the lock, jobs wait; the queue takes new ones all the while.
 
     Args:
         queue: The queue.
         project: The root of the Kedro project.
         devices: How many jobs there may be at once on each device.
         bounds: How long a job is tried.
-        hidden: The names of variables that a run is not given: the service's secrets.
-        for_dispatch: What only a job that is handed over is given.
+        hidden: The names of variables that no run gets: those of the service's secrets.
+        for_dispatch: The variables that only a job gets that is handed over.
         command: Returns the command that runs the job of a folder.
-        rule: Whose jobs alone are started; None for those of all.
+        rule: The rule whose jobs alone are started; None for all rules.
     """
 
     def __init__(
@@ -62,17 +62,18 @@ class Runner:
         self._rule = rule
         self._stopping, self._work = threading.Event(), threading.Condition()
         self._threads: list[threading.Thread] = []
+        self._logged = ("", "")
 
     def start(self) -> None:
         """Start to work, once no other runner works on the queue."""
-        self._threads.append(threading.Thread(target=self._direct, name="hone-runner"))
+        self._threads.append(threading.Thread(target=self._work_until_stopped, name="hone-runner"))
         self._threads[0].start()
 
-    def _direct(self) -> None:
-        """Settle what an earlier runner left running, and serve the devices, while the lock is held."""
+    def _work_until_stopped(self) -> None:
+        """Recover what an earlier runner left running, and serve the devices, while the lock is held."""
         with ExitStack() as held:
-            for first in (lambda: held.enter_context(hold_alone(self._project, RUNS)), self._settle):
-                if not self._insist(first):
+            for first in (lambda: held.enter_context(hold_alone(self._project, RUNS)), self._recover_orphans):
+                if not self._retry(first):
                     return
             for device, count in self._devices.items():
                 for _ in range(count):
@@ -82,14 +83,10 @@ class Runner:
             for thread in self._threads[1:]:
                 thread.join()
 
-    def _settle(self) -> None:
-        """End what is left of the jobs that were running when a runner died; queue them again unless they were done."""
+    def _recover_orphans(self) -> None:
+        """End the processes that a runner which died left; queue their jobs again unless they were done."""
         if self._rule is None and (unknown := sorted(self._queue.list_waiting() - self._devices.keys())):
-            log(
-                "devices-unknown",
-                level=logging.WARNING,
-                reason=f"jobs wait for {unknown}, which listen.yml lacks",
-            )
+            log("devices-unknown", level=logging.WARNING, reason=f"jobs wait for {unknown}, which listen.yml lacks")
         for number, process, job in self._queue.list_left():
             if is_process(process):
                 end_process(process)
@@ -100,7 +97,7 @@ class Runner:
 
     @property
     def threads(self) -> tuple[threading.Thread, ...]:
-        """Those that were started."""
+        """The threads that were started."""
         return tuple(self._threads)
 
     def wake(self) -> None:
@@ -120,17 +117,8 @@ class Runner:
         return self._project / "data" / "hone" / "jobs" / str(number)
 
     def _serve(self, device: str) -> None:
-        said = ""
         while not self._stopping.is_set():
-            try:
-                job = self._queue.claim(device, at_most=self._devices[device], rule=self._rule)
-                said = ""
-            except Exception as error:  # noqa: BLE001 - as below; a row that cannot be read is one more
-                reason, job = getattr(error, "why", "") or str(error), None
-                if reason != said:  # it may be the same for hours
-                    log("queue-broken", level=logging.ERROR, reason=reason)
-                said = reason
-            if job is None:
+            if (job := self._claim(device)) is None:
                 with self._work:
                     self._work.wait(_POLL_SECONDS * 2)
                 continue
@@ -142,6 +130,15 @@ class Runner:
                     try_later(self._queue, job, f"It could not be started: {error}", self._bounds)
                 self._stopping.wait(_POLL_SECONDS * 10)
 
+    def _claim(self, device: str) -> Job | None:
+        try:
+            job = self._queue.claim(device, at_most=self._devices[device], rule=self._rule)
+        except Exception as error:  # noqa: BLE001 - the device must be served on
+            self._log_once("queue-broken", error)
+            return None
+        self._logged = ("", "")
+        return job
+
     def _run(self, job: Job) -> None:
         folder = self.find_folder(job.id)
         folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +148,7 @@ class Runner:
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}
         with (folder / "log").open("ab") as text:
-            if text.tell():  # of an attempt before, or of the time before that somebody asked for it
+            if text.tell():  # of an earlier attempt
                 text.write(f"\n--- started again, attempt {job.attempts} ---\n".encode())
                 text.flush()
             process = subprocess.Popen(
@@ -165,7 +162,7 @@ class Runner:
             )
         with suppress(HoneError):  # the disk is full: without it, only a service that dies now leaves the run behind
             self._queue.note_process(job.id, name_process(process.pid))
-        if process.stdin:  # the job waits for this line, so that nothing runs whose process nobody has noted
+        if process.stdin:  # the job waits for this line, so that nothing runs whose process is not noted
             with suppress(BrokenPipeError), process.stdin as given:
                 given.write(b"go\n")
         log("job-started", job=job.id, uri=job.uri, rule=job.rule, attempt=job.attempts)
@@ -174,10 +171,10 @@ class Runner:
         except BaseException:  # it is put back, and must not run twice
             end_group(process.pid, process.poll)
             raise
-        self._insist(lambda: judge(self._queue, job, end, read_result(result), self._bounds))
+        self._retry(lambda: judge(self._queue, job, end, read_result(result), self._bounds))
 
     def _wait(self, job: Job, process: subprocess.Popen[bytes]) -> End:
-        """Return how the process ended; end it where it is cancelled, is late, or the service stops."""
+        """Return how the process ended; end it if it is cancelled, is late, or the service stops."""
         deadline = time.monotonic() + self._bounds.seconds
         while process.poll() is None:
             try:
@@ -191,32 +188,35 @@ class Runner:
                 if cause := next((cause for cause, holds in causes.items() if holds), ""):
                     end_group(process.pid, process.poll)
                     return End(process.wait(), cause)
-        told = process.returncode in KILLED or process.returncode < 0
-        return End(process.returncode, "stopped" if told and self._stopping.is_set() else "")
+        ended = process.returncode in KILLED or process.returncode < 0
+        return End(process.returncode, "stopped" if ended and self._stopping.is_set() else "")
 
     def _is_cancelled(self, job: Job) -> bool:
         try:
             now = self._queue.find(job.id)
         except HoneError as error:  # the run goes on, and its end is written once the queue can be
-            log("queue-broken", level=logging.ERROR, reason=error.why)
+            self._log_once("queue-broken", error)
             return False
         return now is None or now.state is not State.RUNNING or now.changed != job.changed
 
-    def _insist(self, do: Callable[[], object]) -> bool:
-        """Do something as soon as it can be done, such as to write what became of a job; False: the service stops."""
-        said = ""
+    def _retry(self, call: Callable[[], object]) -> bool:
+        """Call a function until it raises nothing, such as one that writes an outcome; False if the service stops."""
         while True:
             try:
-                do()
+                call()
             except (HoneError, OSError) as error:
-                slug, reason = getattr(error, "slug", "queue-broken"), getattr(error, "why", str(error))
-                if reason != said:  # it may be the same for hours
-                    log(slug, level=logging.ERROR, reason=reason)
-                said = reason
+                self._log_once(getattr(error, "slug", "queue-broken"), error)
                 if self._stopping.wait(_POLL_SECONDS * 10):
                     return False
             else:
                 return True
+
+    def _log_once(self, event: str, error: Exception) -> None:
+        """Log an error, unless it was logged since the queue last worked: it may be the same for hours."""
+        reason = getattr(error, "why", "") or str(error)
+        if (event, reason) != self._logged:
+            log(event, level=logging.ERROR, reason=reason)
+        self._logged = event, reason
 
 
 def name_command(folder: Path) -> list[str]:

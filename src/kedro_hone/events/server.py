@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import socket
 import sys
@@ -16,18 +15,16 @@ import uvicorn
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.application import make_application
 from kedro_hone.events.connections import MOST_AT_WORK, BoundedProtocol
-from kedro_hone.events.journal import log, write_to
+from kedro_hone.events.log import configure_log, log
 from kedro_hone.events.service import Service, serve
 
 ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 """The signals that end the service."""
-_WAITING: Final = 2048
-"""Connections that wait to be accepted: a burst after a restart."""
 
 
 @contextmanager
 def bind_address(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a socket that is bound to an address, on which nobody can connect yet.
+    """Yield a socket that is bound to an address, to which no client can connect yet.
 
     Raises:
         HoneError: ``port-in-use``.
@@ -79,10 +76,8 @@ def serve_http(service: Service, listener: socket.socket) -> None:
         service: The service, which has not started.
         listener: A socket that is bound.
     """
-    write_to(sys.stderr)
-    config = make_config(make_application(service))
-    config.load()  # what it imports is there before the memory is frozen, below
-    server = uvicorn.Server(config)
+    configure_log(sys.stderr)
+    server = uvicorn.Server(make_config(make_application(service)))
 
     def stop(_: int, __: FrameType | None) -> None:
         server.should_exit = True
@@ -91,14 +86,11 @@ def serve_http(service: Service, listener: socket.socket) -> None:
     # that neither that nor an impatient second signal interrupts the closing.
     for number in ENDING:
         signal.signal(number, stop)
-    # Each full collection would look through all that was imported, for a tenth of a second in which nobody is served.
-    gc.collect()
-    gc.freeze()
     try:
         with serve(service):
             host, port = listener.getsockname()[:2]
             with _explain_port(host, port):  # only now: who could connect before would wait for a response
-                listener.listen(_WAITING)
+                listener.listen()
             log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
             server.run(sockets=[listener])
     finally:

@@ -17,7 +17,7 @@ from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.job import HandOver, State
 from kedro_hone.events.outcomes import SKIPPED, Bounds, choose_pause, try_later
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.running import Runner
+from kedro_hone.events.runner import Runner
 
 HANG = 60.0
 BOUNDS = {"attempts": 2, "patience": 86400.0, "seconds": HANG}
@@ -166,7 +166,7 @@ def test_jobs_of_a_device_that_is_gone_are_told(queue, open_runner, lines):
 
 
 def test_one_runner_works_on_a_queue_at_a_time(queue, open_runner, lines, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
     queue.accept([make_job()])
     first = open_runner(sys.executable, "-c", SLEEP)
     read_child(first)
@@ -187,7 +187,7 @@ def test_a_job_waits_until_its_process_is_noted(queue, open_runner, tmp_path):
 
 @pytest.mark.parametrize("error", [KeyError("odd"), OSError("full"), HoneError("queue-broken", "x", why="y", hint="z")])
 def test_a_device_is_served_on_whatever_is_raised(queue, open_runner, monkeypatch, error):
-    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
     real, tries = queue.claim, []
 
     def claim(*args, **named):
@@ -200,6 +200,22 @@ def test_a_device_is_served_on_whatever_is_raised(queue, open_runner, monkeypatc
     queue.accept([make_job()])
     open_runner(*note(0))
     assert wait_for_end(queue).state is State.DONE
+
+
+def test_an_error_of_the_queue_is_logged_once_each_time_that_it_begins(queue, open_runner, lines, monkeypatch):
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
+    broken, tries = HoneError("queue-broken", "x", why="It is full.", hint="z"), []
+
+    def claim(*_, **__):
+        tries.append(1)
+        if len(tries) % 4:
+            raise broken
+
+    monkeypatch.setattr(queue, "claim", claim)
+    open_runner(*note(0))
+    wait_for(lambda: len(tries) >= 8)
+    assert lines()[:2] == ["queue-broken"] * 2
+    assert len(lines()) <= 1 + len(tries) // 4
 
 
 @pytest.mark.parametrize(
@@ -395,7 +411,7 @@ def test_what_was_published_the_time_before_is_not_the_result_of_a_run_that_died
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(HANG)
     process.stdout.close()
-    queue.finish(queue.list_left()[0].job, State.DONE, published="models:/digits/2")
+    queue.finish(queue.list_left()[0][2], State.DONE, published="models:/digits/2")
     queue.start_again(1)
     queue.claim("cpu")  # and the service dies before the first run's files are removed
     open_runner(*note(0, published="models:/digits/9"))
@@ -483,7 +499,7 @@ def test_devices_work_at_once_and_each_has_its_number(queue, open_runner):
     queue.accept([make_job(f"models:/m/{n}", device=device) for n in range(3) for device in ("cpu", "cuda:0")])
     open_runner(sys.executable, "-c", SLEEP, devices={"cpu": 2, "cuda:0": 1})
     wait_for(lambda: queue.count_states()[State.RUNNING] == 3)
-    running = sorted(job.device for job in queue.list_jobs(state=State.RUNNING))
+    running = sorted(job.device for job in queue.list_jobs(limit=3))
     assert running == ["cpu", "cpu", "cuda:0"]
 
 
@@ -496,7 +512,7 @@ def test_pauses_grow_to_an_hour():
 
 
 def test_a_queue_that_cannot_be_written_for_a_while_loses_no_end(queue, open_runner, monkeypatch):
-    monkeypatch.setattr("kedro_hone.events.running._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("kedro_hone.events.runner._POLL_SECONDS", 0.02)
     real, tries = queue.finish, []
 
     def finish(*args, **named):

@@ -1,0 +1,53 @@
+"""The bodies of requests, bounded in size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, Final
+from urllib.parse import parse_qs
+
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+
+LARGEST_BODY: Final = 1 << 17
+"""Bytes of a delivery: ten times what any registry sends. As many may be read at once as there are connections."""
+_BODY_SECONDS: Final = 10.0
+
+
+async def read_body(request: Request) -> bytes:
+    """Return the body; 413 if it is too large, whatever its length is said to be; 408 if it comes too slowly."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise HTTPException(413, "the body is too large")
+    except TimeoutError as error:
+        raise HTTPException(408, f"the body did not come within {_BODY_SECONDS:.0f} s") from error
+    except ClientDisconnect as error:
+        raise HTTPException(400, "the body is not complete") from error
+    return bytes(body)
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a form; 400 if it cannot be read."""
+    body = await read_body(request)
+    try:
+        found = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
+    except ValueError as error:
+        raise HTTPException(400, "the form cannot be read") from error
+    return {name: values[-1] for name, values in found.items()}
+
+
+async def read_object(request: Request) -> dict[str, Any]:
+    """Return the JSON object in the body; 422 if there is none."""
+    body = await read_body(request)
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise HTTPException(422, "the body is no JSON") from error
+    if not isinstance(found, dict):
+        raise HTTPException(422, "the body is no JSON object")
+    return found

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import by_hand_texts
 import numpy as np
 import yaml
 
@@ -23,8 +24,6 @@ ROOT = Path(__file__).parents[1]
 MODELS = ("digits", "mobilenet", "minilm")
 INVERTED = ((1, 16, 1), (6, 24, 2), (6, 24, 1), (6, 40, 2), (6, 40, 1), (6, 80, 2), (6, 80, 1))
 """Expansion, channels and stride of each inverted residual (Sandler et al., "MobileNetV2", CVPR 2018, table 2, cut)."""
-
-Feeds = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +174,7 @@ def write_feeds(model: Model) -> None:
     """Write the inputs of each shape, those for calibration, and those that quality is judged on."""
     model.files.mkdir(exist_ok=True)
     if model.name == "minilm":
-        _write_sentences(model)
+        by_hand_texts.write_texts(model.files, model.shapes)
         return
     splits = model.project / "data" / "digits" / "splits"
     with np.load(splits / "calibration.npz") as rows:
@@ -185,15 +184,6 @@ def write_feeds(model: Model) -> None:
     with np.load(splits / "gate.npz") as rows:
         np.savez(model.files / "gate.npz", images=rows["images"])
         np.save(model.files / "labels.npy", rows["labels"])
-
-
-def _write_sentences(model: Model) -> None:
-    import minilm_models  # noqa: PLC0415 - only where it is needed
-
-    minilm_models.write_texts(model.files)
-    for shape, sizes in model.shapes.items():
-        shutil.copyfile(model.files / f"{sizes['batch']}x{sizes['length']}.npz", model.files / f"{shape}.npz")
-    shutil.copyfile(model.files / "texts.npz", model.files / "gate.npz")
 
 
 def read_evidence(project: Path) -> dict[str, Any]:

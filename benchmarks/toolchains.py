@@ -50,7 +50,6 @@ from kedro_hone.core.machine.hardware import read_host
 Json = dict[str, Any]
 
 RESULTS = ROOT / "docs" / "reference" / "toolchain-results.json"
-SPLITS = {"calibration": 32, "search": 32, "gate": 32, "training": 64}
 ROUNDS = 10
 MODELS: dict[str, Json] = {
     "cnn": {

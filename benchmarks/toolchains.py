@@ -3,7 +3,8 @@
 The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
 (``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
 candidate of the chosen toolchains (``budget: thorough``): ten rounds each, next to the source. Each one becomes a cell
-of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` makes a page::
+of ``results.json`` in the folder. Printed is a table of each toolchain's fastest, as ``docs/reference/figures.md`` has
+it::
 
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
@@ -39,7 +40,7 @@ from typing import Any
 import numpy as np
 import yaml
 from by_hand_models import ROOT, make_project
-from toolchains_cells import SAYS_LITTLE, NotMeasured, collect
+from toolchains_cells import SAYS_LITTLE, NotMeasured, collect, summarize
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -49,7 +50,6 @@ from kedro_hone.core.machine.hardware import read_host
 
 Json = dict[str, Any]
 
-RESULTS = ROOT / "docs" / "reference" / "toolchain-results.json"
 ROUNDS = 10
 MODELS: dict[str, Json] = {
     "cnn": {
@@ -100,20 +100,22 @@ def main() -> None:
     )
     parser.add_argument("--onnx", action="store_true", help="begin at the models as ONNX")
     parser.add_argument("--collect", action="store_true", help="run nothing")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, help="the file to write; results.json in the folder by default")
     given = parser.parse_args()
     given.python = dict(given.python)
     toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(given)
     print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
-    failed = 0
+    results, failed = given.results or given.folder / "results.json", 0
     for name in given.models:
         project = given.folder.resolve() / name
         if not given.collect:
             measure(name, project, toolchains=toolchains, given=given)
-        said = write_cells(name, project, given.results)
+        said = write_cells(name, project, results)
         failed += len(said)
         for line in said:
             print(f"{name}: {line}", flush=True)
+    if results.exists():
+        print(summarize(json.loads(results.read_text())["models"]))
     sys.exit(1 if failed else 0)
 
 

@@ -20,11 +20,8 @@ the search took longer than a third of what trying all configurations took.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import math
 import random
 import shutil
-import statistics
 import sys
 import tempfile
 import time
@@ -33,46 +30,23 @@ from pathlib import Path
 import by_hand_builds
 import by_hand_models
 import numpy as np
-from by_hand_child import WINNER, Order, Turns
+from by_hand_child import WINNER
 from by_hand_models import Model
 from by_hand_texts import measure_fall
+from turns import Order, Times, Turns, compare, launch
 
 from kedro_hone.core.machine.hardware import read_host
 
 LEAST, THIRD = 0.97, 1 / 3
 FP32 = "ONNX Runtime fp32"
-
-Times = dict[str, list[dict[str, list[float]]]]
-"""By configuration: for each launch, the seconds of each burst by shape."""
-
-
-def launch(orders: list[Order], *, rounds: int, draw: random.Random) -> dict[str, dict[str, list[float]]]:
-    """Start all, measure some rounds in turns, and return the seconds by name and shape; who fails is left out."""
-    with contextlib.ExitStack() as stack:
-        turns: dict[str, Turns] = {}
-        for order in draw.sample(orders, k=len(orders)):
-            turn = Turns(order)
-            stack.callback(turn.close)
-            if turn.opened:
-                turns[order["name"]] = turn
-        shapes = orders[0]["shapes"]
-        times: dict[str, dict[str, list[float]]] = {name: {shape: [] for shape in shapes} for name in turns}
-        for _ in range(rounds):
-            for shape in shapes:
-                for name in draw.sample(sorted(times), k=len(times)):
-                    reply = turns[name].ask(shape)
-                    if reply:
-                        times[name][shape].append(float(reply))
-                    else:
-                        times.pop(name)
-        return times
+CHILD = str(Path(__file__).with_name("by_hand_child.py"))
 
 
 def judge_all(model: Model, orders: list[Order]) -> dict[str, float | None]:
     """Return by how much the quality of each configuration fell; None where it does not hold."""
     predictions = {}
     for order in orders:
-        turn = Turns(order)
+        turn = Turns(order, script=CHILD)
         if turn.opened and turn.ask("gate") == "saved":
             predictions[order["name"]] = np.load(model.files / f"{order['number']}.npy")
         turn.close()
@@ -95,28 +69,9 @@ def try_by_hand(model: Model, given: argparse.Namespace) -> tuple[Times, dict[st
     orders = [{**order, **common, "name": name, "number": number} for number, (name, order) in enumerate(named.items())]
     quality = judge_all(model, orders)
     draw = random.Random(0)  # noqa: S311 - an order of measuring
-    launches = [launch(orders, rounds=given.rounds, draw=draw) for _ in range(given.launches)]
+    launches = [launch(orders, rounds=given.rounds, draw=draw, script=CHILD) for _ in range(given.launches)]
     seconds = (time.perf_counter() - began) * len(built) / len(named)
     return {name: [each[name] for each in launches if name in each] for name in named}, quality, seconds
-
-
-def compare(times: Times, shape: str) -> dict[str, tuple[float, float, float, float]]:
-    """Return of each configuration its time over the winner's: the geometric mean, least and most; and its seconds."""
-    rows: dict[str, tuple[float, float, float, float]] = {}
-    for name, launches in times.items():
-        ratios = [
-            statistics.median(theirs / ours for theirs, ours in zip(mine[shape], winner[shape], strict=True))
-            for mine, winner in zip(launches, times[WINNER], strict=False)
-        ]
-        if ratios:
-            mean = math.exp(statistics.fmean(map(math.log, ratios)))
-            rows[name] = (
-                mean,
-                min(ratios),
-                max(ratios),
-                statistics.median(t for each in launches for t in each[shape]),
-            )
-    return rows
 
 
 def search(model: Model, given: argparse.Namespace) -> float:
@@ -141,7 +96,7 @@ def measure(name: str, given: argparse.Namespace, folder: Path) -> bool:
     print(f"\n{name}: {winner}", flush=True)
     fine = took <= THIRD * seconds
     for shape in model.shapes:
-        rows = compare(times, shape)
+        rows = compare(times, shape, winner=WINNER)
         print(f"{shape:50}{'time over the winner':>28}{'median':>14}{'fall':>9}")
         for configuration, (mean, least, most, median) in sorted(rows.items(), key=lambda row: row[1][0]):
             fall = quality.get(configuration)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import by_hand_texts
 import numpy as np
-from by_hand_child import Feeds, Order
+from by_hand_child import Feeds
 from by_hand_models import Model
+from turns import Order
 
 
 def export(model: Model) -> Path:

@@ -1,66 +1,23 @@
-"""One configuration of ``by_hand.py``, or the winner, in a process of its own; and the handle of such a process."""
+"""One configuration of ``by_hand.py``, or the winner, in a process of its own."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import signal
-import statistics
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from turns import Order, time_calls
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Feeds = dict[str, Array]
 Call = Callable[[Feeds], Array]
-Order = dict[str, Any]
 
 WINNER = "kedro-hone"
-KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}  # as in all workers
-BURST_SECONDS, GATE_BATCH = 0.06, 64
-
-
-class Turns:
-    """The process of one configuration, which is stopped while it has no turn."""
-
-    def __init__(self, order: Order) -> None:
-        command = [sys.executable, "-W", "ignore", __file__, json.dumps(order)]
-        self._process = subprocess.Popen(
-            command,
-            env={**os.environ, **KEEP_MEMORY},
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-        )
-        self.opened = self._read_line() == "ready"
-        if self.opened:
-            self._process.send_signal(signal.SIGSTOP)
-
-    def ask(self, what: str) -> str:
-        """Return the reply to one line; empty if the process has ended."""
-        self._process.send_signal(signal.SIGCONT)
-        with contextlib.suppress(BrokenPipeError):
-            if self._process.stdin:
-                self._process.stdin.write(f"{what}\n")
-                self._process.stdin.flush()
-        reply = self._read_line()
-        self._process.send_signal(signal.SIGSTOP)
-        return reply
-
-    def close(self) -> None:
-        """End the process."""
-        self._process.kill()
-        self._process.communicate()
-
-    def _read_line(self) -> str:
-        return self._process.stdout.readline().strip() if self._process.stdout else ""
+GATE_BATCH = 64
 
 
 def serve(order: Order) -> None:
@@ -87,19 +44,6 @@ def serve(order: Order) -> None:
             print("saved", flush=True)
         else:
             print(time_calls(runs[asked], feeds[asked]), flush=True)
-
-
-def time_calls(call: Call, feeds: Feeds) -> float:
-    """Return the median seconds of a burst of calls, after three that are not timed."""
-    times: list[float] = []
-    for _ in range(3):
-        call(feeds)
-    end = time.perf_counter() + BURST_SECONDS
-    while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
-        call(feeds)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
 
 
 def predict(call: Call, rows: Feeds) -> Array:
@@ -163,4 +107,4 @@ def _open_openvino(order: Order, sizes: dict[str, int]) -> Call:
 
 
 if __name__ == "__main__":
-    serve(json.loads(sys.argv[1]))
+    serve(json.loads(sys.argv[-1]))

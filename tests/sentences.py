@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 CODE = "Code"
-"""What stands for a piece of code in a sentence: one word, which may begin a sentence."""
+"""What stands for a piece of code in a sentence, which it may begin; it does not count as a word."""
 
 _GENERATED = re.compile(r"<!-- begin ([\w-]+): written by .*?<!-- end \1 -->", re.DOTALL)
 _COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
@@ -36,8 +36,8 @@ def list_sentences(page: str) -> Iterator[str]:
 
 
 def count_words(sentence: str) -> int:
-    """Return how many words a sentence has; a dash or a sign by itself is none."""
-    return sum(bool(_WORD.search(word)) for word in sentence.split())
+    """Return how many words a sentence has; a piece of code, a dash or a sign by itself is none."""
+    return sum(bool(_WORD.search(word.replace(CODE, ""))) for word in sentence.split())
 
 
 def _list_blocks(text: str) -> Iterator[str]:

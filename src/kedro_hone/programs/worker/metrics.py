@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -96,7 +97,16 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
 
 
 def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
-    """Return a program's metric, from its functions; those of another one are the attributes of a value in METRICS."""
+    """Return a program's metric, from its functions; those of another one are the attributes of a value in METRICS.
+
+    Raises:
+        ReportedError: ``metric-unknown``: it needs a module that is not installed.
+    """
+    for module, package in getattr(part, "NEEDS", {}).items():
+        if importlib.util.find_spec(module) is None:
+            what, why = f"The metric {name!r} cannot be used.", f"it needs {module}, which is not installed"
+            hint = f"Install what it needs: pip install '{package}'"
+            raise ReportedError("metric-unknown", what, why, hint=hint)
     tally = getattr(part, "tally", None)
     return Metric(
         name=name,

@@ -131,9 +131,7 @@ def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Arra
     return _compare(compare_words, predictions, targets, options)
 
 
-def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the mean F1 of the questions."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program

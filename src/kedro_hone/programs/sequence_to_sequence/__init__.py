@@ -12,7 +12,7 @@ from ..shared import language
 from ..shared.arrays import Array, Arrays, choose_best
 from ..shared.errors import TaskMismatchError
 from ..shared.pieces import read_text, write_table
-from ..shared.ratios import SumMetric
+from ..shared.ratios import RowMetric, SumMetric
 from ..shared.text import OPTIONS as TEXT
 from ..shared.text import TEXTS, Tokens, check_task, choose_feeds, find_output, find_texts, need_texts
 
@@ -82,9 +82,7 @@ def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array
     return np.asarray(((predictions[:, : wanted.shape[1]] == wanted) | (wanted == NONE)).all(axis=1), dtype=np.float64)
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the share of rows all of whose tokens are predicted."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric
 
 
 def count_ngrams(given: Sequence[str], wanted: Sequence[str]) -> Sequence[Sequence[int]]:

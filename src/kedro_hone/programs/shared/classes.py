@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, Arrays, choose_best, find_array, find_output
+from .columns import list_some
 from .errors import LabelsMismatchError
+from .ratios import RowMetric
 
 METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
 
-_SHOWN = 8  # names of classes that an error lists
 _OFTEN = 5  # rows of one label, among which a model that knows it would predict it once
 _NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
 _FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
@@ -88,13 +89,8 @@ def _number_labels(labels: Array, names: list[Any], classes: int | None, named_b
     numbers = _number_names(labels, names)
     if (numbers < 0).any():
         unknown = min(str(label) for label in labels[numbers < 0])
-        raise LabelsMismatchError(f"label {unknown!r} is none of those that {named_by} names: {_list_some(names)}")
+        raise LabelsMismatchError(f"label {unknown!r} is none of those that {named_by} names: {list_some(names)}")
     return numbers
-
-
-def _list_some(names: list[Any]) -> str:
-    shown = ", ".join(repr(str(name)) for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _number_names(labels: Array, names: list[Any]) -> Array:
@@ -198,6 +194,4 @@ def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array
     return np.equal(predictions, targets["target"]).astype(np.float64)
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the share of rows that are right."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric

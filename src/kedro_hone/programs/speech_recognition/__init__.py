@@ -128,13 +128,8 @@ def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part
     return measure_share(sums[0], sums[1])
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the word error rate of all rows."""
-    return total(tally(predictions, targets, options).sum(axis=0), options)
-
-
-def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
-    """Return None: the word error rate is no mean over rows."""
+_OWN = SumMetric(tally=tally, total=total)
+metric, score = _OWN.metric, _OWN.score
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:

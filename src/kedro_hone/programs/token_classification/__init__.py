@@ -146,10 +146,6 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
     return f"{found}: check that the tags are the model's"
 
 
-def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
-    """Return None: the F1 of entities is no mean over sentences."""
-
-
 def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
     """Return for each sentence how many entities are right, predicted and its own; or of words which are right."""
     names = targets["table_tags"]
@@ -175,10 +171,8 @@ def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part
     return measure_f1(*sums)
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the F1 of all entities, or the accuracy of all words where tags name no entities."""
-    return total(tally(predictions, targets, options).sum(axis=0), options)
-
+_OWN = SumMetric(tally=tally, total=total)
+metric, score = _OWN.metric, _OWN.score
 
 METRICS = {"word_accuracy": SumMetric(tally=_tally_words, total=lambda sums, _: measure_share(sums[0], sums[1]))}
 """The share of words that are right, for tags of any kind."""

@@ -89,6 +89,21 @@ def run(project: Path, *command: str, variables: dict[str, str] | None = None) -
     return done.stdout
 
 
+def track(folder: Path, *files: str, tag: str) -> None:
+    """Put files of a folder's ``splits/`` under DVC, in a git repository of the folder, and tag the commit."""
+    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org")
+    dvc = (sys.executable, "-m", "dvc")
+    new: list[tuple[str, ...]] = [("git", "init", "--quiet"), (*dvc, "init", "--quiet")]
+    for command in (
+        *([] if (folder / ".dvc").exists() else new),
+        (*dvc, "add", "--quiet", *(f"splits/{file}" for file in files)),
+        ("git", "add", "--all"),
+        ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track splits"),
+        ("git", "tag", "--force", tag),
+    ):
+        subprocess.run(command, cwd=folder, check=True)
+
+
 NETWORK = '''"""A network of the kind of MobileNetV2 on images of 32 by 32."""
 
 import torch

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 import yaml
-from by_hand_models import ROOT, make_project
+from by_hand_models import ROOT, make_project, track
 from toolchains_cells import SAYS_LITTLE, NotMeasured, collect, summarize
 
 from kedro_hone.core.contract.adaptor import Adaptor
@@ -214,14 +214,7 @@ def write_training(project: Path) -> None:
 
 def track_training(project: Path) -> None:
     """Put the training split of a project under DVC, and name it in its catalog."""
-    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org")
-    for command in (
-        (sys.executable, "-m", "dvc", "add", "--quiet", "splits/training.npz"),
-        ("git", "add", "--all"),
-        ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track the training split"),
-        ("git", "tag", "--force", "v2"),
-    ):
-        subprocess.run(command, cwd=project / "data" / "digits", check=True)
+    track(project / "data" / "digits", "training.npz", tag="v2")
     catalog = project / "conf" / "base" / "catalog.yml"
     catalog.write_text(catalog.read_text().replace(TRAINING, "") + TRAINING)
 

@@ -21,7 +21,7 @@ GATE_BATCH = 64
 
 
 def serve(order: Order) -> None:
-    """Open one configuration or the winner, and do what each line of the standard input asks for.
+    """Open one configuration or the winner, and answer each line of the standard input.
 
     A configuration is opened once with fixed dimensions for each shape, and once for any. A line is the name of a
     shape, whose calls are timed, or ``gate``, whose predictions are saved.

@@ -169,7 +169,7 @@ def find_fast(values: list[float]) -> float:
 
 
 def find_median(values: list[float]) -> tuple[float, float, float]:
-    """Return the median, and the ends of an interval that holds that of the population with 95 %."""
+    """Return the median, and the ends of an interval that contains that of the population with 95 % confidence."""
     ordered, reach = sorted(values), round(0.98 * len(values) ** 0.5)
     middle = len(values) // 2
     return ordered[middle], ordered[max(0, middle - reach)], ordered[min(len(values) - 1, middle + reach)]

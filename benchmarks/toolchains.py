@@ -70,9 +70,9 @@ MODELS: dict[str, Json] = {
     },
 }
 MACHINE = "machine.json"
-"""The file in a project that says where, with what and when its last run began."""
+"""The file in a project with the machine, the versions and the date of its last run."""
 TUNES = ("tvm.cpu", "sparseml.tune")
-"""The adaptors that tune for as long as they are told."""
+"""The adaptors that tune for a given time."""
 TRAINING = "\ntraining: {type: kedro_hone.datasets.DVCDataset, path: splits/training.npz, repo: data/digits, rev: v2}\n"
 """The entry of the catalog that SparseML needs to fine-tune."""
 
@@ -120,7 +120,7 @@ def main() -> None:
 
 
 def write_cells(name: str, project: Path, results: Path) -> list[str]:
-    """Write the cells of a model's last race; return what is missing, or says too little."""
+    """Write the cells of a model's last race; return a line for each that is missing or unexplained."""
     if (left := find_race(project)) is None:
         return ["no run has raced yet"]
     race = json.loads(left.read_text())
@@ -190,7 +190,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one, given.tuning_seconds))},
         "budget": "thorough",
         "explore": False,
-        "gates": {"drop": 0.9},  # what a candidate loses is told, and drops none
+        "gates": {"drop": 0.9},  # what a candidate loses is recorded, and drops none
         "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
         "confirm": {"finalists": 1},  # no heat waits for more than the best of the one before
     }

@@ -35,7 +35,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         UnreadableError: There is no text, or a row of it has no word.
         TaskMismatchError: The model does not predict words.
         TokenizerMissingError: The model has no tokenizer, or this one no mask.
-        BadOptionError: The option ``length`` is beyond the model's positions, or ``share`` is none.
+        BadOptionError: The option ``length`` is beyond the model's positions, or ``share`` is not a share.
     """
     options = job["program"]["options"]
     if not 0 < options["share"] <= 1:

@@ -93,7 +93,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:  #
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where nearly no answer is right."""
+    """Return a doubt where nearly no answer is right."""
     right = metric(decode(outputs, options), targets, options)
     if right >= 0.1:
         return None

@@ -1,4 +1,4 @@
-"""Texts and no labels: how close a candidate's embeddings are to the source's, pooled as its own files say."""
+"""Texts and no labels: how close a candidate's embeddings are to the source's, pooled as its own files define."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in o
 
 
 def find_labels(data: Arrays, options: dict[str, Any]) -> Array | None:
-    """Return the array of the labels as it is in the data, or None where there is none."""
+    """Return the array of the labels as it is in the data; None if absent."""
     return find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
 
 
@@ -41,7 +41,7 @@ def read_targets(
 ) -> Arrays:
     """Return labels, numbers or names, as ``target``, or nothing where there are none.
 
-    ``named_by`` tells in errors where the names in ``options["classes"]`` are from.
+    ``named_by`` is what errors name as the origin of the names in ``options["classes"]``.
 
     They are class numbers as int64, checked against the specifications of the model's outputs; text where the model's
     output is text and no classes are named.
@@ -75,7 +75,7 @@ def read_targets(
 
 
 def _count_classes(output: dict[str, Any] | None) -> int | None:
-    """Return how many classes an output tells of, or None: one that names the class itself does not say."""
+    """Return how many classes an output has; None if its shape does not show it, as of one that names the class."""
     if output is None or len(shape := output["shape"]) != 2 or not isinstance(shape[1], int):
         return None
     if shape[1] == 1:
@@ -176,7 +176,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the predictions are right no more often than one label for all rows would be, or lack a label."""
+    """Return a doubt where one label for all rows would be right as often as the predictions, or these lack one."""
     labels, predictions = targets["target"], decode(outputs, options)
     names, counts = np.unique(labels, return_counts=True)
     right, share = np.mean(predictions == labels), counts.max(initial=0) / max(len(labels), 1)

@@ -79,7 +79,7 @@ def read_json(folder: Path, name: str, kind: type = dict) -> Any:
 
 
 def read_config(job: Json, options: Json) -> Json:
-    """Return the model's ``config.json``, from the source or from where its tokenizer is; empty where there is none."""
+    """Return the model's ``config.json``, from the source or from the folder of its tokenizer; empty if absent."""
     folders = (Path(job["input"]["path"]), find_folder(job, options))
     return next((found for folder in folders if (found := dict(read_json(folder, "config.json")))), {})
 
@@ -99,7 +99,7 @@ def check_head(job: Json, config: Json, task: str) -> None:
 
 
 def list_labels(config: Json) -> list[str] | None:
-    """Return the names of a classifier's classes in the order of its outputs, or None where it does not tell them."""
+    """Return the names of a classifier's classes in the order of its outputs; None if unknown."""
     names = config.get("id2label")
     if not isinstance(names, dict) or not names:
         return None
@@ -123,7 +123,7 @@ def count_positions(config: Json) -> int | None:
 
 
 def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
-    """Return the tokenizer; it cuts at the end, and pads there too, or with ``own_side`` where its files say so.
+    """Return the tokenizer; it cuts at the end, and pads there too, or with ``own_side`` where its files set it.
 
     Raises:
         TokenizerMissingError: There is none, it cannot be opened, or transformers is not installed.
@@ -169,7 +169,7 @@ def open_image(content: bytes, row: int) -> Any:
     """Return the pixels of the file of an image, as (height, width, 3) and ``uint8``.
 
     Raises:
-        UnreadableError: It is none, or has more pixels than Pillow opens.
+        UnreadableError: It is not an image, or has more pixels than Pillow opens.
     """
     try:
         from PIL import Image  # noqa: PLC0415 - only files of images need it

@@ -38,7 +38,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         UnreadableError: There are no sounds.
         TaskMismatchError: The model does not predict letters.
         TokenizerMissingError: The model has no processor or no tokenizer.
-        BadOptionError: The data have another rate than the model, or an option is none.
+        BadOptionError: The data have another rate than the model, or an option has no such value.
     """
     options = job["program"]["options"]
     if options["case"] not in {None, "lower", "upper"}:
@@ -133,7 +133,7 @@ metric, score = _OWN.metric, _OWN.score
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where nearly all words are wrong."""
+    """Return a doubt where nearly all words are wrong."""
     wrong = metric(decode(outputs, options), targets, options)
     if wrong < 0.9:
         return None

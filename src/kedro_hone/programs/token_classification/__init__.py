@@ -134,7 +134,7 @@ def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the words are right no more often than one tag for all of them would be."""
+    """Return a doubt where the words are right no more often than one tag for all of them would be."""
     words, labels = _choose_words(decode(outputs, options), targets), targets["target"]
     real = labels != NONE
     count, right = real.sum(), (words[real] == labels[real]).sum()

@@ -23,7 +23,7 @@ class Metric:
 
     Its ``rows`` are one number for each row, higher is better, whose mean is the metric, or its negative where lower is
     better; None when the metric is no mean over rows. With ``probabilities`` it takes those of classes as predictions.
-    Its ``kind`` is ``proportion`` or ``mean`` where the program says it; None lets the numbers tell. A metric that is a
+    Its ``kind`` is ``proportion`` or ``mean`` where the program declares it; None: by the numbers. A metric that is a
     function of sums over rows has a ``tally``, the numbers of each row, and the ``total`` of their sums: then resamples
     cost no more than sums.
     """

@@ -152,7 +152,9 @@ def _find_helpers(root: Path, path: Path) -> tuple[Path, ...]:
         tree = pending.pop()
         asked = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         pending += [fixtures.pop(name) for name in sorted(asked & fixtures.keys())]
-        named = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_script(node.value)}
+        named = {
+            str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_script(node.value)
+        }
         named |= {f"{name.replace('.', '/')}.py" for name in _list_imports(tree)}
         named.discard("conftest.py")  # which decides for all
         found += (place / name for place in places for name in named if (place / name).is_file())

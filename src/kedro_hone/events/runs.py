@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from kedro_hone.core.contract.registry import read_registries
+from kedro_hone.core.contract.registries import read_registries
 from kedro_hone.core.text import clean_text
 from kedro_hone.core.values.regular import read_regular
 from kedro_hone.events.access import admit

@@ -79,7 +79,6 @@ bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machin
 	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/learner.py
 	$(BIN)/python benchmarks/aa.py
 

@@ -65,7 +65,7 @@ class LastRun:
         return self._describe_raced(name, self._race, known)
 
     def describe_others(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return the candidates that the run itself made, with how far each came: other options, and composites."""
+        """Return the candidates that the run itself made, which are composites, with how far each came."""
         if self._race is None:
             return []
         ends = {SOURCE, *(step.namespace for step in plan.routes.ends)}
@@ -100,7 +100,7 @@ class LastRun:
 
 
 def say_count(routes: int, others: int) -> str:
-    """Return how many routes there are, and how many candidates of other options, or for single shapes."""
+    """Return how many routes there are, and how many candidates the last run made of them."""
     said = f"{routes} route{'' if routes == 1 else 's'}"
     return (
         f"{said}, and {others} candidate{'' if others == 1 else 's'} that the last run made of them" if others else said

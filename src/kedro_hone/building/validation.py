@@ -99,13 +99,14 @@ def validate_candidate(
 def validate_until_valid(
     validations: Sequence[Validation], setting: Setting, *, reference: Reference
 ) -> list[Validation]:
-    """Validate in their order those that were left out for the budget, until one holds: without any is no verdict.
+    """Validate in their order those that were left out for the budget, until one holds that may be published.
 
-    Where one holds already, or a person ended the search, the validations are returned as they are.
+    Without any there is no verdict. Where one holds already, or a person ended the search, the validations are returned
+    as they are.
     """
     found = {one.candidate.id: one for one in validations}
     for one in validations:
-        valid = any(each.status is Status.MEASURED for each in found.values())
+        valid = any(each.status is Status.MEASURED and each.publishable for each in found.values())
         if valid or setting.run.is_stopped():
             break
         if one.slug == BUDGET and isinstance(one.candidate.outcome, Artifact):

@@ -133,7 +133,7 @@ def name_candidate(evidence: Evidence, identifier: str) -> str:
 
 
 def name_record(candidate: CandidateRecord, *, last: int | None = None) -> str:
-    """Return a candidate's route in one line with the values that the recipe lists of options; a composite, with several routes, by its id."""
+    """Return a candidate's route in one line, with its own of several values of options; a composite by its id."""
     said = [f"{name}={json.dumps(value)}" for row in candidate.options.values() for name, value in row.items()]
     behind = f" ({', '.join(said)})" if said else ""
     return COMPOSITE if candidate.id == COMPOSITE else name_route(candidate.route, last=last) + behind

@@ -65,6 +65,9 @@ def test_without_a_valid_candidate_those_are_validated_that_the_budget_left_out(
     assert [one.status for one in found] == [Status.FAILED, Status.MEASURED, Status.NOT_TRIED]
     assert found[1].made_from == {"from": "b"}
     assert module.validate_until_valid([found[1], judged[2]], setting, reference=REFERENCE) == [found[1], judged[2]]
+    restricted = found[1].model_copy(update={"publishable": False})
+    found = module.validate_until_valid([restricted, judged[2]], setting, reference=REFERENCE)
+    assert [one.status for one in found] == [Status.MEASURED] * 2
     setting.run.stop()
     assert module.validate_until_valid(judged, setting, reference=REFERENCE) == judged
 

@@ -189,7 +189,7 @@ def test_usual_figures_that_cannot_be_read_are_caught(tmp_path, monkeypatch):
     (tmp_path / "capabilities.yml").write_text(f"versions: [{row}]")
     adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
     monkeypatch.setattr(checks, "read_catalogue", lambda: SimpleNamespace(adaptors={adaptor.name: adaptor}))
-    with pytest.raises(CheckFailed, match="convolution.AVX2.sped"):
+    with pytest.raises(CheckFailed, match=r"convolution\.AVX2\.sped"):
         CHECKS["name"](make_trial(adaptor, tmp_path))
 
 

@@ -54,11 +54,6 @@ class Budget:
     seconds: float
     run: RunFolder
 
-    @property
-    def ends(self) -> bool:
-        """Whether it has an end."""
-        return math.isfinite(self.seconds)
-
     def cut(self, limits: Limits) -> Limits:
         """Return the limits of a build that is started now: it is ended where validating must be over."""
         return replace(limits, seconds=min(limits.seconds, max(1.0, self.find_left(Phase.VALIDATE))))
@@ -81,7 +76,7 @@ class Budget:
         if self.run.is_stopped():
             return INTERRUPTED
         takes = "" if expected is None else f"it takes about {expected:.0f} s, and "
-        if ended := self.run.read_end():
+        if phase is not Phase.RACE and (ended := self.run.read_end()):  # what is valid by then is raced
             return f"{takes}{ended}"
         left = self.find_left(phase)
         if left > (expected or 0.0):

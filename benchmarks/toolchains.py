@@ -189,7 +189,6 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         "environments": {name: {"python": str(python)} for name, python in given.python.items()},
         "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one, given.tuning_seconds))},
         "budget": "thorough",
-        "explore": False,
         "gates": {"drop": 0.9},  # what a candidate loses is told, and drops none
         "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
         "confirm": {"finalists": 1},  # no heat waits for more than the best of the one before

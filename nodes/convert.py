@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Options
@@ -15,7 +16,13 @@ from kedro_hone.core.values.samples import Reference
 
 
 def convert_to_backend(
-    *, setting: Setting, reference: Reference, backend: str, converters: Mapping[str, Options], **others: Outcome
+    *,
+    setting: Setting,
+    reference: Reference,
+    forecast: Forecast = UNKNOWN,
+    backend: str,
+    converters: Mapping[str, Options],
+    **others: Outcome,
 ) -> Outcome:
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
@@ -35,7 +42,8 @@ def convert_to_backend(
     for parent, (name, options) in product(parents, converters.items()):
         adaptor = read_catalogue().find_adaptor(name)
         if parent.format in adaptor.accepts:
-            outcome = transform(adaptor, options, parent, setting, reference=reference)
+            expected = forecast.find_seconds(name)
+            outcome = transform(adaptor, options, parent, setting, reference=reference, expected=expected)
             steps |= {step.key: step for step in outcome.steps}
         if isinstance(outcome, Artifact):
             break

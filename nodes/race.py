@@ -10,70 +10,54 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.building.budget import Phase, start_budget
-from kedro_hone.building.hopeless import list_hopeless
-from kedro_hone.building.memory import UNKNOWN, Memory
+from kedro_hone.building.forecast import UNKNOWN, Forecast
+from kedro_hone.building.validation import validate_until_valid
 from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
 from kedro_hone.comparing.verdict import can_win
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format
-from kedro_hone.core.values.measurement import (
-    BUDGET,
-    Exploration,
-    Interval,
-    RaceResult,
-    Standing,
-    Status,
-    Validation,
-)
+from kedro_hone.core.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
+from kedro_hone.core.values.samples import Reference
 
 logger = open_logger(__name__)
 
 
-def race(*, setting: Setting, exploration: Exploration | None = None, **validations: Validation) -> RaceResult:
+def race(
+    *, setting: Setting, reference: Reference, forecast: Forecast = UNKNOWN, **validations: Validation
+) -> RaceResult:
     """Race the candidates that were found valid, and return the standings, best first, with all the validations.
 
-    Routes that begin with an alternative converter for another format than the source's are left out.
+    Where none is valid, those that were built and left out for the budget are validated until one is. Routes that begin
+    with an alternative converter for another format than the source's are left out.
     """
-    explored = exploration or Exploration()
-    known = (*validations.values(), *explored.validations)
-    tried = [one for one in known if _is_of(setting.source.format, one)]
-    memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
-    expected = {one.candidate.id: share.share for one in tried if (share := memory.find_share(one.candidate.route))}
-    racing = Race(tried, setting, leave_out=partial(list_hopeless, tried, memory, setting), expected=expected)
+    known = [one for one in validations.values() if _is_of(setting.source.format, one)]
+    promising = sorted(known, key=lambda one: (-forecast.find_speed(one.candidate.route), one.candidate.id))
+    tried = {one.candidate.id: one for one in validate_until_valid(promising, setting, reference=reference)}
+    racing = Race([*tried.values()], setting)
     with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
-    memory.keep_fruitless(tried)
-    load, most = took["other_load"] or 0.0, setting.recipe.gates.other_load
-    if load > most:
-        logger.info("raced     with %.3g of the cores taken by others, over %g: not remembered", load, most)
-    else:
-        memory.keep_race({one.candidate.id: one for one in tried}, racing.rank())
     return RaceResult(
-        validations=tuple(tried),
+        validations=tuple(tried[one.candidate.id] for one in known),
         standings=racing.rank(),
         source_latency=racing.timings.summarize(SOURCE),
         rounds=len(racing.timings.rounds),
         budget_ended=budget_ended,
         timings=racing.timings.keep(setting.store, "race"),
         workers=racing.timings.workers,
-        explored=explored.model_copy(update={"validations": ()}),
         **took,
     )
 
@@ -91,20 +75,11 @@ class Race:
     cannot win, since it may not be published or misses a gate already, races too, and takes no place of what can.
 
     Args:
-        validations: Of all candidates.
+        validations: Of all candidates, in the order in which they are launched.
         setting: The run's.
-        leave_out: Returns who need not race as long as some others hold, with the reason.
-        expected: Shares of the best speed-up: who is expected to be faster is launched earlier.
     """
 
-    def __init__(
-        self,
-        validations: Iterable[Validation],
-        setting: Setting,
-        *,
-        leave_out: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {},
-        expected: Mapping[str, float] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, validations: Sequence[Validation], setting: Setting) -> None:
         self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
         self.timings = Timings()
         self._setting, self._recipe, self._budget = setting, setting.recipe, start_budget(setting)
@@ -114,7 +89,6 @@ class Race:
         self._measured = 0.0  # seconds
         self._unable = set[str]()
         valid = [one for one in validations if one.status is Status.MEASURED]
-        self._leave_out, self._valid = leave_out, {one.candidate.id: one.candidate.outcome for one in valid}
         originals: dict[str, str] = {}
         for one in sorted(valid, key=lambda one: (not one.publishable, len(one.candidate.route), one.candidate.id)):
             name, outcome = one.candidate.id, one.candidate.outcome
@@ -126,12 +100,11 @@ class Race:
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
             self._unable |= set() if can_win(one, setting.recipe.gates) else {name}
-        shares = {name: expected.get(name, UNKNOWN.share) for name in self.artifacts}
-        self._order = sorted(self.artifacts, key=lambda name: (name in self._unable, -shares[name]))
-        self._hopeless = self._find_hopeless()
-        for name, reason in self._hopeless.items():
-            self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
-        self._wait([name for name in self._order if name not in self._left])
+        ordered = [one.candidate.id for one in valid if one.candidate.id in self.artifacts]
+        ordered.sort(key=self._unable.__contains__)
+        self._waiting = ordered[: self._recipe.race.candidates]
+        for name in ordered[len(self._waiting) :]:
+            self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
 
     def run(self) -> bool:
         """Run heats until the race is decided; return whether the budget ended it before all were tried and ranked.
@@ -143,7 +116,7 @@ class Race:
         decided, heats = True, 0
         with ExitStack() as workers:
             self._launch({SOURCE: self._setting.source}, workers)
-            while self._waiting or self._recall():
+            while self._waiting:
                 if (reason := self._find_end()) and ((heats and self._setting.run.is_stopped()) or self._list_held()):
                     for name in self._waiting:
                         self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
@@ -210,30 +183,6 @@ class Race:
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
         held = (self._running.keys() | measured) - {SOURCE}
         return held - self._unable if {*self._waiting} - self._unable else held
-
-    def _find_hopeless(self) -> dict[str, str]:
-        """Return what need not race next to all that did not fail: artifacts that no other route makes, either."""
-        failed = {self._valid[name].identity for name, left in self._left.items() if left["status"] is Status.FAILED}
-        reasons = self._leave_out({name for name, one in self._valid.items() if one.identity not in failed})
-        spared = {one.identity for name, one in self._valid.items() if name not in reasons}
-        return {
-            name: reasons[name] for name in self._order if name in reasons and self._valid[name].identity not in spared
-        }
-
-    def _recall(self) -> bool:
-        """Let those wait that were left out for others which failed; return whether there are any."""
-        still = self._find_hopeless() if self._hopeless else {}
-        recalled = [name for name in self._order if name in self._hopeless and name not in still]
-        for name in recalled:
-            del self._left[name], self._hopeless[name]
-        self._wait(recalled)
-        return bool(self._waiting)
-
-    def _wait(self, names: Sequence[str]) -> None:
-        """Let the first of some candidates wait for a heat, as many as the recipe allows."""
-        self._waiting = [*names[: self._recipe.race.candidates]]
-        for name in names[len(self._waiting) :]:
-            self._leave(name, Status.NOT_TRIED, "the recipe's race.candidates was reached")
 
     def _drop_failed(self, when: str) -> None:
         for name, failed in self.timings.failures.items():

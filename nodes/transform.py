@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Options
@@ -16,9 +17,9 @@ def apply_adaptor(
     setting: Setting,
     parent: Outcome,
     reference: Reference,
+    forecast: Forecast = UNKNOWN,
     adaptor: str,
     options: Options,
-    routes: tuple[tuple[str, ...], ...] = (),
 ) -> Outcome:
     """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
@@ -27,4 +28,5 @@ def apply_adaptor(
     if not isinstance(parent, Artifact):
         return parent
     found = read_catalogue().find_adaptor(adaptor)
-    return transform(found, options, parent, setting, reference=reference, routes=routes)
+    expected = forecast.find_seconds(adaptor)
+    return transform(found, options, parent, setting, reference=reference, expected=expected)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.validation import validate_candidate
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.measurement import Validation
 from kedro_hone.core.values.outcome import Candidate, Outcome
@@ -12,12 +17,22 @@ from kedro_hone.core.values.samples import Reference
 
 
 def validate(
-    *, setting: Setting, outcome: Outcome, reference: Reference, candidate: str, route: tuple[str, ...]
+    *,
+    setting: Setting,
+    outcome: Outcome,
+    reference: Reference,
+    forecast: Forecast = UNKNOWN,
+    candidate: str,
+    route: tuple[str, ...],
+    options: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
 ) -> Validation:
     """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason.
 
-    A composite has the routes of its parts, one after the other.
+    A composite has the routes of its parts, one after the other. The ``options`` are those of which the recipe lists
+    several values, by adaptor.
     """
     if isinstance(outcome, Artifact) and outcome.format == COMPOSITE:
         route = tuple(step.adaptor for step in outcome.steps)
-    return validate_candidate(Candidate(id=candidate, route=route, outcome=outcome), setting, reference=reference)
+    named = Candidate(id=candidate, route=route, outcome=outcome, options={k: dict(v) for k, v in options.items()})
+    expected = forecast.find_validation(route[-1]) if route else None
+    return validate_candidate(named, setting, reference=reference, expected=expected)

@@ -93,8 +93,6 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
 
     Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is counted
     where it is not named. The section ``publish`` decides nothing before the verdict and is left out.
-    ``hone.gates.after_search`` tells whether the search leaves out no candidate for what is remembered: for a gate
-    that only its end looks at, or with ``budget: thorough``.
 
     Raises:
         HoneError: ``metric-unknown``; as ``make_plan``.
@@ -104,9 +102,9 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     keys["program"]["metric"] = [recipe.program.metric, digest_metric(recipe.program.metric, project=project)]
     for name in [name for name in keys if isinstance(getattr(recipe, name), Value)]:
         keys |= {f"{name}.{key}": value for key, value in keys[name].items()}
-    keys["gates.after_search"] = recipe.gates.ask_after_search or recipe.budget == "thorough"
-    options = make_plan(recipe).options
-    keys |= {f"adaptors.{name}": value.model_dump(mode="json") for name, value in options.items()}
+    for name, variants in make_plan(recipe).variants.items():
+        options = [variant.options.model_dump(mode="json") for variant in variants]
+        keys[f"adaptors.{name}"] = options if len(options) > 1 else options[0]
     return {f"{RECIPE}{name}": digest_json(value) for name, value in keys.items()}
 
 

@@ -66,7 +66,6 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
         "model": {"uri": "models:/digits/1"},
         "program": {"name": "image-classification"},
         "budget": "thorough",
-        "explore": False,
         "threads": 1,
         "gates": {"drop": 0.02, "other_load": 1},  # tests run at the same time
         **recipe,

@@ -152,7 +152,6 @@ PARAMETERS: dict[str, Any] = {
     "toolchains": ["shop"],
     "gates": {"drop": 0.1, "other_load": 1},  # tests run at the same time
     "budget": "thorough",
-    "explore": False,
     "race": {"rounds": 12, "block": 3, "burst_ms": 2.0, "seconds": HANG},
     # One finalist, fifty times as fast as the source: so few launches decide it also on a busy machine.
     "confirm": {"looks": [3], "rounds": 3, "burst_ms": 2.0, "finalists": 1},

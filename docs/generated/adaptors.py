@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import yaml
@@ -11,7 +10,7 @@ from generated.models import describe_default, describe_value, make_table, read_
 from kedro_hone.core.contract.adaptor import Adaptor, Support
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, Catalogue, find_installed, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence, Toolchain, Verification
-from kedro_hone.recipe.space import Space, read_space
+from kedro_hone.recipe.prior import read_prior
 
 STATES = {
     Support.FULL: "yes",
@@ -121,8 +120,8 @@ def make_page(adaptor: Adaptor) -> str:
     known = read_capabilities(adaptor)
     if known:
         parts += ["## What was tried", f"```yaml\n{known}```"]
-    if space := read_space(adaptor):
-        parts += ["## Options worth trying", describe_space(space)]
+    if figures := list_usual(adaptor):
+        parts += ["## Usual figures", figures]
     parts += ["## Environment", describe_environment(toolchain)]
     return "\n\n".join(parts) + "\n"
 
@@ -153,6 +152,7 @@ def read_capabilities(adaptor: Adaptor) -> str:
     rows = []
     for row in yaml.safe_load(path.read_text())["versions"]:
         said = {**_list_takes(row), **(row.get("adaptors") or {}).get(adaptor.name, {})}
+        said.pop("usual", None)  # it has a table of its own
         rows += [{"version": row["version"], **said}] if said else []
     return yaml.safe_dump_all(rows, sort_keys=False, default_flow_style=None, width=110) if rows else ""
 
@@ -162,15 +162,21 @@ def _list_takes(row: dict[str, Any]) -> dict[str, Any]:
     return {"every adaptor takes": row["takes"]} if "takes" in row else {}
 
 
-def describe_space(space: Space) -> str:
-    """Return what the search over options tries next to the defaults, as a table."""
-    rows = []
-    for option, choices in space.items():
-        bounds = [f"with {choices.where}"] * bool(choices.where) + [f"without {choices.unless}"] * bool(choices.unless)
-        values = ", ".join(f"`{json.dumps(value)}`" for value in choices.choices)
-        rows.append((f"`{option}`", values, " and ".join(bounds) or "any"))
-    head = make_table(rows, "option", "next to the default", "processor")
-    return f"{head}\n\nHow they are tried: [Search](../concepts/search.md#other-options)."
+def list_usual(adaptor: Adaptor) -> str:
+    """Return what an adaptor usually takes and gains as a table; nothing where nothing was measured."""
+    rows = [
+        (kind, level, *(_write(figure) for figure in (usual.seconds, usual.validation, usual.speed)))
+        for kind, levels in read_prior(adaptor).items()
+        for level, usual in levels.items()
+    ]
+    if not rows:
+        return ""
+    head = make_table(rows, "network", "CPU", "seconds", "of a validation", "speed")
+    return f"{head}\n\nWhat they mean, and where they were measured: [Search](../concepts/search.md#what-is-expected)."
+
+
+def _write(figure: float | None) -> str:
+    return "" if figure is None else f"{figure:g}"
 
 
 def describe_environment(toolchain: Toolchain) -> str:

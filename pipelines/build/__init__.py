@@ -7,6 +7,7 @@ from kedro.pipeline import Pipeline
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.values.base import CPU
 from kedro_hone.nodes.convert import convert_to_backend
+from kedro_hone.nodes.forecast import forecast
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.pipelines.binding import place_node
 from kedro_hone.recipe.plan import SOURCE, Plan
@@ -14,14 +15,17 @@ from kedro_hone.recipe.plan import SOURCE, Plan
 
 def create_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline: the source artifact in, the outcome of every step of every route out."""
-    backends, reference = plan.routes.backends, {"reference": "reference"}
+    backends, given = plan.routes.backends, {"reference": "reference", "forecast": "forecast"}
+    first = place_node(
+        forecast, adaptors=tuple(plan.options), name="forecast", inputs={"source": "source"}, output="forecast"
+    )
     converted = [
         place_node(
             convert_to_backend,
             backend=backend,
             converters={adaptor.name: plan.options[adaptor.name] for adaptor in plan.routes.converters[backend]},
             name="convert",
-            inputs=reference | {other: f"{other}.outcome" for other in backends[:place]},
+            inputs=given | {other: f"{other}.outcome" for other in backends[:place]},
             output="outcome",
             decided_by=[f"adaptors.{adaptor.name}" for adaptor in plan.routes.converters[backend]],
             namespace=backend,
@@ -32,18 +36,17 @@ def create_pipeline(plan: Plan) -> Pipeline:
         place_node(
             apply_adaptor,
             adaptor=step.adaptor.name,
-            options=plan.options[step.adaptor.name],
-            routes=tuple(end.route for end in plan.routes.ends if step.leads_to(end)),
+            options=step.options,
             name=step.adaptor.stage.value,
-            inputs=reference | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
+            inputs=given | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
             output="outcome",
-            decided_by=[f"adaptors.{step.adaptor.name}", "gates.after_search", "confirm.finalists"],
+            decided_by=[f"adaptors.{step.adaptor.name}"],
             namespace=step.namespace,
             tags=_list_tags(step.adaptor),
         )
         for step in plan.routes.steps
     ]
-    return Pipeline([*converted, *applied], tags="build")
+    return Pipeline([first, *converted, *applied], tags="build")
 
 
 def _list_tags(adaptor: Adaptor) -> list[str]:

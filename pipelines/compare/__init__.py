@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from kedro.pipeline import Pipeline
@@ -12,7 +11,6 @@ from kedro_hone.nodes.challenge import challenge, defend
 from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.nodes.confirm import confirm
-from kedro_hone.nodes.explore import explore
 from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
@@ -22,14 +20,12 @@ from kedro_hone.recipe.plan import Plan, Routes
 
 ALONE = ["needs.bench"]
 """The tag of nodes that measure, or that compute on the machine that measures: only one may run there at a time."""
-VALIDATED = (
-    *("gates.drop", "gates.drops", "gates.confidence", "gates.conversion", "gates.unscored"),
-    *("gates.after_search", "confirm.finalists", "seed"),
-)
+EXPECTED = {"reference": "reference", "forecast": "forecast"}
+"""What validating and racing are given, next to the candidates."""
+VALIDATED = ("gates.drop", "gates.drops", "gates.confidence", "gates.conversion", "gates.unscored", "seed")
 RACED = ("toolchains", "adaptors", "routes", "budget", "race", *VALIDATED)
-EXPLORED = ("toolchains", "adaptors", "routes", "budget", "explore", "race", *VALIDATED)
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
-"""The keys of the recipe that decide who is valid, who races, which options are tried, and what is confirmed."""
+"""The keys of the recipe that decide who is valid, who races, and what is confirmed."""
 
 
 def create_pipeline(plan: Plan) -> Pipeline:
@@ -40,8 +36,9 @@ def create_pipeline(plan: Plan) -> Pipeline:
             validate,
             candidate=step.namespace,
             route=step.route,
+            options=step.chosen,
             name="validate",
-            inputs={"outcome": f"{step.namespace}.outcome", "reference": "reference"},
+            inputs={"outcome": f"{step.namespace}.outcome", **EXPECTED},
             output="validation",
             decided_by=VALIDATED,
             namespace=step.namespace,
@@ -52,12 +49,9 @@ def create_pipeline(plan: Plan) -> Pipeline:
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
     composed = _place_composite() if _can_compose(routes) else []
     raced = "raced" if composed else "race"
-    explored = [_place_exploration(validations)] if plan.spaces else []
-    entering = validations | ({"exploration": "exploration"} if explored else {})
+    entering = {**validations, **EXPECTED}
     first = place_node(race, name="race", inputs=entering, output=raced, decided_by=RACED, tags=ALONE)
-    return Pipeline(
-        [*validated, *explored, first, *composed, *_place_verdict("race", challenges=plan.challenges)], tags="compare"
-    )
+    return Pipeline([*validated, first, *composed, *_place_verdict("race", challenges=plan.challenges)], tags="compare")
 
 
 def create_choice_pipeline(plan: Plan) -> Pipeline:
@@ -115,12 +109,6 @@ def _place_challenge(raced: str) -> list[Pipeline]:
     ]
 
 
-def _place_exploration(validations: Mapping[str, str]) -> Pipeline:
-    """Return the node between the validations and the race, which tries other options than the recipe's."""
-    inputs = {**validations, "reference": "reference"}
-    return place_node(explore, name="explore", inputs=inputs, output="exploration", decided_by=EXPLORED, tags=ALONE)
-
-
 def _can_compose(routes: Routes) -> bool:
     """Return whether routes end in more than one of the runtimes that a composite can hold."""
     return len({step.adaptor.toolchain.name for step in routes.ends} & RUNS.keys()) > 1
@@ -144,7 +132,7 @@ def _place_composite() -> list[Pipeline]:
             candidate=COMPOSITE,
             route=(),
             name="validate",
-            inputs={"outcome": outcome, "reference": "reference"},
+            inputs={"outcome": outcome, **EXPECTED},
             output="validation",
             decided_by=VALIDATED,
             namespace=COMPOSITE,

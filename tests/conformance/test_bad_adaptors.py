@@ -184,6 +184,15 @@ def test_an_adaptor_that_is_written_down_and_not_registered_is_caught(tmp_path, 
         CHECKS["name"](make_trial(adaptor, tmp_path))
 
 
+def test_usual_figures_that_cannot_be_read_are_caught(tmp_path, monkeypatch):
+    row = "{version: '1', adaptors: {toy.compile: {usual: {convolution: {AVX2: {sped: 1}}}}}}"
+    (tmp_path / "capabilities.yml").write_text(f"versions: [{row}]")
+    adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
+    monkeypatch.setattr(checks, "read_catalogue", lambda: SimpleNamespace(adaptors={adaptor.name: adaptor}))
+    with pytest.raises(CheckFailed, match=r"convolution\.AVX2\.sped"):
+        CHECKS["name"](make_trial(adaptor, tmp_path))
+
+
 def test_a_name_that_is_taken_is_caught(tmp_path):
     name = min(read_catalogue().adaptors)
     toolchain = replace(toy.TOOLCHAIN, name=name.partition(".")[0])

@@ -78,7 +78,6 @@ def project(hub, template, tmp_path):
         "threads": 1,
         "budget": "thorough",
         "race": {"rounds": 5},
-        "explore": False,
         "confirm": {"finalists": 1, "looks": [4, 8, 12]},  # tests run at the same time
         "gates": {"drop": 0.05, "drops": {"neighbour_agreement": 0.2}, "other_load": 1},
     }

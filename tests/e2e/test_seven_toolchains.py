@@ -50,7 +50,6 @@ class Demo:
                 if name.partition(".")[0] in {each.partition(".")[0] for each in ON}
             },
             "budget": "thorough",
-            "explore": False,
             "race": {"rounds": 6, "block": 3},
             "confirm": {"finalists": 2, "looks": [3]},
             "gates": {"drop": 0.05, "other_load": 1},

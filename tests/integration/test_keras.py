@@ -43,7 +43,6 @@ def raced(template, keras_models, environments, digits_models, tmp_path_factory)
         program={"name": "image-classification"},
         toolchains=["tensorflow", "litert", "onnxruntime"],
         budget="thorough",
-        explore=False,
         shapes={"one": {"batch": 1}, "many": {"batch": 32}},
         gates={"drop": 0.05},
     )

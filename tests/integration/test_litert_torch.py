@@ -52,7 +52,7 @@ def build(bench: Bench, *route: str) -> Artifact:
     artifact = bench.setting.source
     for name in route:
         adaptor = read_catalogue().find_adaptor(name)
-        outcome = transform(adaptor, adaptor.options(), artifact, bench.setting, reference=bench.reference, routes=())
+        outcome = transform(adaptor, adaptor.options(), artifact, bench.setting, reference=bench.reference)
         assert isinstance(outcome, Artifact), outcome.reason
         artifact = outcome
     return artifact
@@ -115,6 +115,6 @@ def test_a_program_that_is_quantized_already_is_refused(digits_models, tmp_path)
     bench = make_bench(tmp_path, program, read_splits(digits_models), form="pytorch", runtime="pytorch", shapes=SHAPES)
     adaptor = read_catalogue().find_adaptor("litert_torch.tflite")
     quantized = bench.setting.source.model_copy(update={"metadata": {"quantization": "pt2e-x86-int8"}})
-    refused = transform(adaptor, adaptor.options(), quantized, bench.setting, reference=bench.reference, routes=())
+    refused = transform(adaptor, adaptor.options(), quantized, bench.setting, reference=bench.reference)
     assert isinstance(refused, Refused)
     assert "pt2e-x86-int8" in refused.reason

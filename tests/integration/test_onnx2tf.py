@@ -32,7 +32,7 @@ def build(bench, *route):
     outcome = bench.setting.source
     for name in route:
         adaptor = read_catalogue().find_adaptor(name)
-        outcome = transform(adaptor, adaptor.options(), outcome, bench.setting, reference=bench.reference, routes=())
+        outcome = transform(adaptor, adaptor.options(), outcome, bench.setting, reference=bench.reference)
         assert isinstance(outcome, Artifact), outcome.reason
     return outcome
 
@@ -52,5 +52,5 @@ def test_a_model_that_is_quantized_already_is_refused(bench):
     adaptor = read_catalogue().find_adaptor("onnx2tf.tflite")
     for metadata in ({"quantization": "mine"}, {"operators": ["QuantizeLinear"]}):
         model = bench.setting.source.model_copy(update={"metadata": metadata})
-        refused = transform(adaptor, adaptor.options(), model, bench.setting, reference=bench.reference, routes=())
+        refused = transform(adaptor, adaptor.options(), model, bench.setting, reference=bench.reference)
         assert isinstance(refused, Refused)

@@ -90,7 +90,7 @@ def bench(digits_models, tmp_path_factory):
 
 def build(bench, **options) -> Artifact:
     asked = ADAPTOR.options.model_validate(options)
-    made = transform(ADAPTOR, asked, bench.setting.source, bench.setting, reference=bench.reference, routes=())
+    made = transform(ADAPTOR, asked, bench.setting.source, bench.setting, reference=bench.reference)
     assert isinstance(made, Artifact), made
     return made
 

@@ -14,10 +14,8 @@ from typing import Final
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.store.clock import Clock
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
@@ -26,8 +24,6 @@ SMALL: Final = 25 << 20
 _LEAST_CONFIRMATION: Final = 600.0
 _LONGEST_CONFIRMATION: Final = 3600.0
 """Seconds."""
-VALID: Final = "valid"
-"""The event of a run that a candidate may race, with its ``route``."""
 INTERRUPTED: Final = "the search was interrupted"
 
 
@@ -49,19 +45,14 @@ _SHARES: Final = {
 
 @dataclass(frozen=True)
 class Budget:
-    """The seconds of a search, and the clock that counts them.
+    """The seconds of a search, and the run that counts them.
 
     What is left after the race is for the confirmation, which takes as long as its statistics need, up to a limit of
     its own (``bound_confirmation``).
     """
 
     seconds: float
-    clock: Clock
-
-    @property
-    def ends(self) -> bool:
-        """Whether it has an end."""
-        return math.isfinite(self.seconds)
+    run: RunFolder
 
     def cut(self, limits: Limits) -> Limits:
         """Return the limits of a build that is started now: it is ended where validating must be over."""
@@ -69,7 +60,7 @@ class Budget:
 
     def explain_end(self, failed: Failed, limits: Limits, own: Limits) -> str:
         """Return why a build was ended, where the budget or a person ended it and not its own limits; else nothing."""
-        if failed.failure is FailureClass.KILLED and self.clock.stopped:
+        if failed.failure is FailureClass.KILLED and self.run.is_stopped():
             return INTERRUPTED
         if failed.failure is FailureClass.TIME_OUT and limits.seconds < own.seconds:
             share = f"the first {Phase.VALIDATE.value:.0%} of the budget"
@@ -78,16 +69,18 @@ class Budget:
 
     def find_left(self, phase: Phase) -> float:
         """Return how many seconds are left for a phase: infinite where the budget has no end, none once stopped."""
-        return 0.0 if self.clock.stopped else self.seconds * phase.value - self.clock.read()
+        return 0.0 if self.run.is_stopped() else self.seconds * phase.value - self.run.read_seconds()
 
     def find_reason(self, phase: Phase, expected: float | None) -> str | None:
         """Return why nothing is started that takes so many seconds, as far as known; None where it may start."""
-        if self.clock.stopped:
+        if self.run.is_stopped():
             return INTERRUPTED
+        takes = "" if expected is None else f"it takes about {expected:.0f} s, and "
+        if phase is not Phase.RACE and (ended := self.run.read_end()):  # what is valid by then is raced
+            return f"{takes}{ended}"
         left = self.find_left(phase)
         if left > (expected or 0.0):
             return None
-        takes = "" if expected is None else f"it takes about {expected:.0f} s, and "
         share = f"the first {phase.value:.0%} of the budget of {self.seconds:g} s, which is for {_SHARES[phase]}"
         return f"{takes}{_say_left(left)} of {share}; raise `budget` in the recipe for more"
 
@@ -96,31 +89,30 @@ def _say_left(seconds: float) -> str:
     return f"{seconds:.0f} s are left" if seconds >= 1 else "nothing is left"
 
 
-def choose_phase(phase: Phase, adaptor: Adaptor, parent: Artifact, expected: float | None) -> Phase:
+def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> Phase:
     """Return in which part of the budget a step may begin: what ends a route in that of the validations.
 
     So it is where its time is known: what was built before it, such as a quantized graph that took a minute, would be
     for nothing without its last seconds.
     """
     ends = adaptor.stage is Stage.COMPILE and bool(parent.steps) and expected is not None
-    return max(phase, Phase.VALIDATE) if ends else phase
+    return Phase.VALIDATE if ends else Phase.BUILD
 
 
 def start_budget(setting: Setting) -> Budget:
-    """Return the recipe's budget for the source model; its clock begins with the first call of a run."""
-    asked, clock = setting.recipe.budget, setting.run.clock
-    if not clock.begun:
-        clock.begin()
+    """Return the recipe's budget for the source model; its seconds count from the first call of a run."""
+    asked, run = setting.recipe.budget, setting.run
+    run.begin_search()
     if not isinstance(asked, str):
-        return Budget(asked, clock)
-    return Budget(_scale(asked, setting.store.measure(setting.source)), clock)
+        return Budget(asked, run)
+    return Budget(_scale(asked, setting.store.measure(setting.source)), run)
 
 
 def bound_confirmation(setting: Setting) -> float:
     """Return how many seconds the confirmation may take: the recipe's, or as long again as the budget is.
 
-    It has ``_LEAST_CONFIRMATION`` at least, and an hour where the budget has no end. The clock of
-    the search is not begun for it.
+    It has ``_LEAST_CONFIRMATION`` at least, and an hour where the budget has no end. The search
+    does not begin by it.
     """
     asked = setting.recipe.budget
     if (own := setting.recipe.confirm.seconds) is not None:
@@ -134,31 +126,18 @@ def _scale(name: str, size: int) -> float:
     return NAMED[name] * max(1.0, size / SMALL)
 
 
-def list_valid(run: RunFolder) -> list[list[str]]:
-    """Return the routes of the candidates that were found valid so far."""
-    return [note["route"] for note in run.read_notes(VALID)]
+def bound_validation(setting: Setting, *, insists: bool) -> Callable[[], str]:
+    """Return a function that returns why a validation ends before its time, or an empty string.
 
-
-def is_worth_it(outcome: Artifact, setting: Setting) -> bool:
-    """Return whether an artifact is validated although there is a reason not to.
-
-    A composite is made of what was worth all the search; and without a single valid candidate there is no verdict, and
-    what was built of the budget was for nothing.
+    A person ends it; and so does the budget, unless the validation ``insists``. How long one takes that compiles when
+    it is called is not known before.
     """
-    return outcome.format == COMPOSITE or not (setting.run.is_stopped() or list_valid(setting.run))
-
-
-def bound_validation(outcome: Artifact, setting: Setting) -> Callable[[], str]:
-    """Return what tells why a validation ends before its time: a person, or the budget where another candidate holds.
-
-    How long one takes that compiles when it is called is not known before.
-    """
-    budget, bounded = start_budget(setting), not is_worth_it(outcome, setting)
+    budget = start_budget(setting)
     over = f"its validation was ended with the first {Phase.VALIDATE.value:.0%} of the budget, in which it began"
 
     def find_end() -> str:
         if setting.run.is_stopped():
             return INTERRUPTED
-        return over if bounded and budget.find_left(Phase.VALIDATE) <= 0.0 else ""
+        return over if not insists and budget.find_left(Phase.VALIDATE) <= 0.0 else ""
 
     return find_end

@@ -27,7 +27,7 @@ def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scr
     runs that tune at the same time add to each other's.
 
     Args:
-        store: Next to whose rows of costs the records are.
+        store: Next to whose objects the records are.
         toolchain: The worker's.
         place: The key of its environment, since another version schedules otherwise, and the machine's fingerprint:
             what is fast on it says nothing of another one.

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from kedro_hone.building.budget import Budget, Phase, choose_phase, list_valid, start_budget
+from kedro_hone.building.budget import Budget, Phase, choose_phase, start_budget
 from kedro_hone.building.deciding import Decided, decide, spare_shapes
-from kedro_hone.building.hopeless import explain_hopeless
 from kedro_hone.building.lines import say_step
-from kedro_hone.building.memory import LEAST_ROWS, Memory
 from kedro_hone.building.mismatch import find_mismatch, find_written
 from kedro_hone.building.records import lend_records
 from kedro_hone.building.runtimes import digest_workers
@@ -55,16 +53,15 @@ def transform(
     setting: Setting,
     *,
     reference: Reference,
-    routes: tuple[tuple[str, ...], ...] = (),
-    phase: Phase = Phase.BUILD,
+    expected: float | None = None,
 ) -> Outcome:
     """Run one adaptor on an artifact, or take its result from the store.
 
-    ``routes`` are those of the candidates that the step leads to: where none can win, it is not tried; ``phase``
-    is the part of the budget in which it may begin. What the options leave to the machine is decided here, for the key
-    and the worker alike. Returned is the artifact, a refusal or a failure, which is not raised, with its route's steps.
+    ``expected`` is how many seconds that takes, as far as known: it is not tried where fewer are left of the budget.
+    What the options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
+    refusal or a failure, which is not raised, with its route's steps.
     """
-    outcome, facts = _Step(adaptor, parent, setting, reference, routes, read_host(), phase).find_or_build(options)
+    outcome, facts = _Step(adaptor, parent, setting, reference, read_host(), expected).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -84,9 +81,8 @@ class _Step:
     parent: Artifact
     setting: Setting
     reference: Reference
-    routes: tuple[tuple[str, ...], ...]
     host: Host
-    phase: Phase
+    expected: float | None
 
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
@@ -104,22 +100,16 @@ class _Step:
         found = store.find(key)
         if found is not None and not found.is_tried_again(self.setting.run.run_id):
             return self._reuse(found)
-        memory = Memory(store, self.setting.source, self.host, self.setting.recipe)
-        expected = memory.guess_step(adaptor.name, self.parent.format, options, least=LEAST_ROWS)
-        reason = budget.find_reason(choose_phase(self.phase, adaptor, self.parent, expected), expected)
-        if reason := reason or (self._find_hopeless(memory) if budget.ends else None):
+        phase = choose_phase(adaptor, self.parent, self.expected)
+        if (reason := budget.find_reason(phase, self.expected)) is not None:
             return self._leave(self._leave_out(reason)) if found is None else self._reuse(found)
         started = dt.datetime.now(dt.UTC)
         outcome, facts = self._build(environment, decided, key, budget)
         if isinstance(outcome, Refused) and outcome.slug == BUDGET:
-            if not self.setting.run.is_stopped():
-                memory.keep_step(facts, self.parent.format, options, cut=True)
             return self._leave(outcome)
         tries = 1 if found is None else found.tries + 1
         created = started.isoformat()
         store.record(key, StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries))
-        if not (isinstance(outcome, Failed) and outcome.failure.transient):  # as the store
-            memory.keep_step(facts, self.parent.format, options)
         return outcome, (facts,)
 
     def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
@@ -128,16 +118,16 @@ class _Step:
 
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
         """Return the toolchain's environment, which is not built any more where there is no time to use it."""
-        run, may_build = self.setting.run, budget.find_reason(self.phase, None) is None
+        run, may_build = self.setting.run, budget.find_reason(Phase.BUILD, None) is None
         recipe, toolchain = self.setting.recipe, self.adaptor.toolchain
-        with run.clock.exclude():
+        with run.pause_search():
             found = find_environment(recipe, toolchain, build=may_build, stopped=run.is_stopped)
         if not isinstance(found, Failed):
             return found
         unnamed = not toolchain.lockable and toolchain.name not in recipe.environments
         if unnamed or recipe.missing_toolchains == "skip":
             return Refused(by=self.adaptor.name, slug="not-installed", reason=found.reason)
-        if (late := budget.find_reason(self.phase, None)) is not None:
+        if (late := budget.find_reason(Phase.BUILD, None)) is not None:
             return self._leave_out(late)
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
 
@@ -170,10 +160,6 @@ class _Step:
 
     def _leave_out(self, reason: str) -> Refused:
         return Refused(by=self.adaptor.name, slug=BUDGET, reason=reason)
-
-    def _find_hopeless(self, memory: Memory) -> str | None:
-        """Return why it is not worth its time."""
-        return explain_hopeless(memory, self.routes, list_valid(self.setting.run), recipe=self.setting.recipe)
 
     def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
         self._say("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)

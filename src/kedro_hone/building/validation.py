@@ -18,10 +18,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
-from kedro_hone.building.hopeless import explain_hopeless
+from kedro_hone.building.budget import Phase, bound_validation, start_budget
 from kedro_hone.building.judgement import find_conflict, find_fall, find_worst, find_wrong
-from kedro_hone.building.memory import Memory
 from kedro_hone.building.probing import Found, Probing, choose_shares, list_flips
 from kedro_hone.building.routes import must_agree
 from kedro_hone.building.runtimes import identify_runtime
@@ -31,10 +29,10 @@ from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batc
 from kedro_hone.comparing.scoring import has_labels, predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import CRASHES
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.composite import COMPOSITE
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
@@ -46,8 +44,19 @@ VERSION = 11
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
-def validate_candidate(named: Candidate, setting: Setting, *, reference: Reference) -> Validation:
-    """Check what a candidate's route produced; of one that may not race, the validation has the reason."""
+def validate_candidate(
+    named: Candidate, setting: Setting, *, reference: Reference, expected: float | None = None, insists: bool = False
+) -> Validation:
+    """Check what a candidate's route produced; of one that may not race, the validation has the reason.
+
+    Args:
+        named: The candidate, with the outcome of its route.
+        setting: Of the run.
+        reference: What it is compared with.
+        expected: How many seconds it takes, as far as known: it does not begin where fewer are left.
+        insists: Whether it is validated however little of the budget is left, as a composite is: it is made of what
+            was worth all the search.
+    """
     outcome, candidate, route = named.outcome, named.id, named.route
     judge = partial(Validation, candidate=named, since=reference.since)
     if isinstance(outcome, Refused):
@@ -63,17 +72,17 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
     key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
     found, run = setting.store.read_value(key, Validation.model_validate), setting.run.run_id
+    insists = insists or outcome.format == COMPOSITE
+    reason = None if insists else start_budget(setting).find_reason(Phase.VALIDATE, expected)
     again = found is not None and found.slug == FailureClass.CRASH and found.tries < CRASHES and found.run != run
-    if found is not None and not (again and _find_reason_not_to(named, setting) is None):
+    if found is not None and not (again and reason is None):
         # The same artifact may have been validated as another candidate, and under another licence.
         quality = found.quality and found.quality.model_copy(update={"id": candidate})
-        _note_valid(found.status, route, setting, restricted=restricted is not None)
         return found.model_copy(update={**judge.keywords, "quality": quality})
-    reason = _find_reason_not_to(named, setting)
-    if reason is not None and not is_worth_it(outcome, setting):
+    if reason is not None:
         logger.info("not tried %s: %s", candidate, reason)
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
-    started, stopped = time.monotonic(), bound_validation(outcome, setting)
+    started, stopped = time.monotonic(), bound_validation(setting, insists=insists)
     checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
     took = {"run": run, "seconds": time.monotonic() - started, "tries": found.tries + 1 if found else 1}
     if checked.slug == FailureClass.KILLED and (reason := stopped()):
@@ -82,33 +91,28 @@ def validate_candidate(named: Candidate, setting: Setting, *, reference: Referen
     noted = validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
-    _note_valid(validation.status, route, setting, restricted=restricted is not None)
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
     return validation
 
 
-def _find_reason_not_to(named: Candidate, setting: Setting) -> str | None:
-    """Return why a candidate is not validated: there is no time, or it gains too little on what is valid by now.
+def validate_until_valid(
+    validations: Sequence[Validation], setting: Setting, *, reference: Reference
+) -> list[Validation]:
+    """Validate in their order those that were left out for the budget, until one holds that may be published.
 
-    The latter was asked when it was built, and others may have been found valid since then. Trials of other options are
-    never left out so: what is remembered of a route is of its default options. A search that never ends leaves out
-    nothing, but what comes after its interruption.
+    Without any there is no verdict. Where one holds already, or a person ended the search, the validations are returned
+    as they are.
     """
-    budget = start_budget(setting)
-    if not budget.ends:
-        return budget.find_reason(Phase.VALIDATE, None)
-    memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
-    late = budget.find_reason(Phase.VALIDATE, memory.guess_validation(named.route, named.options))
-    if late or named.options:
-        return late
-    return explain_hopeless(memory, [named.route], list_valid(setting.run), recipe=setting.recipe)
-
-
-def _note_valid(status: Status, route: Sequence[str], setting: Setting, *, restricted: bool) -> None:
-    """Note which routes hold and may be published: others are not tried where these are faster for certain."""
-    if status is Status.MEASURED and not restricted:
-        setting.run.note(VALID, route=[*route])
+    found = {one.candidate.id: one for one in validations}
+    for one in validations:
+        valid = any(each.status is Status.MEASURED and each.publishable for each in found.values())
+        if valid or setting.run.is_stopped():
+            break
+        if one.slug == BUDGET and isinstance(one.candidate.outcome, Artifact):
+            made = validate_candidate(one.candidate, setting, reference=reference, insists=True)
+            found[one.candidate.id] = made.model_copy(update={"made_from": one.made_from})
+    return [*found.values()]
 
 
 def _check(

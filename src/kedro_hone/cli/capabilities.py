@@ -16,7 +16,6 @@ from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.text import clean_text
 from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_takes, require_known_adaptors
-from kedro_hone.recipe.space import read_space
 
 
 def print_capabilities(catalogue: Catalogue, name: str) -> None:
@@ -41,16 +40,13 @@ def print_capabilities(catalogue: Catalogue, name: str) -> None:
 
 
 def _describe(adaptor: Adaptor, host: Host) -> Iterator[str]:
-    """Yield what this machine lacks, or which options are worth trying on it next to the defaults."""
+    """Yield what this machine lacks."""
     if missing := adaptor.find_missing(host):
         yield missing
         return
     takes = read_takes(adaptor, find_versions=partial(_find_versions, adaptor.toolchain))
     if lacks := [one.where for one in takes if one.where and not host.can(one.where)]:
         yield f"needs a CPU with {lacks[0]}"
-        return
-    if worth := [option for option, choices in read_space(adaptor).items() if choices.fit(host)]:
-        yield f"runs here; worth trying next to the defaults: {', '.join(worth)}"
 
 
 def _find_versions(toolchain: Toolchain) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -11,6 +12,7 @@ from kedro.io import CatalogProtocol, DatasetError
 
 from kedro_hone.cli.plugins import print_table
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.measurement import RaceResult, Status, Validation
 from kedro_hone.core.values.outcome import Refused
 from kedro_hone.graph import configure, read_catalog, read_parameters
@@ -27,7 +29,7 @@ def routes(*, as_json: bool) -> None:
     last = LastRun(read_catalog())
     rows = []
     for step in plan.routes.ends:
-        route = [step.namespace.split(".")[0], *step.route]
+        route = [step.namespace.split(".")[0], *(_name_adaptor(name, step.chosen) for name in step.route)]
         rows.append({"id": step.namespace, "route": route, "outcome": last.describe(step.namespace)})
     known = len(rows)
     rows += [{"id": name, "route": [name], "outcome": said} for name, said in last.describe_others(plan)]
@@ -35,6 +37,12 @@ def routes(*, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
     else:
         print_table(("route", "last run"), fold_rows(rows, last), title=say_count(known, len(rows) - known))
+
+
+def _name_adaptor(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:
+    """Return an adaptor's name with its values of those options of which the recipe lists several."""
+    values = [f"{option}={json.dumps(value)}" for option, value in chosen.get(name, {}).items()]
+    return f"{name} ({', '.join(values)})" if values else name
 
 
 class LastRun:
@@ -65,7 +73,7 @@ class LastRun:
         return self._describe_raced(name, self._race, known)
 
     def describe_others(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return the candidates that the run itself made, with how far each came: other options, and composites."""
+        """Return the candidates that the run itself made, which are composites, with how far each came."""
         if self._race is None:
             return []
         ends = {SOURCE, *(step.namespace for step in plan.routes.ends)}
@@ -100,7 +108,7 @@ class LastRun:
 
 
 def say_count(routes: int, others: int) -> str:
-    """Return how many routes there are, and how many candidates of other options, or for single shapes."""
+    """Return how many routes there are, and how many candidates the last run made of them."""
     said = f"{routes} route{'' if routes == 1 else 's'}"
     return (
         f"{said}, and {others} candidate{'' if others == 1 else 's'} that the last run made of them" if others else said

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.errors import HoneError
@@ -32,20 +32,12 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
     )
 
 
-AFTER_SEARCH: Final = "hone.gates.after_search"
-"""Among the keys of a recipe: whether the search leaves out no candidate for what is remembered."""
-
-
 def explain_outdated(name: str, origin: str) -> HoneError:
     """Return the error for a value of the catalog that was made from another value, or recipe, than there is now."""
-    why = f"It was made from another {origin!r} than there is now: that was changed or made again since."
-    if origin == AFTER_SEARCH:
-        why = "The recipe asks now, or asked then, for `budget: thorough` or for a gate that only the end of a run "
-        why += "looks at, such as `size_mb`: without these the search may have left out what would win now."
     return HoneError(
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",
-        why=why,
+        why=f"It was made from another {origin!r} than there is now: that was changed or made again since.",
         hint="Make it again: `kedro run` does, and takes from the store what still holds.",
     )
 
@@ -62,7 +54,7 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
         KeyboardInterrupt: So it was ended.
     """
     with ExitStack() as stack:
-        with run.clock.exclude():
+        with run.pause_search():
             devices = {artifact.device for artifact in artifacts}
             held = hold_devices(
                 find_home() / "locks", devices, purpose=f"measuring for {run.project}", stopped=run.is_stopped

@@ -11,7 +11,7 @@ from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 
 _LOGGER = open_logger(__name__)
@@ -29,7 +29,7 @@ class InterruptHooks:
 
     def __init__(self) -> None:
         self.interrupted = False
-        self._clock: Clock | None = None
+        self._run: RunFolder | None = None
         self._settled = threading.Event()
         self._teller: threading.Thread | None = None
 
@@ -39,13 +39,13 @@ class InterruptHooks:
     ) -> None:
         """Take over Ctrl-C, where nobody else has."""
         self.after_pipeline_run()  # of an earlier run in this process, which Kedro does not call after Ctrl-C
-        self.interrupted, self._clock = False, None
+        self.interrupted, self._run = False, None
         parallel = "ParallelRunner" in str(run_params.get("runner"))
         main = threading.current_thread() is threading.main_thread()  # only that one may set a handler
         if parallel or not main or "race" not in pipeline.all_outputs():
             return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            self._clock = catalog.load("run").clock
+            self._run = catalog.load("run")
             self._settled = threading.Event()
             teller = threading.Thread(target=self._tell, args=(self._settled,), name="hone-interrupt", daemon=True)
             teller.start()
@@ -54,11 +54,11 @@ class InterruptHooks:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._restore()
-        if self._clock is None or not self._clock.begun:
+        if self._run is None or not self._run.search_began:
             self._settled.set()
             signal.default_int_handler(number, frame)
             return
-        self._clock.stop()
+        self._run.stop()
         self.interrupted = True
         self._settled.set()
 

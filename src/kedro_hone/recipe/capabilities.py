@@ -44,7 +44,7 @@ _OF_VERSION: Final = frozenset(
 _OF_ADAPTOR: Final = frozenset(
     {
         *("precisions", "opsets", "operators", "fusions", "granularity", "scheme", "strategies"),
-        *("takes", "space", "note"),
+        *("takes", "usual", "note"),
     }
 )
 """What a file may say of an adaptor, next to its options by their names."""

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
 from kedro_hone.core.contract.gates import Gate, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.bounds import Section
-
-_JUDGED_EARLY: Final = frozenset(
-    {
-        *("speedup", "drop", "drops", "conversion", "unscored"),
-        *("require_improvement", "beat_published", "confidence", "other_load"),
-    }
-)
-"""Keys that validation and race look at, or that reject no candidate."""
 
 
 class GatesSection(Section):
@@ -50,13 +42,6 @@ class GatesSection(Section):
         other_load: float = 0.0
         drop: float = 0.0
         drops: dict[str, float] = {}
-
-    @property
-    def ask_after_search(self) -> bool:
-        """Whether a gate is asked for that a candidate may miss after the search, though it was found valid."""
-        fields = type(self).model_fields.items()
-        asked = ((getattr(self, name), field) for name, field in fields if name not in _JUDGED_EARLY)
-        return any(value != field.get_default(call_default_factory=True, validated_data={}) for value, field in asked)
 
     def __reduce__(self) -> tuple[object, ...]:
         return read_section, (self.model_dump(),)  # the class with the gates' keys is in no module

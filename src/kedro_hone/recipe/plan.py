@@ -10,20 +10,18 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-
-from pydantic import ValidationError
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from kedro_hone.core.contract.adaptor import Adaptor, Options
 from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
 from kedro_hone.core.contract.toolchain import Licence, Toolchain
 from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import guard, name_function
 from kedro_hone.core.values.artifact import Stage
-from kedro_hone.core.values.base import BACKENDS, Format
+from kedro_hone.core.values.base import BACKENDS, Format, Json
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
-from kedro_hone.recipe.space import Space, read_space
+from kedro_hone.recipe.variants import Variant, check_converters, check_count, list_variants
 
 SOURCE = "source"
 """The namespace of the source model itself; the steps right below it take the model as it was pulled."""
@@ -36,7 +34,9 @@ class RouteStep:
     namespace: str  # mirrors the route, such as ``onnx.onnxruntime_int8_static``
     parent: str  # the namespace whose artifact it takes
     adaptor: Adaptor
+    options: Options
     route: tuple[str, ...]  # the names of all adaptors so far
+    chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)  # of those, what was chosen from lists
 
     @property
     def ends(self) -> bool:
@@ -66,18 +66,21 @@ class Routes:
 class Plan:
     """The options of the adaptors that take part, and every route over them."""
 
-    options: dict[str, Options]
+    variants: dict[str, tuple[Variant, ...]]  # by the adaptor's name: one, or several where the recipe lists values
     routes: Routes
     challenges: bool  # whether a winner has to beat the published version, too
-    spaces: dict[str, Space]  # what else is worth trying of the adaptors' options: of those that the recipe leaves open
+
+    @property
+    def options(self) -> dict[str, Options]:
+        """The options of each adaptor; of several variants, those of the first."""
+        return {name: variants[0].options for name, variants in self.variants.items()}
 
 
 def make_plan(recipe: Recipe) -> Plan:
     """Return what a recipe selects: the same in any process.
 
     Raises:
-        HoneError: ``adaptor-unknown``, ``toolchain-unknown``, ``recipe-invalid`` (bad options) or
-            ``capabilities-invalid``.
+        HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid``: bad options, or too many of them.
     """
     catalogue = read_catalogue()
     named = [name for route in recipe.routes for name in route]
@@ -86,16 +89,14 @@ def make_plan(recipe: Recipe) -> Plan:
     for name in recipe.environments:
         catalogue.find_toolchain(name)
     toolchains = _select_toolchains(recipe, catalogue)
-    options: dict[str, Options] = {}
+    variants: dict[str, tuple[Variant, ...]] = {}
     for name, adaptor in catalogue.adaptors.items():
         section = recipe.adaptors.get(name, AdaptorSection())
         by_default = adaptor.toolchain.name in toolchains and (adaptor.default or name in named)
         if by_default if section.enabled is None else section.enabled:
-            options[name] = _read_options(section, adaptor)
-    adaptors = [catalogue.adaptors[name] for name in options]
-    spaces = {one.name: space for one in adaptors if (space := _leave_open(one, recipe))} if recipe.explores else {}
-    routes = generate_routes(adaptors, chains=recipe.routes)
-    return Plan(options=options, routes=routes, spaces=spaces, challenges=recipe.gates.beat_published)
+            variants[name] = list_variants(adaptor, section.options)
+    routes = generate_routes([catalogue.adaptors[name] for name in variants], chains=recipe.routes, variants=variants)
+    return Plan(variants=variants, routes=routes, challenges=recipe.gates.beat_published)
 
 
 def reach_toolchains(plan: Plan, source: Format) -> tuple[Toolchain, ...]:
@@ -121,33 +122,21 @@ def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
     return frozenset(catalogue.find_toolchain(name).name for name in recipe.toolchains)
 
 
-def _read_options(section: AdaptorSection, adaptor: Adaptor) -> Options:
-    name, known = adaptor.name, ", ".join(adaptor.options.model_fields) or "none"
-    mend = "Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe."
-    what, culprit = f"The options of the adaptor {name} cannot be read.", name_function(adaptor.options)
-    with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # a validator of its own may raise anything
-        try:
-            return adaptor.options.model_validate(section.options)
-        except ValidationError as error:
-            where, hint = f"hone.adaptors.{name}.options", f"Its options are: {known}; see docs/adaptors/{name}.md."
-            why = "; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in error.errors())
-            raise HoneError("recipe-invalid", f"Bad options of the adaptor {name}.", why=why, hint=hint) from error
-
-
-def _leave_open(adaptor: Adaptor, recipe: Recipe) -> Space:
-    """Return what is worth trying of an adaptor's options, without those that the recipe sets."""
-    chosen = recipe.adaptors[adaptor.name].options if adaptor.name in recipe.adaptors else {}
-    return {option: choices for option, choices in read_space(adaptor).items() if option not in chosen}
-
-
-def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[str]] = ()) -> Routes:
-    """Generate every route over some adaptors.
+def generate_routes(
+    adaptors: Sequence[Adaptor],
+    *,
+    chains: Iterable[Sequence[str]] = (),
+    variants: Mapping[str, Sequence[Variant]] = MappingProxyType({}),
+) -> Routes:
+    """Generate every route over some adaptors, and of each one for each variant of its adaptors' options.
 
     Chains are routes with more than one compressor, as adaptor names; each is followed by every conversion and compiler
-    that fits. Conversions to a backend at its beginning may be named or left out.
+    that fits. Conversions to a backend at its beginning may be named or left out. Adaptors without variants have their
+    default options.
 
     Raises:
-        HoneError: ``recipe-invalid``: a chain is no route over these adaptors.
+        HoneError: ``recipe-invalid``: a chain is no route over these adaptors; an adaptor that converts to a backend,
+            which is done once for all routes, has several variants; or there are too many routes.
     """
     converts = [a for a in adaptors if a.stage is Stage.CONVERT]
     converters = {
@@ -158,8 +147,9 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
     made = {a.produces for a in adaptors if a.produces not in a.accepts} | set(BACKENDS)
     only_sources = sorted({form for a in adaptors for form in a.accepts} - made)  # no adaptor makes one of another
     roots = [*((SOURCE, form) for form in only_sources), *zip(BACKENDS, BACKENDS, strict=True)]
-    grown = (_grow(_Path(name, (form,)), adaptors, tuple(starts.values())) for name, form in roots)
-    steps = {step.namespace: step for branch in grown for step in branch}
+    known = {one.name: variants.get(one.name) or (Variant(one.options()),) for one in adaptors}
+    grown = (_grow(_Path(name, (form,)), adaptors, tuple(starts.values()), known) for name, form in roots)
+    steps = {step.namespace: step for step in check_count(itertools.chain.from_iterable(grown))}
     useful: set[str] = set()  # namespaces that lead to a runtime
     for step in reversed(steps.values()):
         if step.ends or step.namespace in useful:
@@ -168,6 +158,7 @@ def generate_routes(adaptors: Sequence[Adaptor], *, chains: Iterable[Sequence[st
     for chain, rest in starts.items():
         if not any(step.route[: len(rest)] == rest for step in kept):
             raise _explain_unfit(chain, adaptors)
+    check_converters(known, to_backend)
     used = {step.namespace.split(".")[0] for step in kept}
     backends = tuple(
         b for b in BACKENDS if b in used or any(b in a.accepts for c in used & set(BACKENDS) for a in converters[c])
@@ -181,6 +172,7 @@ class _Path:
     formats: tuple[Format, ...]  # from the start's to the present one
     route: tuple[str, ...] = ()
     compressed: bool = False
+    chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
 
 
 def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
@@ -191,16 +183,31 @@ def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneE
     return HoneError("recipe-invalid", f"hone.routes: {' ▸ '.join(chain)} is no route.", why=why, hint=hint)
 
 
-def _grow(path: _Path, adaptors: Sequence[Adaptor], chains: tuple[tuple[str, ...], ...]) -> Iterator[RouteStep]:
+def _grow(
+    path: _Path,
+    adaptors: Sequence[Adaptor],
+    chains: tuple[tuple[str, ...], ...],
+    variants: Mapping[str, Sequence[Variant]],
+) -> Iterator[RouteStep]:
     for adaptor in adaptors:
-        if path.formats[-1] in adaptor.accepts and _may_follow(path, adaptor, chains):
-            namespace = f"{path.namespace}.{re.sub('[.-]', '_', adaptor.name)}"
+        if path.formats[-1] not in adaptor.accepts or not _may_follow(path, adaptor, chains):
+            continue
+        for variant in variants[adaptor.name]:
+            namespace = f"{path.namespace}.{re.sub('[.-]', '_', adaptor.name)}{variant.label}"
             route = (*path.route, adaptor.name)
-            yield RouteStep(namespace=namespace, parent=path.namespace, adaptor=adaptor, route=route)
+            chosen = {**path.chosen, **({adaptor.name: variant.chosen} if variant.chosen else {})}
+            yield RouteStep(
+                namespace=namespace,
+                parent=path.namespace,
+                adaptor=adaptor,
+                options=variant.options,
+                route=route,
+                chosen=chosen,
+            )
             if adaptor.stage is not Stage.COMPILE:
                 compressed = path.compressed or adaptor.stage is Stage.COMPRESS
-                longer = _Path(namespace, (*path.formats, adaptor.produces), route, compressed)
-                yield from _grow(longer, adaptors, chains)
+                longer = _Path(namespace, (*path.formats, adaptor.produces), route, compressed, chosen)
+                yield from _grow(longer, adaptors, chains, variants)
 
 
 def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ...]) -> bool:

@@ -90,7 +90,10 @@ class AdaptorSection(Section):
     """Settings of one adaptor."""
 
     enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
-    options: FiniteOptions = Field(default_factory=dict, description="The adaptor's own options.")
+    options: FiniteOptions = Field(
+        default_factory=dict,
+        description="The adaptor's own options. Where one is a list of values, each of them is a route.",
+    )
 
 
 class PublishSection(Section):
@@ -172,11 +175,6 @@ class Recipe(Section):
         "default",
         description="How long the search may take, in seconds or by a name; thorough has no end. See Search.",
     )
-    explore: bool | None = Field(
-        None,
-        description="Whether other options than the defaults are tried while the budget lasts; those that are set "
-        "under `adaptors` stay as they are. When empty: where the budget is thorough. See Search.",
-    )
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
@@ -191,11 +189,6 @@ class Recipe(Section):
         description="Rows of the gate split that are published with the winner and its outputs for them; "
         "`kedro_hone.load` compares what it computes. 0 publishes none.",
     )
-
-    @property
-    def explores(self) -> bool:
-        """Whether other options than the defaults are tried."""
-        return self.budget == "thorough" if self.explore is None else self.explore
 
     @model_validator(mode="after")
     def _name_shapes(self) -> Recipe:

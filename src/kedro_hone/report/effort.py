@@ -26,11 +26,7 @@ def sum_effort(
     every_step = {step.key: step for v in race.validations for step in v.candidate.outcome.steps}
     validating = sum(validation.seconds for validation in validations)
     measured = {"validate": validating, "race": race.seconds, "confirm": confirmation.seconds}
-    if race.explored.workers:
-        measured["explore"] = race.explored.seconds
-    launches = (
-        race.explored.workers + baseline + len(validations) + race.workers + confirmation.workers + decision.workers
-    )
+    launches = baseline + len(validations) + race.workers + confirmation.workers + decision.workers
     return {
         "steps": steps,
         "counts": records.Counts(

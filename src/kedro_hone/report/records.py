@@ -67,7 +67,8 @@ class CandidateRecord(Checks):
         default_factory=dict, description="Options that the machine decides where the recipe does not, by adaptor."
     )
     options: dict[str, dict[str, Json]] = Field(
-        default_factory=dict, description="Of a trial of the search over options: what differs from the recipe's."
+        default_factory=dict,
+        description="Those of which the recipe lists several values, with the candidate's own, by adaptor.",
     )
 
 

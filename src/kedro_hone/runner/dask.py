@@ -27,7 +27,8 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, Order
 from kedro_hone.runner.cluster_errors import explain_unreachable
 from kedro_hone.runner.member import ANSWERS, Setup
-from kedro_hone.runner.search import SearchRunner, Turns
+from kedro_hone.runner.schedule import Schedule
+from kedro_hone.runner.search import SearchRunner
 
 _LOGGER = open_logger(__name__)
 _NEEDS, _RECIPE = "needs.", "params:hone"
@@ -81,15 +82,15 @@ class DaskRunner(SearchRunner):
     def _read_host(self) -> Host:
         return super()._read_host() if self._cluster is None else self._cluster.bench.facts.host
 
-    def _count_places(self, together: list[Node], turns: Turns) -> int:
-        return super()._count_places(together, turns) if self._cluster is None else self._cluster.count_places()
+    def _count_places(self, together: list[Node], schedule: Schedule) -> int:
+        return super()._count_places(together, schedule) if self._cluster is None else self._cluster.count_places()
 
-    def _place(self, node: Node, turns: Turns) -> Node:
+    def _place(self, node: Node, schedule: Schedule) -> Node:
         """Return a node that runs another one on the cluster."""
         needs = find_needs(node)
         if self._cluster is None or not needs:
             return node
-        weight = min(_MOST, turns.weigh(node))
+        weight = min(_MOST, schedule.weigh(node))
         placed = copy(node)
         order = Order(name=node.name, needs=needs, priority=weight)
         placed.func = update_wrapper(partial(_call, self._cluster, order, node.func), node.func)

@@ -22,6 +22,7 @@ from kedro_hone.core.values.artifact import FORMATS, Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.recipe.capabilities import require_known_adaptors
+from kedro_hone.recipe.prior import read_prior
 from kedro_hone.testing.trial import CALLS, THREADS, Arrays, CheckFailed, NotApplicable, Trial
 
 _LIBRARIES: Final = frozenset({"numpy", "scipy", "pandas", "matplotlib", "jax", "transformers", "diffusers"})
@@ -104,7 +105,7 @@ def _import_alone(name: str, path: str) -> subprocess.CompletedProcess[str]:
 
 
 def check_name(trial: Trial) -> None:
-    """No other adaptor has this name, and ``capabilities.yml`` names only adaptors of the toolchain."""
+    """No other adaptor has this name; ``capabilities.yml`` names only adaptors of the toolchain, with usual figures."""
     adaptor, registered = trial.adaptor, read_catalogue().adaptors
     folder, known = adaptor.toolchain.folder.resolve(), registered.get(adaptor.name)
     if known is None:  # which others its toolchain has is not known before they are registered
@@ -114,6 +115,7 @@ def check_name(trial: Trial) -> None:
     names = [name for name, each in registered.items() if each.toolchain.folder.resolve() == folder]
     try:
         require_known_adaptors(adaptor.toolchain, names)
+        read_prior(adaptor)
     except HoneError as error:
         raise CheckFailed(error.why) from error
 

@@ -44,7 +44,7 @@ def open_bench(digits_models: Path, folder: Path, training: dict[str, np.ndarray
 def run(bench: Bench, artifact: Artifact, name: str, **options: object) -> Outcome:
     adaptor = read_catalogue().find_adaptor(name)
     asked = adaptor.options.model_validate(options)
-    return transform(adaptor, asked, artifact, bench.setting, reference=bench.reference, routes=())
+    return transform(adaptor, asked, artifact, bench.setting, reference=bench.reference)
 
 
 def build(bench: Bench, *route: str) -> Artifact:

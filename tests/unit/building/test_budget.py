@@ -5,12 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kedro_hone.building import budget as module
 from kedro_hone.building.budget import (
     INTERRUPTED,
     NAMED,
     SMALL,
-    Budget,
     Phase,
     bound_confirmation,
     bound_validation,
@@ -18,8 +16,8 @@ from kedro_hone.building.budget import (
     start_budget,
 )
 from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.store import clock as clocks
-from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.store import runs
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Stage
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
@@ -27,7 +25,7 @@ from kedro_hone.core.values.outcome import Failed, FailureClass
 @pytest.fixture
 def elapse(monkeypatch):
     times = {"now": 0.0}
-    monkeypatch.setattr(clocks.time, "monotonic", lambda: times["now"])
+    monkeypatch.setattr(runs.time, "time", lambda: times["now"])
     return lambda seconds: times.update(now=times["now"] + seconds)
 
 
@@ -36,7 +34,7 @@ def make_setting(tmp_path):
     def make(budget, size=1):
         return SimpleNamespace(
             recipe=SimpleNamespace(budget=budget),
-            run=SimpleNamespace(clock=Clock(tmp_path / "search")),
+            run=RunFolder(root=tmp_path, run_id="r", project=tmp_path),
             store=SimpleNamespace(measure=lambda _: size),
             source=None,
         )
@@ -81,7 +79,6 @@ def test_thorough_has_no_end(make_setting, elapse):
     elapse(1e9)
     assert budget.find_reason(Phase.BUILD, 1e9) is None
     assert math.isinf(budget.find_left(Phase.RACE))
-    assert not budget.ends
     assert budget.cut(Limits(seconds=600.0)) == Limits(seconds=600.0)
 
 
@@ -91,10 +88,10 @@ def test_a_named_budget_grows_with_the_model(make_setting, size, factor):
     assert start_budget(make_setting(90.0, size)).seconds == 90.0
 
 
-def test_its_clock_goes_on_in_the_next_step(make_setting, elapse):
+def test_its_seconds_go_on_in_the_next_step(make_setting, elapse):
     start_budget(make_setting(100.0))
     elapse(10)
-    assert start_budget(make_setting(100.0)).clock.read() == 10.0
+    assert start_budget(make_setting(100.0)).run.read_seconds() == 10.0
 
 
 def test_a_build_may_last_until_validating_is_over(make_setting, elapse):
@@ -108,7 +105,7 @@ def test_a_build_may_last_until_validating_is_over(make_setting, elapse):
 
 def test_an_interruption_ends_every_budget(make_setting):
     budget = start_budget(make_setting("thorough"))
-    budget.clock.stop()
+    budget.run.stop()
     assert budget.find_reason(Phase.VALIDATE, None) == INTERRUPTED
     assert budget.find_left(Phase.RACE) == 0.0
 
@@ -126,7 +123,7 @@ def test_an_interruption_ends_every_budget(make_setting):
 def test_what_the_budget_ended_is_told_from_what_failed(make_setting, failure, cut, stopped, said):
     budget = start_budget(make_setting(100.0))
     if stopped:
-        budget.clock.stop()
+        budget.run.stop()
     failed = Failed(by="x", failure=failure, reason="r")
     assert budget.explain_end(failed, Limits(seconds=cut), Limits(seconds=600.0)) == said
 
@@ -142,23 +139,28 @@ def test_what_the_budget_ended_is_told_from_what_failed(make_setting, failure, c
 )
 def test_the_last_step_of_what_was_built_may_begin_while_others_are_validated(stage, parents, expected, phase):
     adaptor, parent = SimpleNamespace(stage=stage), SimpleNamespace(steps=("built",) * parents)
-    assert choose_phase(Phase.BUILD, adaptor, parent, expected) is phase
-    assert choose_phase(Phase.RACE, adaptor, parent, expected) is Phase.RACE
+    assert choose_phase(adaptor, parent, expected) is phase
 
 
-@pytest.mark.parametrize(("valid", "read", "ended"), [(True, 71.0, True), (True, 69.0, False), (False, 71.0, False)])
-def test_a_validation_ends_with_its_part_of_the_budget_where_another_one_holds(monkeypatch, valid, read, ended):
-    clock = SimpleNamespace(stopped=False, read=lambda: read)
-    monkeypatch.setattr(module, "start_budget", lambda _: Budget(100.0, clock))
-    notes = [{"route": ["x"]}] if valid else []
-    setting = SimpleNamespace(run=SimpleNamespace(is_stopped=lambda: False, read_notes=lambda _: notes))
-    find_end = bound_validation(SimpleNamespace(format="onnx"), setting)
-    assert find_end() == (
-        "its validation was ended with the first 70% of the budget, in which it began" if ended else ""
-    )
-    assert bound_validation(SimpleNamespace(format="composite"), setting)() == ""
-    setting.run.is_stopped = lambda: True
-    assert find_end() == INTERRUPTED
+def test_a_search_that_has_ended_starts_nothing_and_says_what_it_would_have_taken(make_setting):
+    budget = start_budget(make_setting(100.0))
+    budget.run.end_search("a is valid")
+    assert budget.find_reason(Phase.BUILD, 3.0) == "it takes about 3 s, and a is valid"
+    assert budget.find_reason(Phase.VALIDATE, None) == "a is valid"
+    assert budget.find_reason(Phase.RACE, None) is None, "what is valid is raced"
+    budget.run.stop()
+    assert budget.find_reason(Phase.BUILD, 3.0) == INTERRUPTED
+
+
+@pytest.mark.parametrize(("spent", "ended"), [(71.0, True), (69.0, False)])
+def test_a_validation_ends_with_its_part_of_the_budget_unless_it_insists(make_setting, elapse, spent, ended):
+    setting = make_setting(100.0)
+    find_end, insists = bound_validation(setting, insists=False), bound_validation(setting, insists=True)
+    elapse(spent)
+    said = "its validation was ended with the first 70% of the budget, in which it began"
+    assert (find_end(), insists()) == (said if ended else "", "")
+    setting.run.stop()
+    assert (find_end(), insists()) == (INTERRUPTED, INTERRUPTED)
 
 
 @pytest.mark.parametrize(
@@ -175,4 +177,4 @@ def test_the_confirmation_has_an_end(make_setting, budget, size, own, limit):
     setting = make_setting(budget, size)
     setting.recipe.confirm, setting.source = SimpleNamespace(seconds=own), SimpleNamespace(digest="sha256:a")
     assert bound_confirmation(setting) == limit
-    assert not setting.run.clock.begun
+    assert not setting.run.search_began

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.building.routes import drop_defaults, is_usual, must_agree, only_converts
+from kedro_hone.building.routes import must_agree, only_converts
 from kedro_hone.core.values.artifact import Artifact
 
 
@@ -40,16 +40,3 @@ def test_of_a_source_that_quantizes_nobody_asks_for_the_same_rows(operators, agr
 
     assert must_agree(["openvino.ir", "openvino.f32"], source) is agrees
     assert not must_agree(["openvino.ir", "openvino.bf16"], source)
-
-
-def test_usual_is_who_has_default_toolchains_only():
-    assert is_usual(["pytorch.onnx", "onnxruntime.session"])
-    assert not is_usual(["pytorch.onnx", "deepsparse.engine"])
-    assert not is_usual(["x.unheard-of"])
-
-
-def test_an_option_that_is_set_to_its_default_is_none():
-    assert drop_defaults("onnxruntime.int8-static", {"activations": "uint8", "calibration": "minmax"}) == {
-        "activations": "uint8"
-    }
-    assert drop_defaults("x.unheard-of", {"a": 1}) == {"a": 1}

@@ -1,4 +1,4 @@
-"""What a step leaves in the memory, and when it may begin."""
+"""When a step may begin, and what is tried again of it."""
 
 from __future__ import annotations
 
@@ -7,51 +7,21 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
-from kedro_hone.building.memory import Memory
 from kedro_hone.building.steps import _Step, transform
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.clock import Clock
-from kedro_hone.core.store.costs import read_costs
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-
-OUT_OF_TIME = Failed(by="toy.compile", failure=FailureClass.TIME_OUT, reason="late")
-RAN = [
-    pytest.param(Failed(by="toy.compile", failure=FailureClass.COMPILE, reason="no"), 1e9, ["failed"], id="failed"),
-    pytest.param(Failed(by="toy.compile", failure=FailureClass.DISK_FULL, reason="no"), 1e9, [], id="disk full"),
-    pytest.param(Refused(by="toy.compile", reason="no"), 1e9, ["refused"], id="refused"),
-    pytest.param(OUT_OF_TIME, 100.0, ["cut"], id="ended by the budget"),
-]
-
-
-@pytest.mark.parametrize(("outcome", "budget", "kept"), RAN)
-def test_what_a_step_took_is_remembered_but_for_what_passes(setting, monkeypatch, outcome, budget, kept):
-    recipe = setting.recipe.model_copy(update={"budget": budget})
-    monkeypatch.setattr("kedro_hone.building.steps._Step._run", lambda *_: outcome)
-    transform(toy.COMPILE, toy.COMPILE.options(), setting.source, replace(setting, recipe=recipe), reference=None)
-    assert [row.outcome for row in read_costs(setting.store.memory)] == kept
-
-
-def test_a_memory_that_cannot_be_written_loses_no_build(setting, monkeypatch):
-    (setting.store.memory / "costs.jsonl").mkdir(parents=True)
-    for _ in range(2):
-        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, setting, reference=None)
-        assert outcome.kind == "artifact"
-    assert len(list((setting.run.folder / "steps").glob("0*"))) == 1, "the second time it is taken from the store"
+from kedro_hone.core.values.outcome import Failed, FailureClass
 
 
 @pytest.mark.parametrize(("spent", "built"), [(50.0, True), (60.0, True), (69.5, False), (75.0, False)])
 def test_the_last_step_of_what_was_built_may_begin_until_validating_is_over(setting, monkeypatch, spent, built):
     setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
     facts = StepFacts(key="k", adaptor="toy.compile", run="r", folder="f", seconds=1.0, outcome="artifact")
-    memory = Memory(setting.store, setting.source, read_host(), setting.recipe)
-    for _ in range(2):
-        memory.keep_step(facts, setting.source.format)
-    setting.run.clock.begin()
-    monkeypatch.setattr(Clock, "read", lambda _: spent)
+    monkeypatch.setattr(RunFolder, "read_seconds", lambda _: spent)
     parent = setting.source.model_copy(update={"steps": (facts,)})
-    outcome = transform(toy.COMPILE, toy.COMPILE.options(), parent, setting, reference=None)
+    outcome = transform(toy.COMPILE, toy.COMPILE.options(), parent, setting, reference=None, expected=1.0)
     assert (outcome.kind == "artifact") is built, outcome
+    assert built or outcome.reason.startswith("it takes about 1 s, and ")
 
 
 def run_in(setting, run):
@@ -138,7 +108,6 @@ def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(setting, monk
     monkeypatch.setattr("kedro_hone.building.steps._Step._run", lambda *_: crash)
     transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
     late = run_in(replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0})), "2")
-    late.run.clock.begin()
-    monkeypatch.setattr(Clock, "read", lambda _: 99.0)
+    monkeypatch.setattr(RunFolder, "read_seconds", lambda _: 99.0)
     outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, late, reference=None)
     assert outcome.failure is FailureClass.CRASH

@@ -1,4 +1,4 @@
-"""Which candidates are not validated: for what there is no time, and what cannot win any more."""
+"""Which candidates are not validated, since there is no time for them, and what is tried again."""
 
 from __future__ import annotations
 
@@ -10,81 +10,74 @@ import numpy as np
 import pytest
 
 from kedro_hone.building import validation as module
-from kedro_hone.building.budget import VALID, Budget, list_valid
+from kedro_hone.building.budget import Budget
 from kedro_hone.building.judgement import find_fall
 from kedro_hone.comparing.agreement import compare_arrays
 from kedro_hone.core.contract.catalogue import Catalogue
-from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import StepFacts
 from kedro_hone.core.values.measurement import BUDGET, Interval, Quality, Status
-from kedro_hone.core.values.outcome import Candidate, Refused
+from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Reference
 
 REFERENCE = Reference(
     outputs="o", digest="sha256:0", metric="m", value=1, kind="mean", n=1, cold_start_ms=1, peak_memory_bytes=1,
     since="middle",
 )  # fmt: skip
-HOPELESS = "on similar models it was far behind"
 
 
-@pytest.fixture
-def find_reason(monkeypatch):
-    """Return a function that asks why a candidate, built after 50 of some seconds, is not validated."""
-
-    def find_reason(*, seconds, expected=None, options=None):
-        class Memory:
-            def __init__(self, *_):
-                pass
-
-            def guess_validation(self, route, changes):
-                assert (route, changes) == (("x.slow",), options or {})
-                return expected
-
-        def explain_hopeless(memory, routes, rivals, *, recipe):
-            assert isinstance(memory, Memory)
-            assert recipe is None
-            assert (routes, [*rivals]) == ([("x.slow",)], [["x.fast"]])
-            return HOPELESS
-
-        clock = SimpleNamespace(stopped=False, read=lambda: 50.0)
-        monkeypatch.setattr(module, "Memory", Memory)
-        monkeypatch.setattr(module, "explain_hopeless", explain_hopeless)
-        monkeypatch.setattr(module, "start_budget", lambda _: Budget(seconds, clock))
-        run = SimpleNamespace(read_notes=lambda event: [{"route": ["x.fast"]}] if event == "valid" else [])
-        setting = SimpleNamespace(store=None, source=None, recipe=None, run=run)
-        refused = Refused(by="x.slow", reason="")
-        named = Candidate(id="slow", route=("x.slow",), outcome=refused, options=options or {})
-        return module._find_reason_not_to(named, setting)
-
-    return find_reason
+def name_source(setting, name="a"):
+    """Return a candidate that is the toy model."""
+    return Candidate(id=name, route=("toy.compile",), outcome=setting.source)
 
 
-def test_what_takes_longer_than_is_left_is_not_validated(find_reason):
-    said = find_reason(seconds=100, expected=30.0)
-    assert said.startswith("it takes about 30 s, and 20 s are left of the first 70% of the budget of 100 s")
+def measure(setting, monkeypatch, *, seconds):
+    """Let validations take no time and find all valid, after some seconds of a search of a hundred."""
+    monkeypatch.setattr(RunFolder, "read_seconds", lambda _: seconds)
+    monkeypatch.setattr(module, "_check", lambda *_, judge, **__: judge(status=Status.MEASURED))
+    return replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
 
 
-def test_what_was_far_behind_what_is_valid_by_now_is_not_validated(find_reason):
-    assert find_reason(seconds=100, expected=10.0) == HOPELESS
-    assert find_reason(seconds=100) == HOPELESS
+def test_what_takes_longer_than_is_left_is_not_validated(setting, monkeypatch):
+    setting = measure(setting, monkeypatch, seconds=50.0)
+    found = module.validate_candidate(name_source(setting), setting, reference=REFERENCE, expected=30.0)
+    assert (found.status, found.slug) == (Status.NOT_TRIED, BUDGET)
+    assert found.reason.startswith("it takes about 30 s, and 20 s are left of the first 70% of the budget of 100 s")
+    found = module.validate_candidate(name_source(setting), setting, reference=REFERENCE, expected=10.0)
+    assert found.status is Status.MEASURED
 
 
-def test_a_trial_is_validated_whatever_its_route_gained(find_reason):
-    assert find_reason(seconds=100, expected=10.0, options={"x.slow": {"level": 2}}) is None
+def test_without_an_end_of_the_budget_all_are_validated(setting, monkeypatch):
+    setting = measure(setting, monkeypatch, seconds=1e9)
+    setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": "thorough"}))
+    found = module.validate_candidate(name_source(setting), setting, reference=REFERENCE, expected=1e9)
+    assert found.status is Status.MEASURED
 
 
-def test_without_an_end_of_the_budget_all_are_validated(find_reason):
-    assert find_reason(seconds=float("inf"), expected=1e9) is None
+def test_without_a_valid_candidate_those_are_validated_that_the_budget_left_out(setting, monkeypatch):
+    """What was built of the budget was for nothing otherwise."""
+    setting = measure(setting, monkeypatch, seconds=75.0)
+    judged = [module.validate_candidate(name_source(setting, name), setting, reference=REFERENCE) for name in "abc"]
+    judged = [one.model_copy(update={"made_from": {"from": one.candidate.id}}) for one in judged]
+    lost = judged[0].model_copy(update={"status": Status.FAILED, "slug": "load"})
+    assert {one.status for one in judged} == {Status.NOT_TRIED}
+    found = module.validate_until_valid([lost, *judged[1:]], setting, reference=REFERENCE)
+    assert [one.status for one in found] == [Status.FAILED, Status.MEASURED, Status.NOT_TRIED]
+    assert found[1].made_from == {"from": "b"}
+    assert module.validate_until_valid([found[1], judged[2]], setting, reference=REFERENCE) == [found[1], judged[2]]
+    restricted = found[1].model_copy(update={"publishable": False})
+    found = module.validate_until_valid([restricted, judged[2]], setting, reference=REFERENCE)
+    assert [one.status for one in found] == [Status.MEASURED] * 2
+    setting.run.stop()
+    assert module.validate_until_valid(judged, setting, reference=REFERENCE) == judged
 
 
 def check(setting, monkeypatch, *, run="run", checked, restricted=None):
-    """Validate the toy model after 75 of 100 seconds, where another candidate was found valid before."""
+    """Validate the toy model after 75 of 100 seconds, though it began in time."""
     setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
     setting = replace(setting, run=setting.run.model_copy(update={"run_id": run}))
-    setting.run.clock.begin()
-    setting.run.note(VALID, route=["x.other"])
-    monkeypatch.setattr(module, "_find_reason_not_to", lambda *_: None)  # it began in time
-    monkeypatch.setattr(Clock, "read", lambda _: 75.0)
+    monkeypatch.setattr(Budget, "find_reason", lambda *_: None)
+    monkeypatch.setattr(RunFolder, "read_seconds", lambda _: 75.0)
     monkeypatch.setattr(module, "_check", lambda *_, judge, stopped, **__: judge(**checked(stopped)))
     monkeypatch.setattr(Catalogue, "find_restricted", lambda *_: restricted)
     step = StepFacts(key="k", adaptor="toy.compile", run="before", folder="f", seconds=1.0, outcome="artifact")
@@ -98,23 +91,20 @@ def killed(stopped):
     return {"status": Status.FAILED, "slug": "killed", "reason": "killed" if stopped() else "goes on"}
 
 
-def test_a_validation_that_the_budget_ended_was_not_tried_and_counts_as_fruitless(setting, monkeypatch):
-    """Also where what is validated was built by an earlier run: else each run would spend as much on it."""
+def test_a_validation_that_the_budget_ended_was_not_tried(setting, monkeypatch):
     setting, found = check(setting, monkeypatch, checked=killed)
     said = "its validation was ended with the first 70% of the budget, in which it began"
     assert (found.status, found.slug, found.reason) == (Status.NOT_TRIED, BUDGET, said)
     assert found.seconds >= 0.01
-    assert found.fruitless
     assert found.renewed
     assert not found.cached
 
 
-@pytest.mark.parametrize(("restricted", "noted"), [(False, 2), (True, 1)])
-def test_what_may_not_be_published_is_no_rival(setting, monkeypatch, restricted, noted):
+@pytest.mark.parametrize("restricted", [False, True])
+def test_what_may_not_be_published_says_so(setting, monkeypatch, restricted):
     toolchain = SimpleNamespace(note="evaluation only") if restricted else None
-    setting, found = check(setting, monkeypatch, checked=lambda _: {"status": Status.MEASURED}, restricted=toolchain)
+    _, found = check(setting, monkeypatch, checked=lambda _: {"status": Status.MEASURED}, restricted=toolchain)
     assert found.publishable is not restricted
-    assert len(list_valid(setting.run)) == noted
 
 
 @pytest.mark.parametrize(("slug", "tried"), [("crash", ["1", "2"]), ("load", ["1"]), ("disk-full", ["1", "2", "3"])])

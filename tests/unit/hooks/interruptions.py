@@ -7,13 +7,12 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import node, pipeline
 
-from kedro_hone.core.store.clock import Clock
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.hooks.interrupt import InterruptHooks
 
 RACES = pipeline([node(lambda: 1, None, "race", name="race")])
@@ -45,8 +44,8 @@ def printing() -> Iterator[Printing]:
 
 
 @pytest.fixture
-def clock(tmp_path: Path) -> Clock:
-    return Clock(tmp_path / "clock")
+def run(tmp_path: Path) -> RunFolder:
+    return RunFolder(root=tmp_path, run_id="run", project=tmp_path)
 
 
 @pytest.fixture
@@ -58,9 +57,9 @@ def hooks() -> Iterator[InterruptHooks]:
     signal.signal(signal.SIGINT, found)
 
 
-def begin(hooks: InterruptHooks, clock: Clock, **changes: object) -> None:
+def begin(hooks: InterruptHooks, run: RunFolder, **changes: object) -> None:
     values = {"run_params": {"runner": "SequentialRunner"}, "pipeline": RACES} | changes
-    hooks.before_pipeline_run(**values, catalog=DataCatalog({"run": MemoryDataset(SimpleNamespace(clock=clock))}))
+    hooks.before_pipeline_run(**values, catalog=DataCatalog({"run": MemoryDataset(run)}))
 
 
 TOLD = "interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run"
@@ -77,45 +76,45 @@ def wait_for_silence() -> None:
     assert list_threads() == []
 
 
-def test_ctrl_c_while_a_line_is_printed_is_told_when_that_is_done(hooks, clock, printing):
-    begin(hooks, clock)
-    clock.begin()
+def test_ctrl_c_while_a_line_is_printed_is_told_when_that_is_done(hooks, run, printing):
+    begin(hooks, run)
+    run.begin_search()
     with printing.free:
         signal.raise_signal(signal.SIGINT)
         assert hooks.interrupted
-        assert clock.stopped
+        assert run.is_stopped()
         assert printing.said == []
     assert printing.printed.wait(60)
     assert printing.said == [TOLD]
     wait_for_silence()
 
 
-def test_a_second_ctrl_c_ends_the_run(hooks, clock):
-    begin(hooks, clock)
-    clock.begin()
+def test_a_second_ctrl_c_ends_the_run(hooks, run):
+    begin(hooks, run)
+    run.begin_search()
     signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     wait_for_silence()
 
 
-def test_ctrl_c_before_the_search_ends_the_run_and_kedro_calls_no_hook(hooks, clock, printing):
-    begin(hooks, clock)
+def test_ctrl_c_before_the_search_ends_the_run_and_kedro_calls_no_hook(hooks, run, printing):
+    begin(hooks, run)
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
     wait_for_silence()
     assert not hooks.interrupted
-    assert not clock.stopped
+    assert not run.is_stopped()
     assert printing.said == []
 
 
-def test_a_clock_that_cannot_be_stopped_is_not_told_as_stopped(hooks, clock, printing, monkeypatch):
+def test_a_run_that_cannot_be_stopped_is_not_told_as_stopped(hooks, run, printing, monkeypatch):
     def fail(_):
         raise OSError("no space left on device")
 
-    begin(hooks, clock)
-    clock.begin()
-    monkeypatch.setattr(Clock, "stop", fail)
+    begin(hooks, run)
+    run.begin_search()
+    monkeypatch.setattr(RunFolder, "stop", fail)
     with pytest.raises(OSError, match="no space left"):
         signal.raise_signal(signal.SIGINT)
     hooks.on_pipeline_error()
@@ -124,14 +123,14 @@ def test_a_clock_that_cannot_be_stopped_is_not_told_as_stopped(hooks, clock, pri
 
 
 @pytest.mark.parametrize("changes", [{"pipeline": BUILDS}, {"run_params": {"runner": "ParallelRunner"}}])
-def test_what_does_not_race_or_has_many_processes_is_left_to_python(hooks, clock, changes):
-    begin(hooks, clock, **changes)
+def test_what_does_not_race_or_has_many_processes_is_left_to_python(hooks, run, changes):
+    begin(hooks, run, **changes)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert list_threads() == []
 
 
-def test_after_the_run_ctrl_c_is_as_it_was_and_no_thread_is_left(hooks, clock, printing):
-    begin(hooks, clock)
+def test_after_the_run_ctrl_c_is_as_it_was_and_no_thread_is_left(hooks, run, printing):
+    begin(hooks, run)
     assert list_threads() == ["hone-interrupt"]
     hooks.after_pipeline_run()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -139,16 +138,16 @@ def test_after_the_run_ctrl_c_is_as_it_was_and_no_thread_is_left(hooks, clock, p
     assert printing.said == []
 
 
-def test_a_run_after_an_interrupted_one_is_not_told_as_interrupted(hooks, clock, printing, tmp_path):
-    begin(hooks, clock)
-    clock.begin()
+def test_a_run_after_an_interrupted_one_is_not_told_as_interrupted(hooks, run, printing, tmp_path):
+    begin(hooks, run)
+    run.begin_search()
     signal.raise_signal(signal.SIGINT)
     hooks.after_pipeline_run()
     assert printing.said == [TOLD]
 
-    later = Clock(tmp_path / "later")
+    later = run.model_copy(update={"run_id": "later"})
     begin(hooks, later)
-    later.begin()
+    later.begin_search()
     hooks.after_pipeline_run()
     assert not hooks.interrupted
     assert printing.said == [TOLD]
@@ -156,21 +155,21 @@ def test_a_run_after_an_interrupted_one_is_not_told_as_interrupted(hooks, clock,
     begin(hooks, later)
     signal.raise_signal(signal.SIGINT)
     hooks.after_pipeline_run()
-    assert later.stopped
+    assert later.is_stopped()
     assert printing.said == [TOLD, TOLD]
 
 
-def test_a_run_that_kedro_left_without_a_word_keeps_nothing_from_the_next(hooks, clock, printing, tmp_path):
-    begin(hooks, clock)  # and another hook refuses the run
+def test_a_run_that_kedro_left_without_a_word_keeps_nothing_from_the_next(hooks, run, printing, tmp_path):
+    begin(hooks, run)  # and another hook refuses the run
 
-    later = Clock(tmp_path / "later")
+    later = run.model_copy(update={"run_id": "later"})
     begin(hooks, later)
     assert list_threads() == ["hone-interrupt"]
-    later.begin()
+    later.begin_search()
     signal.raise_signal(signal.SIGINT)
     hooks.after_pipeline_run()
-    assert later.stopped
-    assert not clock.stopped
+    assert later.is_stopped()
+    assert not run.is_stopped()
     assert printing.said == [TOLD]
 
 

@@ -191,7 +191,7 @@ def test_who_is_cut_short_stays_undecided_with_what_was_measured(tmp_path, monke
         if launches.count == 4 and end == "limit":
             launches._ends = 0.0
         elif launches.count == 4:
-            given["setting"].run.clock.stop()
+            given["setting"].run.stop()
 
     monkeypatch.setattr(Launches, "_launch", launch)
     with caplog.at_level("INFO"):
@@ -212,7 +212,7 @@ def test_a_launch_that_the_limit_cuts_short_counts_for_nothing(tmp_path, monkeyp
 
     def enter(artifacts, setting, *, timings, stopped, **rest):
         assert not stopped()
-        setting.run.clock.stop()
+        setting.run.stop()
         assert stopped()
         timings.failures |= {
             name: Failed(by=name, failure=FailureClass.KILLED, reason="interrupted") for name in artifacts
@@ -233,7 +233,7 @@ def test_a_search_that_was_interrupted_is_confirmed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Launches, "_launch", launch)
     given = line_up(tmp_path, "a")
-    given["setting"].run.clock.stop()
+    given["setting"].run.stop()
     found = confirm(**given)
     assert (found.launches, found.cut, found.finalists[0].verdict) == (7, "", "yes")
 

@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import random
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from kedro_hone.building.forecast import Forecast
 from kedro_hone.comparing.launches import Entrant
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.costs import read_costs
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import BUDGET, Interval, Standing, Status, Validation
+from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.race import Race, race
+from kedro_hone.recipe.prior import Usual
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -32,20 +32,18 @@ def validation(name, digest="", *, route=("toolchain.what",), status=Status.MEAS
     return Validation(candidate=candidate, status=status, peak_memory_bytes=memory, publishable=publishable)
 
 
-def line_up(*validations, hopeless=None, rival="a", expected=None, budget=600.0, finalists=3, **keys):
-    """Return a race before its start."""
+def make_setting(*, budget=600.0, finalists=3, **keys):
     recipe = {"model": {"uri": "models:/x/1"}, "race": keys, "budget": budget, "confirm": {"finalists": finalists}}
     recipe = read_recipe(recipe)
     samples = Samples(digest="sha256:0", splits={}, shapes={}, program="", program_digest="")
     run = RunFolder(root=Path("runs"), run_id="one", project=Path())
     source = Artifact(format="toy", digest="sha256:1", inputs=(), outputs=())
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
-    found = hopeless or {}
+    return Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
 
-    def leave_out(held):
-        return {name: reason for name, reason in found.items() if rival in held}
 
-    return Race(validations, setting, leave_out=found if callable(found) else leave_out, expected=expected or {})
+def line_up(*validations, **keys):
+    """Return a race before its start."""
+    return Race(validations, make_setting(**keys))
 
 
 def find_ends(race):
@@ -77,12 +75,6 @@ def test_all_that_are_valid_race_where_the_recipe_sets_no_number():
 def test_those_that_there_is_no_place_for_are_not_tried():
     race = line_up(validation("a", "sha256:1"), validation("b", "sha256:2"), candidates=1)
     assert find_ends(race)["b"] == (Status.NOT_TRIED, "the recipe's race.candidates was reached")
-
-
-def test_who_is_hopeless_does_not_race():
-    race = line_up(validation("a", "sha256:1"), validation("b", "sha256:2"), hopeless={"b": "slow", "c": "gone"})
-    assert race.rank()[1].slug == BUDGET
-    assert find_ends(race) == {"a": (Status.MEASURED, ""), "b": (Status.NOT_TRIED, "slow")}
 
 
 class Session:
@@ -186,50 +178,10 @@ def test_what_may_not_be_published_is_launched_last(hold):
     assert [status for status, _ in find_ends(race).values()] == [Status.MEASURED] * 2
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_who_was_left_out_for_another_is_tried_where_that_one_fails(hold, fails):
-    """Though a third one holds, that is as fast as the source."""
-    race = line_up(validation("a"), validation("b"), validation("c"), hopeless={"b": "slow"})
-    speeds = {"b": 2.0, "c": 1.0} | ({} if fails else {"a": 4.0})
-    assert hold(race, **speeds) == (False, [["a", "c"], ["b"]] if fails else [["a", "c"]])
-    status = {name: status for name, (status, _) in find_ends(race).items()}
-    assert status["b"] is (Status.MEASURED if fails else Status.NOT_TRIED)
-
-
-def test_an_artifact_races_where_one_of_its_routes_is_not_hopeless():
-    race = line_up(validation("a", "sha256:1"), validation("b.named", "sha256:1"), hopeless={"a": "slow"})
-    assert find_ends(race)["a"] == (Status.MEASURED, "")
-    race = line_up(
-        validation("a", "sha256:1"), validation("b", "sha256:1"), validation("c"), rival="c",
-        hopeless={"a": "slow", "b": "slow"},
-    )  # fmt: skip
-    assert find_ends(race)["a"] == (Status.NOT_TRIED, "slow")
-
-
-def test_who_races_already_is_left_out_for_nobody_that_is_the_best_after_a_failure(hold):
-    """What is hopeless next to the next best was not next to the best."""
-
-    def leave_out(held):
-        return {"b": "slow"} if "a" in held else {"c": "slow"} if "d" in held else {}
-
-    names = dict(zip("abcd", (1, 2, 2, 2), strict=True))
-    race = line_up(*(validation(name, memory=size << 20) for name, size in names.items()), hopeless=leave_out)
-    assert hold(race, b=2.0, c=3.0) == (False, [["a", "c", "d"], ["b"]])
-    assert {name: status for name, (status, _) in find_ends(race).items()} == {
-        "b": Status.MEASURED, "c": Status.MEASURED, "a": Status.FAILED, "d": Status.FAILED,
-    }  # fmt: skip
-
-
-def test_another_route_to_what_failed_leaves_nobody_out(hold):
-    lined = [validation("a", "sha256:1"), validation("a.long", "sha256:1", route=("x", "y")), validation("b")]
-    race = line_up(*lined, hopeless=lambda held: {"b": "slow"} if held & {"a", "a.long"} else {})
-    assert hold(race, b=2.0) == (False, [["a"], ["b"]])
-
-
 def test_what_may_not_be_published_ends_no_race_of_what_may(hold):
     lined = [validation("e", publishable=False, memory=2 << 20), *(validation(name, memory=2 << 20) for name in "ab")]
-    race = line_up(*lined, hopeless={"b": "slow"}, memory_mb=2)
-    assert hold(race, left=0.0, e=9.0, b=2.0) == (False, [["a"], ["e"], ["b"]])
+    race = line_up(*lined, memory_mb=2)
+    assert hold(race, left=0.0, e=9.0, b=2.0) == (True, [["a"], ["b"]])
     assert find_ends(race)["b"][0] is Status.MEASURED
 
 
@@ -242,17 +194,6 @@ def test_after_an_interruption_no_more_is_launched(hold, monkeypatch):
     race = line_up(*(validation(name, memory=2 << 20) for name in "abc"), memory_mb=2)
     monkeypatch.setattr(type(race._setting.run), "is_stopped", lambda _: True)
     assert hold(race, left=0.0, b=2.0) == (True, [["a"]])
-
-
-def test_who_is_recalled_has_the_order_and_the_number_of_the_others(hold):
-    hopeless, expected = dict.fromkeys("bcd", "slow"), {"a": 0.9, "c": 0.8, "d": 0.75, "b": 0.1}
-    race = line_up(*map(validation, "abcd"), hopeless=hopeless, expected=expected, candidates=2)
-    assert hold(race, b=2.0, c=2.0, d=2.0) == (False, [["a"], ["c", "d"]])
-
-
-def test_of_whom_nothing_is_remembered_is_launched_before_who_was_slow():
-    race = line_up(validation("slow"), validation("unknown"), expected={"slow": 0.01}, candidates=1)
-    assert find_ends(race)["slow"][0] is Status.NOT_TRIED
 
 
 def test_launching_counts_for_the_budget_too(hold):
@@ -278,33 +219,30 @@ def test_one_is_measured_however_little_is_left(hold):
     assert [ends[name][0] for name in "abc"] == [Status.FAILED, Status.MEASURED, Status.NOT_TRIED]
 
 
-def test_who_is_expected_to_be_faster_is_launched_first(hold):
-    expected = {"b.long": 0.9, "a": 0.8}
-    lined = [validation("a"), validation("b.long", route=("x", "y")), validation("c")]
-    race = line_up(*lined, expected=expected, candidates=2)
+def test_they_are_launched_in_the_order_in_which_they_are_given(hold):
+    lined = [validation("b.long", route=("x", "y")), validation("a"), validation("c")]
+    race = line_up(*lined, candidates=2)
     assert hold(race, **{"b.long": 4.0, "a": 2.0}) == (False, [["b.long", "a"]])
     assert find_ends(race)["c"][0] is Status.NOT_TRIED
 
 
-@pytest.mark.parametrize(("load", "remembered"), [(None, 2), (0.25, 2), (0.3, 0)])
-def test_a_race_under_more_load_than_proves_anything_is_not_remembered(tmp_path, monkeypatch, caplog, load, remembered):
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "weights").write_bytes(b"0")
+def test_who_is_expected_to_be_faster_races_first_and_the_validations_keep_their_order(monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    store = Store(tmp_path / "store")
-    source = store.seal(tmp_path / "model", format="toy", inputs=(), outputs=(), runtime=None)
-    setting = replace(line_up()._setting, source=source, store=store)
-    standings = [
-        Standing(id=name, status=Status.MEASURED, rounds=5, objective=Interval(estimate=2.0, low=1.9, high=2.1))
-        for name in "ab"
-    ]
-    monkeypatch.setattr(Race, "run", lambda _: False)
-    monkeypatch.setattr(Race, "rank", lambda _: tuple(standings))
-    monkeypatch.setattr("kedro_hone.comparing.setting.share_of_others", lambda _: load)
-    with caplog.at_level("INFO"):
-        valid = {name: validation(name, route=(f"x.{name}",)) for name in "ab"}
-        bad = validation("bad", route=("x.bad",), status=Status.DROPPED).model_copy(update={"seconds": 2.0})
-        race(setting=setting, bad=bad, **valid)
-    outcomes = sorted(row.outcome for row in read_costs(store.memory))
-    assert outcomes == ["invalid", *["raced"] * remembered], "what came to nothing does not depend on the load"
-    assert any("not remembered" in message for message in caplog.messages) is (remembered == 0)
+    raced = []
+    monkeypatch.setattr(Race, "run", lambda self: raced.extend(self.artifacts) or False)
+    monkeypatch.setattr(Race, "__init__", note_order(raced, Race.__init__))
+    given = {name: validation(name, route=(f"x.{name}",)) for name in ("slow", "fast", "unknown")}
+    forecast = Forecast(adaptors={"x.slow": Usual(speed=0.2), "x.fast": Usual(speed=3.0)})
+    result = race(setting=make_setting(), reference=None, forecast=forecast, **given)
+    assert raced[0] == ["fast", "unknown", "slow"]
+    assert [one.candidate.id for one in result.validations] == ["slow", "fast", "unknown"]
+
+
+def note_order(raced, make):
+    """Return a constructor that notes in which order it is given the validations."""
+
+    def construct(self, validations, setting):
+        raced.append([one.candidate.id for one in validations])
+        make(self, validations, setting)
+
+    return construct

@@ -14,7 +14,7 @@ from kedro_hone.recipe.schema import Recipe, read_recipe
 
 @pytest.fixture(scope="module")
 def pipelines() -> dict[str, Pipeline]:
-    plan = make_plan(read_recipe({"model": {"uri": "models:/digits/1"}, "explore": True}))
+    plan = make_plan(read_recipe({"model": {"uri": "models:/digits/1"}}))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="One or more dataset names contain")
         return {
@@ -45,19 +45,13 @@ def test_a_decision_names_every_key_of_the_recipe_but_where_it_is_published(pipe
     assert {key.partition(".")[0] for key in decided} == Recipe.model_fields.keys() - {"publish", "choose", "wheels"}
 
 
-def test_a_step_is_decided_by_the_options_of_its_adaptors_and_whether_it_may_be_left_out(pipelines):
-    for node in pipelines["build"].nodes:
-        decided = read_decided_by(node)
-        assert decided
-        assert all(
-            key.startswith("adaptors.") or key in {"gates.after_search", "confirm.finalists"} for key in decided
-        ), node
+def test_a_step_is_decided_by_the_options_of_its_adaptors(pipelines):
     nodes = {node.name: read_decided_by(node) for node in pipelines["build"].nodes}
-    assert nodes["onnx.onnxruntime_session.compile"] == [
-        "adaptors.onnxruntime.session",
-        "gates.after_search",
-        "confirm.finalists",
-    ]
+    assert nodes.pop("forecast") == [], "which decides the order alone"
+    for name, decided in nodes.items():
+        assert decided, name
+        assert all(key.startswith("adaptors.") for key in decided), name
+    assert nodes["onnx.onnxruntime_session.compile"] == ["adaptors.onnxruntime.session"]
 
 
 def test_nodes_can_be_sent_to_other_processes(pipelines):

@@ -1,10 +1,10 @@
-"""Where the steps of a build may run."""
+"""Where the steps of a build may run, and which there are."""
 
 from __future__ import annotations
 
 import pytest
 
-from kedro_hone.pipelines import build
+from kedro_hone.pipelines import build, compare
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 
@@ -20,3 +20,19 @@ def test_what_measures_while_it_builds_runs_where_and_as_what_measures():
         for name in [tag.removeprefix("toolchain.") for tag in node.tags if tag.startswith("toolchain.")]:
             needs.setdefault(name, set()).update(tag for tag in node.tags if tag.startswith("needs."))
     assert needs == {"onnxruntime": set(), "pytorch": set(), "tvm": {"needs.bench"}, "tensorrt": {"needs.gpu"}}
+
+
+def test_each_of_several_values_of_an_option_is_a_namespace_of_its_own():
+    listed = {"onnxruntime.int8-static": {"options": {"activations": ["uint8", "int8"]}}}
+    recipe = {"model": {"uri": "models:/digits/1"}, "toolchains": ["onnxruntime"], "adaptors": listed}
+    plan = make_plan(read_recipe(recipe))
+    steps = {node.namespace: node for node in build.create_pipeline(plan).nodes if "+" in str(node.namespace)}
+    validations = {node.namespace: node for node in compare.create_pipeline(plan).nodes if "+" in str(node.namespace)}
+    for value in ("uint8", "int8"):
+        quantized = f"onnx.onnxruntime_int8_static+activations={value}"
+        compiled = f"{quantized}.onnxruntime_session"
+        bound = steps[quantized].func.keywords["function"].keywords
+        assert bound["options"].model_dump()["activations"] == value
+        assert f"{quantized}.outcome" in steps[compiled].inputs
+        bound = validations[compiled].func.keywords["function"].keywords
+        assert bound["options"] == {"onnxruntime.int8-static": {"activations": value}}

@@ -12,7 +12,7 @@ from kedro.pipeline import Pipeline, node
 from kedro_hone.core.errors import HoneError
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.runner import dask as module
-from kedro_hone.runner import search
+from kedro_hone.runner import schedule
 from kedro_hone.runner.dask import DaskRunner, _count_threads, connect, find_needs
 
 
@@ -31,7 +31,7 @@ def test_tags_say_what_a_node_needs(tags, needs):
 
 
 def test_a_pipeline_that_needs_nothing_runs_without_a_cluster(monkeypatch):
-    monkeypatch.setattr(search, "read_plan", lambda: SimpleNamespace(routes=SimpleNamespace(steps=())))
+    monkeypatch.setattr(schedule, "read_plan", lambda: SimpleNamespace(routes=SimpleNamespace(steps=())))
     catalog = DataCatalog({"a": MemoryDataset(-1), "b": MemoryDataset()})
     DaskRunner().run(Pipeline([node(abs, "a", "b", name="pull")]), catalog, _NullPluginManager())
     assert catalog.load("b") == 1

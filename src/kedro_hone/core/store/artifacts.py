@@ -20,8 +20,9 @@ import json
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from heapq import nlargest
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.disk import Disk, dump_json, explain_disk_errors
@@ -40,8 +41,12 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.digest import digest_json
 from kedro_hone.core.values.outcome import Failed
+from kedro_hone.core.values.regular import read_regular
 
 _Found = TypeVar("_Found")
+
+MOST_RECORDS: Final = 1000
+"""Of steps, which are read to tell how long steps take."""
 
 
 class Store:
@@ -168,6 +173,17 @@ class Store:
         if not (isinstance(record.outcome, Failed) and record.outcome.failure.transient):
             self._shared.write(_name("steps", key, ".json"), dump_json(record.model_dump(mode="json")))
 
+    def read_records(self) -> list[StepRecord]:
+        """Return the newest records of steps in the local folder, up to ``MOST_RECORDS``; none of a remote store's.
+
+        What is no record is left out. Whether an artifact is still there is not looked at.
+        """
+        records: list[StepRecord] = []
+        for path in nlargest(MOST_RECORDS, (self.root / "steps").glob("*.json"), key=_read_time):
+            with suppress(OSError, ValueError):
+                records.append(StepRecord.model_validate_json(read_regular(path)))
+        return records
+
     def read_value(self, key: str, parse: Callable[[Json], _Found] = lambda value: value) -> _Found | None:
         """Return what ``parse`` makes of a JSON value.
 
@@ -230,6 +246,13 @@ class Store:
         why = "A node asked for what an earlier one made. The store was emptied or damaged since, or is another one."
         hint = "Run the whole line again: `kedro run`. What the store still holds is reused."
         return HoneError("store-missing", f"The store in {self.root} does not hold {what}.", why=why, hint=hint)
+
+
+def _read_time(path: Path) -> int:
+    """Return when a file was written, in nanoseconds since 1970; 0 where it is gone."""
+    with suppress(OSError):
+        return path.lstat().st_mtime_ns
+    return 0
 
 
 def _wrap(name: str, value: Json) -> dict[str, Json]:

@@ -1,4 +1,4 @@
-"""The folder of a run: its steps, their logs, its reports, and the log of what it did."""
+"""The folder of a run: its steps, their logs, its reports, how long it searches, and the log of what it did."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import itertools
 import json
 import shutil
 import time
-from contextlib import suppress
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from pydantic import Field
 
-from kedro_hone.core.store.clock import Clock
-from kedro_hone.core.store.disk import append_line
+from kedro_hone.core.store.disk import append_line, write_file
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.core.values.outcome import Failed
+
+_MOMENTS: Final = "moments"
+"""The file of a search's moments, in seconds since 1970: one line each, with a name."""
+_BEGAN: Final = "began"
+_LONGEST_PAUSE: Final = 3600.0
+"""Seconds: a pause without an end may be of a process that was killed, on another machine."""
 
 
 class RunFolder(Value):
@@ -30,13 +38,80 @@ class RunFolder(Value):
         return self.root / self.run_id
 
     @property
-    def clock(self) -> Clock:
-        """What counts the seconds of its search."""
-        return Clock(self.folder / "search")
+    def search(self) -> Path:
+        """The folder of what all processes of the run know of its search."""
+        return self.folder / "search"
+
+    @property
+    def search_began(self) -> bool:
+        """Whether its search began."""
+        return _BEGAN in self._read_moments()
+
+    def begin_search(self) -> None:
+        """Count the seconds of the search from now on, unless it began already."""
+        if not self.search_began:
+            self._note_moment(_BEGAN)
+
+    @contextmanager
+    def pause_search(self) -> Iterator[None]:
+        """Leave out of the search's seconds what a block takes, such as the installation of an environment.
+
+        Pauses that overlap count once, and one that goes on counts in other threads, processes and machines, too.
+        """
+        if not self.search_began:
+            yield
+            return
+        name = uuid.uuid4().hex
+        self._note_moment(name)
+        try:
+            yield
+        finally:
+            self._note_moment(name)
+
+    def read_seconds(self) -> float:
+        """Return for how many seconds it searches, without the pauses; 0 before the search begins."""
+        moments, now = self._read_moments(), time.time()
+        if _BEGAN not in moments:
+            return 0.0
+        end, seconds = moments.pop(_BEGAN)[0], 0.0
+        for first, *last in sorted(moments.values()):
+            seconds += max(0.0, first - end)
+            end = max(end, *last, 0.0 if last else min(now, first + _LONGEST_PAUSE))
+        return seconds + max(0.0, now - end)
+
+    def end_search(self, reason: str) -> None:
+        """Start nothing new of the search, for a reason; what is being built or validated goes on."""
+        self.search.mkdir(parents=True, exist_ok=True)
+        write_file(self.search / "ended", reason.encode())
+
+    def read_end(self) -> str:
+        """Return why nothing new of the search is started, or an empty string."""
+        with suppress(FileNotFoundError):
+            return (self.search / "ended").read_text(encoding="utf-8")
+        return ""
+
+    def stop(self) -> None:
+        """End the search in every process: what is being built or validated is ended."""
+        self.search.mkdir(parents=True, exist_ok=True)
+        (self.search / "stopped").touch()
 
     def is_stopped(self) -> bool:
         """Return whether somebody asked for the end of its search."""
-        return self.clock.stopped
+        return (self.search / "stopped").exists()
+
+    def _note_moment(self, name: str) -> None:
+        self.search.mkdir(parents=True, exist_ok=True)
+        append_line(self.search / _MOMENTS, f"{name} {time.time()!r}")
+
+    def _read_moments(self) -> dict[str, list[float]]:
+        """Return the moments by their names; what a full disk cut short is left out."""
+        moments: dict[str, list[float]] = {}
+        with suppress(FileNotFoundError):
+            for line in (self.search / _MOMENTS).read_text(encoding="utf-8").split("\n")[:-1]:
+                name, _, moment = line.partition(" ")
+                with suppress(ValueError):
+                    moments.setdefault(name, []).append(float(moment))
+        return {name: found for name, found in moments.items() if found}
 
     def relate(self, path: Path | str) -> str:
         """Return a path in the project as it counts from there; another path, or a URI, as it is."""
@@ -68,26 +143,8 @@ class RunFolder(Value):
         folder.mkdir()
         return folder
 
-    def read_notes(self, event: str) -> list[dict[str, Json]]:
-        """Return the details of what was noted of an event so far, in order; what is no whole line is left out."""
-        try:
-            lines = (self.folder / "events.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
-        except FileNotFoundError:
-            return []
-        likely = (line for line in lines if f'"{event}"' in line)  # a search asks at each of its turns
-        return [details for details in map(_parse, likely) if details.get("event") == event]
-
     def note(self, event: str, **details: Json) -> None:
         """Append a line to the run's log of events (``build``, ``launch`` …) in one write: processes do not mix."""
         self.folder.mkdir(parents=True, exist_ok=True)
         line = json.dumps({"at": time.time(), "event": event, **details}, default=str)
         append_line(self.folder / "events.jsonl", line)
-
-
-def _parse(line: str) -> dict[str, Json]:
-    """Return what a line holds; nothing where a kill or a full disk cut it short."""
-    try:
-        details = json.loads(line)
-    except ValueError:
-        return {}
-    return details if isinstance(details, dict) else {}

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from kedro_hone.core.values.base import Made, Value
-from kedro_hone.core.values.outcome import Candidate, FailureClass
+from kedro_hone.core.values.outcome import Candidate
 
 Load = Annotated[float, Field(ge=0, le=1)]
 """A share of the cores' time."""
@@ -151,19 +151,6 @@ class Validation(Checks, Made):
         return sum(step.seconds for step in self.candidate.outcome.steps)
 
     @property
-    def fruitless(self) -> bool:
-        """Whether it came to nothing, and would again, or was cut by the budget; not for what passes, a full disk."""
-        passing = self.slug in set(FailureClass) and FailureClass(self.slug).transient
-        cut = self.slug == BUDGET and self.seconds > 0.0
-        return cut or (self.status in {Status.FAILED, Status.REFUSED, Status.DROPPED} and not passing)
-
-    @property
-    def own_seconds(self) -> float:
-        """The time that its validation took, and the step that it failed at: those before it lead elsewhere, too."""
-        last = self.candidate.outcome.steps[-1:]
-        return self.seconds + sum(step.seconds for step in last if step.outcome != "artifact")
-
-    @property
     def renewed(self) -> bool:
         """Whether any of it was built or validated after its baseline was taken, and not found in the store."""
         return max([self.run, *(step.run for step in self.candidate.outcome.steps)]) >= self.since
@@ -200,16 +187,6 @@ BUDGET: Final = "budget"
 """The slug of a standing that was not tried since the budget was spent."""
 
 
-class Exploration(Made):
-    """The trials of a search over options."""
-
-    validations: tuple[Validation, ...] = Field((), description="Of every trial, also of those that do not race.")
-    seconds: float = Field(0.0, description="How long it measured; building and validating count as any other's.")
-    workers: int = Field(0, description="How many worker processes were launched to measure.")
-    left: int = Field(0, description="How many combinations of options were not tried.")
-    reason: str = Field("", description="Why they were not, or an empty string.")
-
-
 class RaceResult(Made):
     """The result of the race: every candidate's standing, best first."""
 
@@ -223,7 +200,6 @@ class RaceResult(Made):
     workers: int = Field(0, description="How many worker processes were launched.")
     other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
     choice: Choice | None = Field(None, description="What a person chose of it; None in a search.")
-    explored: Exploration = Field(Exploration(), description="The search over options before it, without its trials.")
 
     @property
     def validated(self) -> dict[str, Validation]:

@@ -75,5 +75,5 @@ class Candidate(Value):
     route: tuple[str, ...] = Field(description="The adaptors' names in order; empty for the source model itself.")
     outcome: Outcome
     options: dict[str, dict[str, Json]] = Field(
-        {}, description="Of a trial of the search over options: those that differ from the recipe's, by adaptor."
+        {}, description="Those of which the recipe lists several values, with the candidate's own, by adaptor."
     )

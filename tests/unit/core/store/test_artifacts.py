@@ -569,3 +569,11 @@ def test_any_json_value_is_read_as_it_was_written(store, value):
     store.write_value("v", value)
 
     assert store.read_value("v") == json.loads(json.dumps(value))
+
+
+def test_what_is_no_regular_file_is_no_record(tmp_path):
+    store = Store(tmp_path / "store")
+    os.mkfifo(store.root / "steps" / "pipe.json")
+    (store.root / "steps" / "link.json").symlink_to("/dev/zero")
+    (store.root / "steps" / "folder.json").mkdir()
+    assert store.read_records() == []

@@ -4,6 +4,9 @@ import json
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
+import pytest
+
+from kedro_hone.core.store import runs as module
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.outcome import Failed, FailureClass
 
@@ -70,10 +73,115 @@ def test_a_log_is_named_from_the_folder_of_all_runs(tmp_path):
     assert (kept, (run.root / kept).read_text()) == ("r/environments/001-toy.a/log", "no network")
 
 
-def test_an_event_that_was_cut_short_is_left_out(tmp_path):
-    place = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
-    place.note("valid", route=["a"])
-    with (place.folder / "events.jsonl").open("a") as stream:
-        stream.write('{"at": 1, "event": "valid", "rou\n"valid"\n')
-    place.note("valid", route=["b"])
-    assert [note["route"] for note in place.read_notes("valid")] == [["a"], ["b"]]
+@pytest.fixture
+def now(monkeypatch):
+    """The time of day, which the test sets."""
+    times = {"now": 100.0}
+    monkeypatch.setattr(module.time, "time", lambda: times["now"])
+    return times
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
+
+
+def read_elsewhere(run):
+    """Return the seconds as another process reads them."""
+    return run.model_copy().read_seconds()
+
+
+def test_the_seconds_of_a_search_count_from_its_beginning(run, now):
+    assert not run.search_began
+    assert run.read_seconds() == 0.0
+    run.begin_search()
+    now["now"] = 107.5
+    assert run.search_began
+    assert run.read_seconds() == 7.5
+
+
+def test_a_search_begins_once(run, now):
+    run.begin_search()
+    now["now"] = 110.0
+    run.begin_search()
+    assert read_elsewhere(run) == 10.0
+
+
+def test_what_is_left_out_of_a_search_does_not_count(run, now):
+    run.begin_search()
+    now["now"] = 110.0
+    with run.pause_search():
+        now["now"] = 150.0
+    now["now"] = 153.0
+    assert run.read_seconds() == 13.0
+
+
+def test_pauses_of_two_threads_count_once(run, now):
+    run.begin_search()
+    for first, last in ((110.0, 150.0), (120.0, 160.0), (170.0, 171.0), (100.0, 105.0)):
+        now["now"] = first
+        with run.pause_search():
+            now["now"] = last
+    now["now"] = 180.0
+    assert run.read_seconds() == 180 - 100 - (160 - 110) - 1 - 5
+
+
+def test_a_pause_before_the_search_is_not_noted(run, now):
+    with run.pause_search():
+        now["now"] = 200.0
+    run.begin_search()
+    assert run.read_seconds() == 0.0
+
+
+def test_a_pause_that_raises_is_left_out_too(run, now):
+    def install():
+        with run.pause_search():
+            now["now"] = 150.0
+            raise KeyError
+
+    run.begin_search()
+    with pytest.raises(KeyError):
+        install()
+    assert run.read_seconds() == 0.0
+
+
+def test_a_pause_that_goes_on_is_left_out_for_every_process(run, now):
+    run.begin_search()
+    now["now"] = 110.0
+    with run.pause_search():
+        now["now"] = 150.0
+        assert read_elsewhere(run) == 10.0
+    now["now"] = 153.0
+    assert run.read_seconds() == 13.0
+
+
+def test_a_pause_of_a_process_that_was_killed_ends(run, now):
+    run.begin_search()
+    now["now"] = 110.0
+    pause = run.pause_search()
+    pause.__enter__()
+    now["now"] = 110.0 + 3600.0 + 7.0
+    assert run.read_seconds() == 17.0
+
+
+def test_a_moment_that_was_cut_off_is_left_out(run, now):
+    run.begin_search()
+    for line in ("torn", "other x", "last 160.0"):
+        with (run.search / "moments").open("a") as stream:
+            stream.write(f"{line}\n"[: -1 if line.startswith("last") else None])
+    now["now"] = 170.0
+    assert run.read_seconds() == 70.0
+
+
+def test_a_search_is_stopped_for_every_process(run):
+    assert not run.is_stopped()
+    run.stop()
+    run.stop()
+    assert run.model_copy().is_stopped()
+
+
+def test_a_search_that_has_ended_has_a_reason(run):
+    assert run.read_end() == ""
+    run.end_search("all else is slower")
+    assert run.model_copy().read_end() == "all else is slower"
+    assert not run.is_stopped()

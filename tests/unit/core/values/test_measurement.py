@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import BUDGET, Checks, Interval, Quality, Status, Validation
-from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.measurement import Checks, Interval, Quality
 
 
 def make(drop=None, error=None):
@@ -32,21 +30,3 @@ def test_what_is_not_known_or_none_is_no_loss(error):
 
 def test_an_infinite_error_is_the_largest():
     assert make(0.0, math.inf).loss > make(0.0, 1e30).loss
-
-
-@pytest.mark.parametrize(
-    ("status", "slug", "seconds", "fruitless"),
-    [
-        (Status.FAILED, "crash", 2.0, True),
-        (Status.FAILED, "killed", 2.0, False),
-        (Status.DROPPED, "quality", 2.0, True),
-        (Status.NOT_TRIED, BUDGET, 2.0, True),
-        (Status.NOT_TRIED, BUDGET, 0.0, False),
-        (Status.MEASURED, "", 2.0, False),
-    ],
-    ids=["crashed", "killed", "dropped", "cut by the budget", "not begun", "valid"],
-)
-def test_what_came_to_nothing_and_would_again_is_fruitless(status, slug, seconds, fruitless):
-    outcome = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
-    candidate = Candidate(id="a", route=("a",), outcome=outcome)
-    assert Validation(candidate=candidate, status=status, slug=slug, seconds=seconds).fruitless is fruitless

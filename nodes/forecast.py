@@ -1,0 +1,21 @@
+"""Forecast what each adaptor takes and gains on the source model, for the order of the search."""
+
+from __future__ import annotations
+
+from kedro_hone.building.forecast import Forecast, make_forecast
+from kedro_hone.core.contract.catalogue import read_catalogue
+from kedro_hone.core.machine.hardware import read_host
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.recipe.schema import Recipe
+
+
+def forecast(*, source: Artifact, adaptors: tuple[str, ...], recipe: Recipe, store: Store, run: RunFolder) -> Forecast:  # noqa: ARG001 - each node gets these
+    """Return what is expected of some adaptors on this machine: by the usual figures, and by this model's own steps.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    known = read_catalogue().adaptors
+    return make_forecast((known[name] for name in adaptors), source, read_host(), store.read_records())

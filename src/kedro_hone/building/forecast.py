@@ -1,0 +1,85 @@
+"""What is expected of each adaptor for one model on one machine: how long it takes, and how fast it makes the model."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+
+from pydantic import Field
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.store.steps import StepRecord
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Value
+from kedro_hone.recipe.prior import Usual, find_usual
+
+DEFAULT = Usual(seconds=5.0, validation=2.0, speed=1.0)
+"""What the order of a search assumes of an adaptor of which nothing was measured."""
+
+
+class Forecast(Value):
+    """The usual figures of the adaptors of a recipe, for one model on one machine.
+
+    It decides in which order candidates are tried, and what is not begun since it would not fit into the budget. It
+    decides nothing of what a step or a measurement gives.
+    """
+
+    adaptors: dict[str, Usual] = Field({}, description="By the adaptor's name, where anything is known of it.")
+
+    def find_seconds(self, adaptor: str) -> float | None:
+        """Return how long a step is expected to take; None where nothing was measured."""
+        return self._find(adaptor).seconds
+
+    def find_validation(self, runtime: str) -> float | None:
+        """Return how long a validation is expected to take, by the adaptor that ends its route; None if unknown."""
+        return self._find(runtime).validation
+
+    def find_speed(self, route: Iterable[str]) -> float:
+        """Return the expected speed of a route's candidate: that of its runtime, times those of its compressors."""
+        return math.prod(self._find(name).speed or 1.0 for name in route)
+
+    def sum_seconds(self, steps: Iterable[str], *, runtime: str) -> float:
+        """Return the expected seconds of some steps and of a validation, with defaults where nothing is known."""
+        seconds = [self.find_seconds(name) for name in steps]
+        known = [DEFAULT.seconds if each is None else each for each in seconds]
+        validation = self.find_validation(runtime)
+        return sum(filter(None, known)) + ((DEFAULT.validation if validation is None else validation) or 0.0)
+
+    def _find(self, adaptor: str) -> Usual:
+        return self.adaptors.get(adaptor, Usual())
+
+
+UNKNOWN = Forecast()
+"""Nothing is expected of any adaptor."""
+
+
+def make_forecast(adaptors: Iterable[Adaptor], source: Artifact, host: Host, records: Iterable[StepRecord]) -> Forecast:
+    """Return the forecast for a source model: the usual figures, and the medians of this model's own earlier steps.
+
+    Raises:
+        HoneError: ``capabilities-invalid``.
+    """
+    own = find_medians(source, records)
+    found = {one.name: find_usual(one, source, host) for one in adaptors}
+    found |= {name: found[name].model_copy(update={"seconds": own[name]}) for name in own.keys() & found.keys()}
+    return Forecast(adaptors={name: usual for name, usual in sorted(found.items()) if usual != Usual()})
+
+
+def find_medians(source: Artifact, records: Iterable[StepRecord]) -> dict[str, float]:
+    """Return the median seconds of each adaptor's steps that began with this source and gave an artifact."""
+    steps: dict[str, list[StepRecord]] = {}
+    for record in records:
+        steps.setdefault(str(record.inputs.get("input")), []).append(record)
+    seconds: dict[str, list[float]] = {}
+    todo, seen = [source.digest], {source.digest}
+    while todo:
+        for record in steps.get(todo.pop(), ()):
+            if not isinstance(record.outcome, Artifact):
+                continue
+            seconds.setdefault(record.facts.adaptor, []).append(record.facts.seconds)
+            if record.outcome.digest not in seen:
+                seen.add(record.outcome.digest)
+                todo.append(record.outcome.digest)
+    return {name: statistics.median(known) for name, known in seconds.items()}

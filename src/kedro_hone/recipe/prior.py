@@ -1,0 +1,104 @@
+"""What an adaptor usually takes and gains, by the kind of network and by what the CPU has: measured figures.
+
+They stand in the ``capabilities.yml`` of the toolchain, under the adaptor's name::
+
+    usual:
+      convolution:
+        AVX2: {seconds: 0.47, validation: 1.4, speed: 1}
+        VNNI: {seconds: 0.34, validation: 0.78, speed: 0.28}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from pydantic import Field, TypeAdapter
+
+from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json, Value
+from kedro_hone.recipe.capabilities import CAPABILITIES, UNREADABLE, explain_invalid, read_file, require_known_keys
+
+Kind = Literal["convolution", "transformer", "trees", "recurrent"]
+"""A kind of network."""
+Level = Literal["AVX2", "VNNI", "AMX"]
+"""What an x86 CPU has, of which the last is named: one with AMX has the others, too."""
+
+_LEVELS: Final[tuple[Level, ...]] = ("AVX2", "VNNI", "AMX")
+
+
+class Usual(Value):
+    """The usual figures of one adaptor; None where nothing was measured."""
+
+    seconds: float | None = Field(None, ge=0, le=1e5, description="How long one step takes: the median.")
+    validation: float | None = Field(
+        None, ge=0, le=1e5, description="Of a runtime: how long the validation of a candidate takes: the median."
+    )
+    speed: float | None = Field(
+        None,
+        gt=0,
+        le=1000,
+        description="Of a runtime: the speed over that of the fastest candidate of the default toolchains. Of a "
+        "compressor: how many times as fast as without it.",
+    )
+
+
+_PRIOR: Final[TypeAdapter[dict[Kind, dict[Level, Usual]]]] = TypeAdapter(dict[Kind, dict[Level, Usual]])
+
+
+def find_kind(source: Artifact) -> Kind | None:
+    """Return the kind of network that a source model is, by its format and its operators; None where nothing tells."""
+    listed = source.metadata.get("operators")
+    names = " ".join(map(str, listed)).lower() if isinstance(listed, list) else ""
+    kinds: Mapping[Kind, tuple[str, ...]] = {
+        "trees": ("treeensemble", "forest", "boost", "lgbm", "xgb"),
+        "recurrent": ("lstm", "gru", "rnn"),
+        "transformer": ("layernorm", "attention"),
+        "convolution": ("conv",),
+    }
+    found = (kind for kind, words in kinds.items() if any(word in names for word in words))
+    return next(found, "transformer" if source.format == "transformers" else None)
+
+
+def find_level(host: Host) -> Level | None:
+    """Return the last of the levels that a machine has; None where it has none of them, as on Arm."""
+    return next((level for level in reversed(_LEVELS) if host.can(level)), None)
+
+
+def find_usual(adaptor: Adaptor, source: Artifact, host: Host) -> Usual:
+    """Return the usual figures of an adaptor for a model on a machine.
+
+    What was not measured at the machine's level is that of the level below, or else of the one above.
+
+    Raises:
+        HoneError: ``capabilities-invalid``: the file cannot be read, or has an unknown key.
+    """
+    kind, level = find_kind(source), find_level(host)
+    if kind is None or level is None:
+        return Usual()
+    known, place = read_prior(adaptor).get(kind, {}), _LEVELS.index(level)
+    nearest = (*reversed(_LEVELS[: place + 1]), *_LEVELS[place + 1 :])
+    found: dict[str, float] = {}
+    for each in reversed([known[level] for level in nearest if level in known]):
+        found |= each.model_dump(exclude_none=True)
+    return Usual(**found)
+
+
+def read_prior(adaptor: Adaptor) -> dict[Kind, dict[Level, Usual]]:
+    """Return all usual figures of an adaptor; raises as ``find_usual``."""
+    path = adaptor.toolchain.folder / CAPABILITIES
+    try:
+        known = read_file(path)
+        require_known_keys(known, adaptor)
+        return _PRIOR.validate_python(_read_own(known, adaptor))
+    except UNREADABLE as error:
+        raise explain_invalid(adaptor.name, path, error) from error
+
+
+def _read_own(known: Mapping[str, Json], adaptor: Adaptor) -> Json:
+    """Return ``usual`` of an adaptor, of the last version that has it; nothing where none has."""
+    own = ((version.get("adaptors") or {}).get(adaptor.name) or {} for version in known.get("versions") or ())
+    figures = [each["usual"] for each in own if "usual" in each]
+    return figures[-1] if figures else {}

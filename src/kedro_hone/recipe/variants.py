@@ -1,0 +1,145 @@
+"""The variants of an adaptor's options: where the recipe lists several values of an option, each is a route.
+
+A list that the option itself takes, such as names of operators, is one value; a list of such lists is several.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from pydantic import ValidationError
+
+from kedro_hone.core.contract.adaptor import Adaptor, Options
+from kedro_hone.core.errors import HoneError
+from kedro_hone.core.plugins import guard, name_function
+from kedro_hone.core.values.base import Json
+
+if TYPE_CHECKING:
+    from kedro_hone.recipe.plan import RouteStep
+
+MOST_VARIANTS: Final = 16
+"""Of one adaptor."""
+MOST_STEPS: Final = 2000
+"""Of all routes of a recipe; all that is built in has fewer than 500."""
+
+_ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One choice of an adaptor's options.
+
+    Attributes:
+        options: All of them.
+        chosen: The values of those of which the recipe lists several.
+        label: What the namespace of a step has behind the adaptor, such as ``+activations=uint8``: it is a part of a
+            file's name, of a word in a shell and of the fragment of a URL.
+    """
+
+    options: Options
+    chosen: Mapping[str, Json] = field(default_factory=dict)
+    label: str = ""
+
+
+def list_variants(adaptor: Adaptor, options: Mapping[str, Json]) -> tuple[Variant, ...]:
+    """Return the variants of an adaptor's options in a recipe, each once: one where nothing is listed.
+
+    Raises:
+        HoneError: ``recipe-invalid``: bad options, or more than ``MOST_VARIANTS``.
+    """
+    listed = {name: value for name, value in options.items() if isinstance(value, list) and len(value) > 0}
+    listed = {name: values for name, values in listed.items() if not _takes(adaptor, name, values)}
+    if (count := math.prod(map(len, listed.values()))) > MOST_VARIANTS:
+        raise HoneError(
+            "recipe-invalid",
+            f"Too many options of the adaptor {adaptor.name}.",
+            why=f"hone.adaptors.{adaptor.name}.options: the lists of {', '.join(listed)} have {count:,} combinations, "
+            f"each is a route, and {MOST_VARIANTS} are the most.",
+            hint="List fewer values.",
+        )
+    found: dict[str, Variant] = {}
+    for values in itertools.product(*listed.values()):
+        chosen = dict(zip(listed, values, strict=True))
+        read = _read_options(adaptor, {**options, **chosen})
+        known = json.dumps(read.model_dump(mode="json"), sort_keys=True)
+        found.setdefault(known, Variant(read, chosen, _make_label(chosen)))
+    labels = [variant.label for variant in found.values()]
+    if len({*labels}) < len(labels):  # values that differ in signs only
+        return tuple(Variant(one.options, one.chosen, f"{one.label}-{n}") for n, one in enumerate(found.values(), 1))
+    return tuple(found.values())
+
+
+def check_converters(variants: Mapping[str, Sequence[Variant]], converters: Collection[str]) -> None:
+    """Check that what converts a model to a backend, which is done once for all routes, has one choice of options.
+
+    Raises:
+        HoneError: ``recipe-invalid``.
+    """
+    several = next((name for name in variants if name in converters and len(variants[name]) > 1), None)
+    if several is None:
+        return
+    names = ", ".join(variants[several][0].chosen)
+    raise HoneError(
+        "recipe-invalid",
+        f"The adaptor {several} takes one value of each option.",
+        why=f"hone.adaptors.{several}.options: {names} has several, and the model is converted once for all routes.",
+        hint="Name one value, and try another one in a run of its own.",
+    )
+
+
+def check_count(steps: Iterable[RouteStep]) -> Iterator[RouteStep]:
+    """Yield steps of routes as long as they are not too many.
+
+    Raises:
+        HoneError: ``recipe-invalid``.
+    """
+    for count, step in enumerate(steps, 1):
+        if count > MOST_STEPS:
+            raise HoneError(
+                "recipe-invalid",
+                "The recipe has too many routes.",
+                why=f"Its adaptors and the values that it lists of their options make more than {MOST_STEPS:,} steps.",
+                hint="List fewer values under hone.adaptors, or select fewer toolchains.",
+            )
+        yield step
+
+
+def _takes(adaptor: Adaptor, option: str, value: Json) -> bool:
+    """Return whether an option takes a value, next to the defaults of the others."""
+    return not isinstance(_read(adaptor, {option: value}), ValidationError)
+
+
+def _read_options(adaptor: Adaptor, options: Mapping[str, Json]) -> Options:
+    read, name = _read(adaptor, options), adaptor.name
+    if not isinstance(read, ValidationError):
+        return read
+    known = ", ".join(adaptor.options.model_fields) or "none"
+    where, hint = f"hone.adaptors.{name}.options", f"Its options are: {known}; see docs/adaptors/{name}.md."
+    why = "; ".join(f"{'.'.join((where, *map(str, p['loc'])))}: {p['msg']}" for p in read.errors())
+    raise HoneError("recipe-invalid", f"Bad options of the adaptor {name}.", why=why, hint=hint) from read
+
+
+def _read(adaptor: Adaptor, options: Mapping[str, Json]) -> Options | ValidationError:
+    mend = "Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe."
+    what, culprit = f"The options of the adaptor {adaptor.name} cannot be read.", name_function(adaptor.options)
+    with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # a validator of its own may raise anything
+        try:
+            return adaptor.options.model_validate(options)
+        except ValidationError as error:
+            return error
+
+
+def _make_label(chosen: Mapping[str, Json]) -> str:
+    return "".join(f"+{option}={_write(value)}" for option, value in sorted(chosen.items()))
+
+
+def _write(value: Json) -> str:
+    """Return an option's value as a part of a name."""
+    text = "-".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
+    return _ODD.sub("-", text.strip('"')) or "none"

@@ -1,0 +1,130 @@
+"""The schedule of a search: which of the nodes that are ready start first, and which wait for more promising ones."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final
+
+from kedro.io import CatalogProtocol, DatasetError
+from kedro.pipeline import Pipeline
+from kedro.pipeline.node import Node
+
+from kedro_hone.building.forecast import UNKNOWN, Forecast
+from kedro_hone.building.routes import only_converts
+from kedro_hone.comparing.verdict import can_win
+from kedro_hone.core.contract.host import Host
+from kedro_hone.core.values.measurement import Status, Validation
+from kedro_hone.graph import read_plan
+from kedro_hone.recipe.plan import RouteStep
+from kedro_hone.recipe.schema import Recipe
+
+_RECIPE: Final = "params:hone"
+ALONE: Final = "needs.bench"
+"""The tag of nodes that measure: nothing else may run next to them."""
+_VALIDATE: Final = "validate"
+"""The tag of nodes that validate, and their name."""
+_BASE, _TIMES = 1 << 30, 6
+"""What a step may hold at once, in bytes: a toolchain's libraries, and the source model in several forms."""
+LEAST_SPEED: Final = 0.5
+"""Of the expected speed of a candidate that only converts: what is expected to be slower waits until all else is
+tried, and is not tried where that candidate is valid."""
+
+
+class Schedule:
+    """The order of the nodes of a pipeline, by the forecast of the search.
+
+    Where the budget has an end, a node waits whose candidates are all expected to have less than ``LEAST_SPEED`` of the
+    speed of a *rival*: a candidate that only converts, so that it holds the quality gate, which is valid, or may still
+    become so. When nothing else is left to run, the rival is valid: then the search ends. A route with an adaptor that
+    the recipe names never waits.
+    """
+
+    def __init__(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any], host: Host) -> None:
+        self._catalog, self._host = catalog, host
+        steps = read_plan().routes.steps
+        self._steps = {step.namespace: step for step in steps}
+        ends = [step for step in steps if step.ends]
+        self._ends = {step.namespace: [end for end in ends if step.leads_to(end)] for step in steps}
+        validated = {node.namespace for node in pipeline.nodes if _VALIDATE in node.tags}
+        self._rivals = {end.namespace: end for end in ends if end.namespace in validated and only_converts(end.route)}
+
+    def sort(self, ready: Iterable[Node], *, idle: bool) -> list[Node]:
+        """Return the nodes that may start, the first ones first; where nothing runs (``idle``), one at least."""
+        ordered = sorted(ready, key=lambda node: (-self.weigh(node), node.name))
+        if not any(node.namespace in self._steps for node in ordered):
+            return ordered
+        least = self._find_least()
+        promising = [node for node in ordered if self._find_speed(node) >= least]
+        if promising or not idle:
+            return promising
+        self._end_search()
+        return ordered
+
+    def note_end(self, node: Node) -> None:
+        """Note that a node has ended: a candidate that is found not to be valid is no rival."""
+        if _VALIDATE in node.tags and node.namespace in self._rivals:
+            found: Validation = self._catalog.load(f"{node.namespace}.validation")
+            if found.status is not Status.MEASURED or not can_win(found, self._recipe.gates):
+                del self._rivals[node.namespace]
+
+    def weigh(self, node: Node) -> float:
+        """Return the largest expected speed that a node leads to, over the seconds until then; others come first."""
+        step = self._steps.get(node.namespace or "")
+        if step is None:
+            return math.inf
+        return max(self._weigh_route(step, end, built=_VALIDATE in node.tags) for end in self._ends[step.namespace])
+
+    def count_places(self, nodes: Sequence[Node]) -> int:
+        """Return for how many at once of some nodes the machine has memory; one at least."""
+        total = self._host.memory_bytes
+        if total is None or not any(node.namespace in self._steps for node in nodes):
+            return sys.maxsize  # the catalog's source may be an earlier model, until this one is pulled
+        return max(1, total // (_BASE + _TIMES * self._size))
+
+    def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
+        names = () if built else end.route[len(step.route) - 1 :]
+        seconds = self._forecast.sum_seconds(names, runtime=end.adaptor.name)
+        return self._forecast.find_speed(end.route) / max(seconds, 0.1)
+
+    def _find_speed(self, node: Node) -> float:
+        """Return the largest expected speed that a node leads to; infinite where the recipe names an adaptor of it."""
+        named = {*self._recipe.adaptors, *chain.from_iterable(self._recipe.routes)}
+        ends = self._ends.get(node.namespace or "", ())
+        speeds = (math.inf if named.intersection(end.route) else self._forecast.find_speed(end.route) for end in ends)
+        return max(speeds, default=math.inf)
+
+    def _find_least(self) -> float:
+        if self._recipe.budget == "thorough":
+            return 0.0
+        return LEAST_SPEED * max((self._forecast.find_speed(end.route) for end in self._rivals.values()), default=0.0)
+
+    def _end_search(self) -> None:
+        first = max(self._rivals.values(), key=lambda end: self._forecast.find_speed(end.route))
+        times = 1 / LEAST_SPEED
+        self._catalog.load("run").end_search(
+            f"{first.namespace} is valid and usually more than {times:g} times as fast; `budget: thorough` tries it"
+        )
+
+    @cached_property
+    def _recipe(self) -> Recipe:
+        recipe: Recipe = self._catalog.load(_RECIPE)
+        return recipe
+
+    @cached_property
+    def _forecast(self) -> Forecast:
+        """The forecast of the catalog, which is made before any step; nothing is expected where it is missing."""
+        try:
+            forecast: Forecast = self._catalog.load("forecast")
+        except DatasetError:
+            return UNKNOWN
+        return forecast
+
+    @cached_property
+    def _size(self) -> int:
+        """The source model's bytes."""
+        size: int = self._catalog.load("store").measure(self._catalog.load("source"))
+        return size

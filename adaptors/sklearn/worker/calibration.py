@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from . import parts
 from .writing import Writer
@@ -80,7 +81,8 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
             raise NotImplementedError("labels that are stacked have no converter")
         scores = find_scores(scope, container, one, operator.inputs, raw=method == "decision_function")
         columns.append(writer.choose_columns(scores, [1]) if len(model.classes_) == 2 else scores)
-    columns += [one.full_name for one in operator.inputs] if model.passthrough else []
+    passed = operator.inputs if model.passthrough else ()
+    columns += [writer.add("Cast", one.full_name, to=TensorProto.FLOAT) for one in passed]
     joined = writer.add("Concat", *columns, axis=1)
     stacked = scope.declare_local_variable("stacked", FloatTensorType([None, model.final_estimator_.n_features_in_]))
     writer.add("Identity", joined, output=stacked.full_name)

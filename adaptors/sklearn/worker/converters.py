@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import boosting, calibration, encoding, naming
+from . import boosting, calibration, encoding, naming, precision, scaling
 from .writing import Converter, change
 
 Shapes = Callable[[Any], None]
@@ -26,6 +26,7 @@ def register() -> None:
     """Register converters of XGBoost and LightGBM with skl2onnx, and mend its own."""
     from skl2onnx.common._topology import Topology
 
+    precision.cast_between(Topology)
     naming.carry_steps(Topology)
     _register_boosters()
     _mend_steps()
@@ -54,8 +55,8 @@ def _register_boosters() -> None:
         (xgboost.XGBRegressor, "XGBoostXGBRegressor", of_xgboost),
         (xgboost.XGBRFRegressor, "XGBoostXGBRFRegressor", of_xgboost),
         (xgboost.XGBRanker, "XGBoostXGBRanker", of_xgboost),
-        (lightgbm.LGBMRegressor, "LightGbmLGBMRegressor", convert_lightgbm),
-        (lightgbm.LGBMRanker, "LightGbmLGBMRanker", convert_lightgbm),
+        (lightgbm.LGBMRegressor, "LightGbmLGBMRegressor", boosting.keep_thresholds(convert_lightgbm)),
+        (lightgbm.LGBMRanker, "LightGbmLGBMRanker", boosting.keep_thresholds(convert_lightgbm)),
     ):
         shapes = shape_calculator.calculate_linear_regressor_output_shapes
         update_registered_converter(kind, alias, shapes, convert, options={"split": None})
@@ -74,7 +75,17 @@ def _mend_steps() -> None:
         (ensemble.StackingClassifier, calibration.convert_stacking),
     ):
         _mend(kind, partial(_replace, convert), shapes=lambda _: calibration.shape_classifier)
-    _mend(impute.SimpleImputer, lambda convert: change(convert, encoding.plan_imputer))
+    for kind, write in (
+        (preprocessing.MaxAbsScaler, scaling.write_largest),
+        (preprocessing.MinMaxScaler, scaling.write_range),
+        (preprocessing.PolynomialFeatures, scaling.write_products),
+        (preprocessing.PowerTransformer, scaling.write_power),
+        (preprocessing.RobustScaler, scaling.write_robust),
+        (preprocessing.StandardScaler, scaling.write_standard),
+    ):
+        _mend(kind, scaling.replace(write), shapes=scaling.mend_shapes)
+    _mend(impute.SimpleImputer, _mend_imputer, shapes=scaling.mend_shapes)
+    _mend(preprocessing.QuantileTransformer, partial(change, make=lambda model: model), shapes=scaling.mend_shapes)
     _mend(preprocessing.KBinsDiscretizer, lambda convert: change(convert, encoding.make_dense))
     _mend(preprocessing.OrdinalEncoder, partial(_replace, encoding.convert_ordinal))
     _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoding.mend_shapes)
@@ -97,6 +108,10 @@ def _mend(
     options = _OF_CLASSES if issubclass(kind, ClassifierMixin) else None
     made = shapes(get_shape_calculator(alias))
     update_registered_converter(kind, alias, made, mend(get_converter(alias)), options=options)
+
+
+def _mend_imputer(convert: Converter) -> Converter:
+    return scaling.replace(scaling.write_imputer)(change(convert, encoding.plan_imputer))
 
 
 def _mend_one_hot(convert: Converter) -> Converter:

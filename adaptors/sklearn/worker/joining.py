@@ -27,7 +27,13 @@ def find_type(estimator: Any, specs: Sequence[Json], known: Categories) -> str |
     if not estimators.is_split([*specs]) or _chooses_columns(estimator):
         return None
     texts = [spec["dtype"] == "str" and spec["name"] not in known for spec in specs]
-    return "str" if all(texts) else None if any(texts) else "float32"
+    return "str" if all(texts) else None if any(texts) else "float32" if is_single(specs) else "float64"
+
+
+def is_single(specs: Sequence[Json]) -> bool:
+    """Return whether all numbers among the inputs are fp32, with which scikit-learn computes in fp32."""
+    numbers = {spec["dtype"] for spec in specs} - {"str"}
+    return numbers == {"float32"}
 
 
 def _chooses_columns(estimator: Any) -> bool:
@@ -40,8 +46,9 @@ def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> No
     Categories become the numbers of their places; what is none of them, and a missing one, becomes NaN.
     """
     graph = model.graph
-    text = graph.input[0].type.tensor_type.elem_type == TensorProto.STRING
-    nodes = [] if text else [node for spec in specs for node in _write_column(spec, known.get(spec["name"]))]
+    kind = graph.input[0].type.tensor_type.elem_type
+    text = kind == TensorProto.STRING
+    nodes = [] if text else [node for spec in specs for node in _write_column(spec, known.get(spec["name"]), kind)]
     columns = [spec["name"] if text else _name(spec) for spec in specs]
     nodes.append(helper.make_node("Concat", columns, [TABLE], name=TABLE, axis=1))
     made = [*nodes, *graph.node]
@@ -59,11 +66,11 @@ def _name(spec: Json) -> str:
     return f"{TABLE}/{spec['name']}"
 
 
-def _write_column(spec: Json, known: list[Any] | None) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of one column, whose last one leaves its numbers."""
+def _write_column(spec: Json, known: list[Any] | None, kind: int) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of one column, whose last one leaves its numbers, of a kind of ONNX's."""
     given, made = spec["name"], _name(spec)
     if known is None:
-        yield helper.make_node("Cast", [given], [made], name=made, to=TensorProto.FLOAT)
+        yield helper.make_node("Cast", [given], [made], name=made, to=kind)
         return
     keys: Json = {"keys_strings": [*map(str, known)]}
     if not is_text(known):
@@ -71,4 +78,6 @@ def _write_column(spec: Json, known: list[Any] | None) -> Iterator[onnx.NodeProt
         yield helper.make_node("Cast", [given], [f"{made}/number"], name=f"{made}/cast", to=TensorProto.FLOAT)
         given = f"{made}/number"
     found = {"values_floats": [*map(float, range(len(known)))], "default_float": np.nan, **keys}
-    yield helper.make_node("LabelEncoder", [given], [made], name=made, domain=ML, **found)
+    place = f"{made}/place"
+    yield helper.make_node("LabelEncoder", [given], [place], name=place, domain=ML, **found)
+    yield helper.make_node("Cast", [place], [made], name=made, to=kind)

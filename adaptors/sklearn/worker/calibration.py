@@ -31,7 +31,7 @@ def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
     label, probabilities = (output.full_name for output in operator.outputs)
     mean = writer.add("Mean", *made, output=probabilities)
     place = writer.add("ArgMax", mean, axis=1, keepdims=0)
-    writer.add("Gather", _keep_classes(writer, model), place, output=label)
+    writer.add("Gather", keep_classes(writer, model), place, output=label)
 
 
 def shape_classifier(operator: Any) -> None:
@@ -93,10 +93,11 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
     place, probabilities = (one.full_name for one in _parse_sklearn(scope, final, [stacked]))
     writer.add("Identity", probabilities, output=operator.outputs[1].full_name)
     # The final estimator was fitted on the places of the classes.
-    writer.add("Gather", _keep_classes(writer, model), place, output=operator.outputs[0].full_name)
+    writer.add("Gather", keep_classes(writer, model), place, output=operator.outputs[0].full_name)
 
 
-def _keep_classes(writer: Writer, model: Any) -> str:
+def keep_classes(writer: Writer, model: Any) -> str:
+    """Add the classes of a classifier as a constant."""
     return writer.keep(model.classes_, str if model.classes_.dtype.kind in "OU" else np.int64)
 
 

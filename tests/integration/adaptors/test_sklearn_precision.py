@@ -20,6 +20,7 @@ FEW = (
     "PowerTransformer, HistGradientBoosting",
     "ColumnTransformer, LightGBM",
     "RobustScaler, RandomForest of fp32",
+    "StandardScaler, RandomForest of two classes",
 )
 
 

@@ -26,6 +26,7 @@ from kedro_hone.building.probing import Found, Probing, choose_shares, list_flip
 from kedro_hone.building.routes import must_agree
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.building.steadiness import excuse_rows
+from kedro_hone.building.unscored import list_unscored
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
 from kedro_hone.comparing.scoring import has_labels, predict, score_predictions
@@ -42,7 +43,7 @@ from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 
-VERSION = 11
+VERSION = 12
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
@@ -170,6 +171,7 @@ def _check(
         quality=find_worst(scores).model_copy(update={"id": name}),
         largest_error=max(one.largest for each in found.values() for one in each),
         limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
+        unscored=list_unscored(found, find_worst(scores).scored),
         size_bytes=setting.store.measure(artifact),
         **dict(predicted),
     )

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kedro_hone.building.budget import VALID, Phase, bound_validation, is_worth_it, list_valid, start_budget
 from kedro_hone.building.hopeless import explain_hopeless
@@ -146,24 +147,10 @@ def _check(
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
-        probed = probing.judge(found)
-        shares, unsteady = choose_shares(setting, exact=exact), tuple[str, ...]()
+        probed, unsteady = probing.judge(found), tuple[str, ...]()
         if exact:
-            whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
-            found, unsteady = excuse_rows(
-                found,
-                {where: trial.batch for where, trial in whole.items()},
-                shares=shares,
-                compare=lambda where, rows: compare(whole[where], without=rows),
-                setting=setting,
-                reference=reference,
-            )
-    wrong = (
-        find_fall(scores, found)
-        or find_conflict(found, scores, shares, labelled=has_labels(setting.samples.splits[SEARCH], setting))
-        or find_wrong(found, scores)
-        or probed.wrong
-    )
+            found, unsteady = _excuse(found, trials, compare, setting, reference=reference)
+    wrong = _find_wrong(found, scores, setting, exact=exact) or probed.wrong
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
@@ -174,6 +161,31 @@ def _check(
         unscored=list_unscored(found, find_worst(scores).scored),
         size_bytes=setting.store.measure(artifact),
         **dict(predicted),
+    )
+
+
+def _excuse(
+    found: Found, trials: Sequence[_Trial], compare: partial[Any], setting: Setting, *, reference: Reference
+) -> tuple[Found, tuple[str, ...]]:
+    """Return the differences of a route that only converts without the rows for which the source is unsteady."""
+    whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
+    return excuse_rows(
+        found,
+        {where: trial.batch for where, trial in whole.items()},
+        shares=choose_shares(setting, exact=True),
+        compare=lambda where, rows: compare(whole[where], without=rows),
+        setting=setting,
+        reference=reference,
+    )
+
+
+def _find_wrong(found: Found, scores: dict[str, Quality], setting: Setting, *, exact: bool) -> str:
+    """Return why outputs on the search split are wrong, or an empty string."""
+    labelled = has_labels(setting.samples.splits[SEARCH], setting)
+    return (
+        find_fall(scores, found)
+        or find_conflict(found, scores, choose_shares(setting, exact=exact), labelled=labelled)
+        or find_wrong(found, scores)
     )
 
 

@@ -49,10 +49,8 @@ from kedro_hone.core.values.measurement import (
 
 logger = open_logger(__name__)
 
-_START_SECONDS = 1.0
-"""About what starting a worker and importing a toolchain takes on an idle machine."""
-_LEAST_SHARE = 0.1
-"""Of the cores, that a worker is taken to have under any load."""
+_START_SECONDS, _LEAST_SHARE = 1.0, 0.1
+"""About what starting a worker takes on an idle machine, and the share of the cores that it has under any load."""
 
 CONTROL = "source again"
 """The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
@@ -277,10 +275,7 @@ def guess_launch(
 
 
 def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
-    """Return how long the launches take, and after how many seconds the confirmation ends at the latest.
-
-    It is at least so long on a busy machine: other processes may take more of it than in the race.
-    """
+    """Return how long the launches take, on a busy machine at least, and when the confirmation ends at the latest."""
     end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
     if launch is None:
         return end

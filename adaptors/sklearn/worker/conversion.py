@@ -57,7 +57,8 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     inputs = job["input"]["inputs"]
     joined = joining.find_type(estimator, inputs, known)
     table = {"name": joining.TABLE, "dtype": joined, "shape": ["batch", len(inputs)]}
-    types = _choose_types([table] if joined else inputs)
+    columns = joining.list_columns(estimator, inputs)
+    types = _choose_types([table] if joined else columns or inputs)
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     try:
@@ -67,9 +68,11 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     _keep_outputs(model, job["input"]["outputs"])
     if joined:
         joining.join(model, inputs, known)
+    elif columns:
+        joining.split(model, inputs[0])
     else:
         _name_inputs(model, [spec["name"] for spec in inputs])
-    for spec in () if joined else inputs:
+    for spec in () if joined or columns else inputs:
         if spec["dtype"] != "str":
             _cast_input(model, spec)
     _clean_opsets(model)

@@ -1,4 +1,4 @@
-"""Join the columns that a model takes one by one into the matrix that its converter takes."""
+"""Join the columns that a model takes into the matrix that its converter takes, or split a matrix into columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from . import estimators, parts
 from .categories import Categories, is_text
@@ -60,6 +60,29 @@ def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> No
         )
         graph.input.append(helper.make_tensor_value_info(spec["name"], kind, ["batch", 1]))
     model.opset_import.append(helper.make_opsetid(ML, 3))  # with the attributes of LabelEncoder
+
+
+def list_columns(estimator: Any, specs: Sequence[Json]) -> list[Json]:
+    """Return the columns of a matrix as inputs where the estimator chooses among them by name; else an empty list."""
+    names = parts.get(estimator, "feature_names_in_")
+    if estimators.is_split([*specs]) or names is None or not _chooses_columns(estimator):
+        return []
+    return [{"name": str(name), "dtype": specs[0]["dtype"], "shape": ["batch", 1]} for name in names]
+
+
+def split(model: onnx.ModelProto, spec: Json) -> None:
+    """Give a model that takes columns the matrix that has them, in their order, as its input."""
+    graph, table = model.graph, spec["name"]
+    columns, made = [*graph.input], [*graph.node]
+    whole = helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+    kind = columns[0].type.tensor_type.elem_type
+    cast = helper.make_node("Cast", [table], [TABLE], name=TABLE, to=kind)
+    sizes, ones = f"{TABLE}/sizes", np.ones(len(columns), np.int64)
+    graph.initializer.append(numpy_helper.from_array(ones, sizes))
+    apart = helper.make_node("Split", [TABLE, sizes], [one.name for one in columns], name=sizes, axis=1)
+    del graph.node[:], graph.input[:]
+    graph.node.extend([cast, apart, *made])
+    graph.input.append(helper.make_tensor_value_info(table, whole, ["batch", len(columns)]))
 
 
 def _name(spec: Json) -> str:

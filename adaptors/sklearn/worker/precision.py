@@ -43,6 +43,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
         calibration.CalibratedClassifierCV,
         ensemble.HistGradientBoostingClassifier,
         ensemble.HistGradientBoostingRegressor,
+        ensemble.BaggingClassifier,
         ensemble.StackingClassifier,
         ensemble.VotingClassifier,
         ensemble.VotingRegressor,

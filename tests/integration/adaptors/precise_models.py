@@ -41,7 +41,16 @@ def make_rows() -> tuple[Any, Any]:
 def make_single() -> tuple[Any, Any]:
     """Return such rows in fp32."""
     frame, y = make_rows()
-    return frame.astype(np.float32), y
+    frame = frame.astype(np.float32)
+    frame.attrs["matrix"] = "float32"
+    return frame, y
+
+
+def make_matrix() -> tuple[Any, Any]:
+    """Return such rows that are one input, as a signature has them that states a tensor."""
+    frame, y = make_rows()
+    frame.attrs["matrix"] = "float64"
+    return frame, y
 
 
 def make_two_classes() -> tuple[Any, Any]:
@@ -52,8 +61,8 @@ def make_two_classes() -> tuple[Any, Any]:
 
 def describe_inputs(x: Any) -> list[dict[str, Any]]:
     """Return an input for each column, as a signature has it; a matrix of those in fp32."""
-    if (x.dtypes == np.float32).all():
-        return [{"name": "X", "dtype": "float32", "shape": ["batch", COLUMNS]}]
+    if matrix := x.attrs.get("matrix"):
+        return [{"name": "X", "dtype": matrix, "shape": ["batch", COLUMNS]}]
     return [{"name": name, "dtype": x[name].dtype.name, "shape": ["batch", 1]} for name in x.columns]
 
 
@@ -123,7 +132,7 @@ def list_models() -> dict[str, Any]:
 def list_configurations() -> Iterator[tuple[str, Any, Any]]:
     """Yield the name of each configuration, what makes its data, and what makes the estimator."""
     from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.ensemble import StackingClassifier, VotingClassifier
+    from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
     from sklearn.pipeline import make_pipeline
 
     steps, models = list_steps(), list_models()
@@ -137,6 +146,10 @@ def list_configurations() -> Iterator[tuple[str, Any, Any]]:
     for step in ("StandardScaler", "MinMaxScaler", "RobustScaler", "PolynomialFeatures"):
         yield f"{step}, RandomForest of fp32", make_single, partial(behind, step)
     yield "StandardScaler, RandomForest of two classes", make_two_classes, behind
+    for name, make in (("a matrix", make_matrix), ("fp32", make_single)):
+        yield f"ColumnTransformer, RandomForest of {name}", make, partial(behind, "ColumnTransformer")
+    bags = lambda: BaggingClassifier(behind("StandardScaler", "HistGradientBoosting"), 3, random_state=0)  # noqa: E731
+    yield "BaggingClassifier", make_rows, bags
     pair = lambda: [("one", behind()), ("other", models["LightGBM"]())]  # noqa: E731
     yield "VotingClassifier", make_rows, lambda: VotingClassifier(pair(), voting="soft")
     yield "StackingClassifier", make_rows, lambda: StackingClassifier(pair(), cv=2)

@@ -21,6 +21,7 @@ from itertools import product
 from typing import Any
 
 from kedro_hone.building.budget import bound_confirmation
+from kedro_hone.comparing.gates.load import BUSY
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
@@ -48,8 +49,8 @@ from kedro_hone.core.values.measurement import (
 
 logger = open_logger(__name__)
 
-_START_SECONDS = 1.0
-"""About what starting a worker and importing a toolchain takes."""
+_START_SECONDS, _LEAST_SHARE = 1.0, 0.1
+"""About what starting a worker takes on an idle machine, and the share of the cores that it has under any load."""
 
 CONTROL = "source again"
 """The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
@@ -72,8 +73,9 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
         _warn(setting, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
         logger.info("confirm   %s", say_plan(len(artifacts), setting.recipe.confirm.looks))
-        expected = guess_launch(setting, [validated[name] for name in artifacts], result.source_latency)
-        logger.info("confirm   %s", say_time(expected, setting.recipe.confirm.looks, limit=limit))
+        valid, load = [validated[name] for name in artifacts], result.other_load or 0.0
+        expected = guess_launch(setting, valid, result.source_latency, load=load)
+        logger.info("confirm   %s", say_time(expected, setting.recipe.confirm.looks, limit=limit, load=load))
         with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
             launches.run()
     host = Hardware.model_validate(read_host(), from_attributes=True)
@@ -253,10 +255,13 @@ def say_plan(finalists: int, looks: Sequence[int]) -> str:
     return f"{finalists} finalist{'' if finalists == 1 else 's'}, in {launches} launches"
 
 
-def guess_launch(setting: Setting, validations: Sequence[Validation], source: Sequence[Latency]) -> float | None:
+def guess_launch(
+    setting: Setting, validations: Sequence[Validation], source: Sequence[Latency], *, load: float = 0.0
+) -> float | None:
     """Return about how many seconds one launch takes, from what validation and race measured; None where they did not.
 
-    Each worker loads its model, as many at a time as there are cores and one more, and is timed by itself.
+    Each worker loads its model, as many at a time as there are cores and one more, and is timed by itself. Starting
+    takes longer where other processes take a share of the cores, ``load``; what was measured has it already.
     """
     colds = [one.cold_start_ms for one in validations if one.cold_start_ms is not None]
     if len(colds) < len(validations) or not source:
@@ -265,16 +270,20 @@ def guess_launch(setting: Setting, validations: Sequence[Validation], source: Se
     slowest = max(colds)  # of the source, which starts twice, nothing is known here
     waves = math.ceil(entrants / (len(os.sched_getaffinity(0)) + 1))
     timed = sum(max(confirm.burst_ms, 2 * latency.p50_ms) for latency in source)
-    return waves * (_START_SECONDS + slowest / 1e3) + entrants * (confirm.rounds + 1) * timed / 1e3
+    start = _START_SECONDS / max(1 - load, _LEAST_SHARE)
+    return waves * (start + slowest / 1e3) + entrants * (confirm.rounds + 1) * timed / 1e3
 
 
-def say_time(launch: float | None, looks: Sequence[int], *, limit: float) -> str:
-    """Return about how long the launches take, and after how many seconds the confirmation ends at the latest."""
+def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
+    """Return how long the launches take, on a busy machine at least, and when the confirmation ends at the latest."""
     end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
     if launch is None:
         return end
     least, most = (f"{min(launch * count, limit):.0f}" for count in (looks[0], looks[-1]))
-    return f"this takes about {least if least == most else f'{least} to {most}'} s; {end}"
+    shown = least if least == most else f"{least} to {most}"
+    if load <= BUSY:
+        return f"this takes about {shown} s; {end}"
+    return f"this takes at least {shown} s, with {load:.0%} of the cores taken by others as in the race; {end}"
 
 
 def say_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:

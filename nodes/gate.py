@@ -81,9 +81,9 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             golden = scorer.keep_golden(winner, largest_error=found[winner].largest_error or 0.0)
     if winner is not None:
         reasons += [f"{winner} has a limit: {limit}" for limit in found[winner].limits]
-    if verdict is Verdict.PASS and (noise := find_noise(results.judgements.get(winner or "", ()))) is not None:
-        reasons.append(say_waits(noise))
-    if verdict is not Verdict.PASS:
+    if verdict is Verdict.PASS:
+        reasons += _list_waits(results)
+    else:
         told = list_shared(result.validations)
         reasons = [*reasons, *told] if finalists else [*told, *reasons]
     reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
@@ -101,6 +101,12 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         golden=golden,
         workers=scorer.workers,
     )
+
+
+def _list_waits(results: GateResults) -> list[str]:
+    """Return that the winner waits for a quiet machine, if it does."""
+    noise = find_noise(results.judgements.get(results.winner or "", ()))
+    return [] if noise is None else [say_waits(noise)]
 
 
 def find_worst(name: str, qualities: Sequence[Quality]) -> Quality:

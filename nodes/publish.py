@@ -14,6 +14,7 @@ from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinne
 from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
 from kedro_hone.core.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
 from kedro_hone.core.contract.target import find_name, find_target
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
@@ -45,25 +46,12 @@ def publish(
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
             registered. ``registry-unreachable``; ``signing-unusable``.
     """
-    recipe, store = setting.recipe, setting.store
+    recipe = setting.recipe
     if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
         return ()
     run = setting.run.model_copy(update={"run_id": evidence_folder.run_id})
-    if evidence_folder.decision != decision.identity:
-        raise explain_incomplete(run.run_id, "The gates were asked again after it was written.")
-    files = store.find_tree(evidence_folder.digest)
-    if files is None:
-        raise explain_incomplete(run.run_id, f"The store in {store.root} does not hold it, or holds it damaged.")
-    winner = ProvenWinner(
-        artifact=decision.artifact,
-        files=store.locate(decision.artifact),
-        source_uri=version.uri,
-        source_digest=setting.source.digest,
-        evidence=evidence_folder,
-        folder=files,
-        companions=store.locate(setting.source) if setting.source.format == TRANSFORMERS else None,
-    )
-    evidence = parse_evidence((files / EVIDENCE).read_bytes())
+    winner = prove_winner(setting, decision, evidence_folder, version=version)
+    evidence = parse_evidence((winner.folder / EVIDENCE).read_bytes())
     place, signer = recipe.publish, find_signer()
     target = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
     registry, name = target.registry, find_name(target, version.uri)
@@ -78,18 +66,15 @@ def publish(
     publication = write(
         winner,
         name=name,
-        tags=make_tags(
-            winner,
-            recipe=str(evidence.recipe["digest"]),
-            speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
-            data={row.name: row.md5 for row in evidence.data},
-        )
-        | ({SIGNER: signer.name} if signer else {})
-        | ({PULL: version.pulled} if version.pulled else {})
-        | ({AWAITS: awaits} if awaits else {})
-        | ({HELD: place.alias} if waits else {})
-        | list_readable_tags(evidence)
-        | {TOOLSET: name_toolset(recipe), MACHINE: name_machine(evidence.hardware)},
+        tags={
+            **_list_tags(winner, evidence),
+            **({SIGNER: signer.name} if signer else {}),
+            **({PULL: version.pulled} if version.pulled else {}),
+            **({AWAITS: awaits} if awaits else {}),
+            **({HELD: place.alias} if waits else {}),
+            TOOLSET: name_toolset(recipe),
+            MACHINE: name_machine(evidence.hardware),
+        },
         alias=None if awaits or waits else place.alias,
         metrics=find_metrics(evidence),
         **pulled,
@@ -104,14 +89,55 @@ def publish(
     with suppress(OSError):  # the registry has it: a full disk must not undo that, and is told below
         note_result(published=changes["uri"], awaits=awaits)  # at once, for who runs this again where it is killed
     publication = publication.model_copy(update=changes)
-    copy_evidence(files, run.folder)
+    _note(publication, winner, evidence, run)
+    return (publication,)
+
+
+def prove_winner(
+    setting: Setting, decision: Decision, evidence_folder: EvidenceFolder, *, version: VersionInfo
+) -> ProvenWinner:
+    """Return the winner of a decision with its evidence, from the store.
+
+    Raises:
+        HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else.
+    """
+    store, run_id, artifact = setting.store, evidence_folder.run_id, decision.artifact
+    if artifact is None or evidence_folder.decision != decision.identity:
+        raise explain_incomplete(run_id, "The gates were asked again after it was written.")
+    files = store.find_tree(evidence_folder.digest)
+    if files is None:
+        raise explain_incomplete(run_id, f"The store in {store.root} does not hold it, or holds it damaged.")
+    return ProvenWinner(
+        artifact=artifact,
+        files=store.locate(artifact),
+        source_uri=version.uri,
+        source_digest=setting.source.digest,
+        evidence=evidence_folder,
+        folder=files,
+        companions=store.locate(setting.source) if setting.source.format == TRANSFORMERS else None,
+    )
+
+
+def _list_tags(winner: ProvenWinner, evidence: Evidence) -> dict[str, str]:
+    """Return the tags that the evidence gives a version."""
+    tags = make_tags(
+        winner,
+        recipe=str(evidence.recipe["digest"]),
+        speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
+        data={row.name: row.md5 for row in evidence.data},
+    )
+    return {**tags, **list_readable_tags(evidence)}
+
+
+def _note(publication: Publication, winner: ProvenWinner, evidence: Evidence, run: RunFolder) -> None:
+    """Write what was published into the run's folder, and into the log."""
+    copy_evidence(winner.folder, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)
     write_publication(publication, evidence, run.folder)
     run.note("publication", uri=publication.uri)
     logger.info("published %s", publication.uri)
     if publication.note:
         logger.warning("warning   %s", publication.note)
-    return (publication,)
 
 
 def find_wait(decision: Decision, evidence: Evidence) -> str:

@@ -199,10 +199,18 @@ ADAPTORS = (
     _adaptor(
         name="pytorch.torchscript",
         stage=Stage.COMPILE,
-        accepts=_CLASS | _PROGRAM | _SCRIPT,
+        accepts=_CLASS | _PROGRAM,
         produces="torchscript",
-        summary="Traces the model into frozen TorchScript, which needs no class to run; its author's own is frozen.",
+        summary="Traces the model into frozen TorchScript, which needs no class to run.",
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.UNSUPPORTED},
+    ),
+    _adaptor(
+        name="pytorch.freeze",
+        stage=Stage.COMPILE,
+        accepts=_SCRIPT,
+        produces="torchscript",
+        summary="Freezes its author's own TorchScript: weights become constants, and branches that they decide go.",
+        supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
     ),
     _at_each_start(
         name="pytorch.compile",

@@ -72,16 +72,7 @@ def write_winner(
     of_estimator = interface == "sklearn"
     make = partial(make_signature, artifact.inputs, artifact.outputs, unnamed=unnamed)
     model = Model(signature=read_signature(artifact) if of_estimator else make())
-    described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
-    model.add_flavor(OURS, artifact="artifact", **described)
-    # As mlflow.pyfunc.add_to_model does; importing mlflow.pyfunc warns of MLflow's own classes.
-    model.add_flavor(
-        "python_function",
-        loader_module="kedro_hone.learner.pyfunc",
-        data="artifact",
-        env={"conda": "conda.yaml", "virtualenv": "python_env.yaml"},
-        python_version=platform.python_version(),
-    )
+    _add_flavors(model, artifact)
     if model.signature is not None and not of_estimator and (example := _make_example(artifact)):
         first, *others = example.values()
         _save_example(model, first if unnamed and not others else example, str(folder))
@@ -92,6 +83,22 @@ def write_winner(
     if signer is not None:
         sign_version(folder, signer, name=name)
     return model
+
+
+def _add_flavors(model: Model, artifact: Artifact) -> None:
+    """Add our own flavor, and that of pyfunc as ``mlflow.pyfunc.add_to_model`` does.
+
+    Importing ``mlflow.pyfunc`` warns of MLflow's own classes.
+    """
+    described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
+    model.add_flavor(OURS, artifact="artifact", **described)
+    model.add_flavor(
+        "python_function",
+        loader_module="kedro_hone.learner.pyfunc",
+        data="artifact",
+        env={"conda": "conda.yaml", "virtualenv": "python_env.yaml"},
+        python_version=platform.python_version(),
+    )
 
 
 def tag_files(folder: Path) -> dict[str, str]:

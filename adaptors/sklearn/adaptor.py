@@ -35,7 +35,7 @@ class OnnxOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="sklearn.onnx",
-        version=4,
+        version=5,
         toolchain=TOOLCHAIN,
         stage=Stage.CONVERT,
         accepts=frozenset({"sklearn"}),

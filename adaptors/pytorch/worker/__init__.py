@@ -17,6 +17,7 @@ _STEPS = {
     "pytorch.pt2e-int8": steps.quantize,
     "pytorch.trace": compilers.trace,
     "pytorch.torchscript": compilers.trace,
+    "pytorch.freeze": scripted.freeze,
     "pytorch.compile": compilers.copy,
     "pytorch.compile-exported": compilers.copy,
     "pytorch.aoti": compilers.compile_ahead,
@@ -28,6 +29,4 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
     if job["input"]["format"] == "pytorch-module" and (refusal := jobs.find_distrust(job)):
         return {"refused": refusal}
-    if job["input"]["format"] == "torchscript-module" and job["adaptor"] == "pytorch.torchscript":
-        return scripted.freeze(job)
     return _STEPS[job["adaptor"]](job)

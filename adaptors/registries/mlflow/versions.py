@@ -20,7 +20,7 @@ from mlflow.utils.validation import (
 from kedro_hone.adaptors.registries.mlflow.connection import has_experiments
 from kedro_hone.adaptors.registries.mlflow.references import LATEST, Reference, read_uri
 from kedro_hone.adaptors.registries.mlflow.unregistered import MISSING, find_unregistered, make_inside
-from kedro_hone.core.contract.aliases import PULL, name_record
+from kedro_hone.core.contract.aliases import PULL, explain_waiting, name_record
 from kedro_hone.core.contract.registry import NewVersions, VersionInfo, explain_unknown
 from kedro_hone.core.errors import HoneError
 
@@ -225,6 +225,9 @@ def _explain_missing(client: MlflowClient, reference: Reference) -> HoneError:
     if name not in models:
         return explain_unknown("model-unknown", f"The registry has no model {name!r}.", name, models, "models")
     if alias is not None:
+        waiting = (explain_waiting(_make_info(one), alias) for one in iterate_versions(client, name))
+        if error := next(filter(None, waiting), None):
+            return error
         aliases = sorted(client.get_registered_model(name).aliases or {})
         return explain_unknown("alias-unknown", f"{name!r} has no alias {alias!r}.", alias, aliases, "aliases")
     versions = [str(one.version) for one in iterate_versions(client, name)]

@@ -8,13 +8,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
-from . import categories, parts
+from . import categories, parts, precision
 from .writing import ML, Array, Converter, Writer, convert_copy, replace_input
 
 LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
 """The objectives of XGBoost that take the logistic function of a margin."""
+_ML_OF_DOUBLES = 3
+"""The first version of ``ai.onnx.ml`` whose trees compare in fp64."""
+_DIGITS = 1e-12
+_NUMBERS = ("base_values", "class_weights", "nodes_values", "target_weights")
+_TREES = frozenset({"TreeEnsembleClassifier", "TreeEnsembleRegressor"})
 _WRITE_HISTOGRAMS = "add_tree_to_attribute_pairs_hist_gradient_boosting"
 
 
@@ -101,7 +106,8 @@ def _scale_trees(booster: Any) -> Any:
 
 
 def mend_lightgbm(convert: Converter) -> Converter:
-    """Write the sums of the trees where these are wanted: onnxmltools writes probabilities all the same."""
+    """Write thresholds in fp64, and the sums of the trees where these are wanted: onnxmltools writes probabilities."""
+    convert = keep_thresholds(convert)
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
         before = len(container.nodes)
@@ -137,14 +143,38 @@ def _set(node: onnx.NodeProto, name: str, value: Any) -> None:
 def mend_histograms(convert: Converter) -> Converter:
     """Number the categories of columns as the trees do, and hand lists of plain numbers to the container.
 
-    ONNX takes neither the arrays nor the truth values there.
+    ONNX takes neither the arrays nor the truth values there. skl2onnx keeps thresholds in fp64 for version 3 only.
+    """
+    convert_version: Any = convert
+
+    def versioned(scope: Any, operator: Any, container: Any) -> None:
+        kind = "TreeEnsembleClassifier" if hasattr(operator.raw_operator, "classes_") else "TreeEnsembleRegressor"
+        convert_version(scope, operator, container, kind, ML, _ML_OF_DOUBLES)
+
+    return replace_input(keep_thresholds(versioned), _number_categories)
+
+
+def keep_thresholds(convert: Converter) -> Converter:
+    """Write trees that compare in fp64 where their table is fp64, as LightGBM and histogram trees themselves do.
+
+    Thresholds of histogram trees are values of the training data. Where the last digits of the table are others than
+    the source's, what is equal there is kept on its side by a little more than these.
     """
 
-    def mended(scope: Any, operator: Any, container: Any) -> None:
-        add = container.add_node
+    def kept(scope: Any, operator: Any, container: Any) -> None:
+        add, table = container.add_node, operator.inputs[0]
+        double = type(table.type).__name__ == "DoubleTensorType"
 
-        def add_node(*args: Any, **attributes: Any) -> Any:
-            return add(*args, **{name: _make_plain(value) for name, value in attributes.items()})
+        def add_node(kind: str, *args: Any, **attributes: Any) -> Any:
+            plain = {name: _make_plain(value) for name, value in attributes.items()}
+            if not double or kind not in _TREES:
+                return add(kind, *args, **plain)
+            if precision.is_near(table):
+                pairs = zip(plain["nodes_values"], plain["nodes_modes"], strict=True)
+                plain["nodes_values"] = [
+                    one + _DIGITS * max(1.0, abs(one)) if mode == "BRANCH_LEQ" else one for one, mode in pairs
+                ]
+            return add(kind, *args, **_make_doubles(plain))
 
         container.add_node = add_node
         try:
@@ -152,7 +182,19 @@ def mend_histograms(convert: Converter) -> Converter:
         finally:
             container.add_node = add
 
-    return replace_input(mended, _number_categories)
+    return kept
+
+
+def _make_doubles(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Return the attributes of trees with their numbers as tensors in fp64."""
+    numbers = {name: attributes[name] for name in _NUMBERS if name in attributes}
+    kept = {name: value for name, value in attributes.items() if name not in {*_NUMBERS, "nodes_hitrates"}}
+    made = {f"{name}_as_tensor": _make_tensor(name, value) for name, value in numbers.items()}
+    return {**kept, **made, "op_version": _ML_OF_DOUBLES}
+
+
+def _make_tensor(name: str, values: Any) -> onnx.TensorProto:
+    return numpy_helper.from_array(np.asarray(values, np.float64), name)
 
 
 def _make_plain(value: Any) -> Any:
@@ -175,8 +217,14 @@ def _number_categories(writer: Writer, model: Any, table: str) -> str:
         if not any(isinstance(one, str) for one in known):
             keys, values = [*map(float, known)], [*map(float, range(len(known)))]
             column = writer.add(
-                "LabelEncoder", column, domain=ML, keys_floats=keys, values_floats=values, default_float=np.nan
+                "LabelEncoder",
+                writer.add("Cast", column, to=TensorProto.FLOAT),
+                domain=ML,
+                keys_floats=keys,
+                values_floats=values,
+                default_float=np.nan,
             )
+            column = writer.add("CastLike", column, table)
         made.append(column)
     if not marked.all():
         made.append(writer.choose_columns(table, np.flatnonzero(~marked).tolist()))

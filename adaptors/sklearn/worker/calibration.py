@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from . import parts
 from .writing import Writer
@@ -30,7 +31,7 @@ def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
     label, probabilities = (output.full_name for output in operator.outputs)
     mean = writer.add("Mean", *made, output=probabilities)
     place = writer.add("ArgMax", mean, axis=1, keepdims=0)
-    writer.add("Gather", _keep_classes(writer, model), place, output=label)
+    writer.add("Gather", keep_classes(writer, model), place, output=label)
 
 
 def shape_classifier(operator: Any) -> None:
@@ -80,7 +81,8 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
             raise NotImplementedError("labels that are stacked have no converter")
         scores = find_scores(scope, container, one, operator.inputs, raw=method == "decision_function")
         columns.append(writer.choose_columns(scores, [1]) if len(model.classes_) == 2 else scores)
-    columns += [one.full_name for one in operator.inputs] if model.passthrough else []
+    passed = operator.inputs if model.passthrough else ()
+    columns += [writer.add("Cast", one.full_name, to=TensorProto.FLOAT) for one in passed]
     joined = writer.add("Concat", *columns, axis=1)
     stacked = scope.declare_local_variable("stacked", FloatTensorType([None, model.final_estimator_.n_features_in_]))
     writer.add("Identity", joined, output=stacked.full_name)
@@ -91,10 +93,11 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
     place, probabilities = (one.full_name for one in _parse_sklearn(scope, final, [stacked]))
     writer.add("Identity", probabilities, output=operator.outputs[1].full_name)
     # The final estimator was fitted on the places of the classes.
-    writer.add("Gather", _keep_classes(writer, model), place, output=operator.outputs[0].full_name)
+    writer.add("Gather", keep_classes(writer, model), place, output=operator.outputs[0].full_name)
 
 
-def _keep_classes(writer: Writer, model: Any) -> str:
+def keep_classes(writer: Writer, model: Any) -> str:
+    """Add the classes of a classifier as a constant."""
     return writer.keep(model.classes_, str if model.classes_.dtype.kind in "OU" else np.int64)
 
 

@@ -17,7 +17,7 @@ _ML_OPSET = 3  # what ONNX Runtime, and those who read its models, have had for 
 
 
 def transform(job: Json) -> Json:
-    """Write ``model.onnx``: its inputs and outputs are the source's, its arithmetic is fp32."""
+    """Write ``model.onnx``: its inputs and outputs are the source's; ``precision`` has what it computes in fp64."""
     import skl2onnx
 
     source, _ = estimators.open_estimator(job)
@@ -57,7 +57,8 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     inputs = job["input"]["inputs"]
     joined = joining.find_type(estimator, inputs, known)
     table = {"name": joining.TABLE, "dtype": joined, "shape": ["batch", len(inputs)]}
-    types = _choose_types([table] if joined else inputs)
+    columns = joining.list_columns(estimator, inputs)
+    types = _choose_types([table] if joined else columns or inputs)
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     try:
@@ -67,9 +68,11 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     _keep_outputs(model, job["input"]["outputs"])
     if joined:
         joining.join(model, inputs, known)
+    elif columns:
+        joining.split(model, inputs[0])
     else:
         _name_inputs(model, [spec["name"] for spec in inputs])
-    for spec in () if joined else inputs:
+    for spec in () if joined or columns else inputs:
         if spec["dtype"] != "str":
             _cast_input(model, spec)
     _clean_opsets(model)
@@ -90,30 +93,33 @@ def _specify(value: onnx.ValueInfoProto) -> Json:
 
 
 def _choose_types(specs: list[Json]) -> list[tuple[str, Any]]:
-    """Return the types of the inputs for skl2onnx; what it computes in fp32 is cast before, by ``_cast_input``.
+    """Return the types of the inputs for skl2onnx; others are cast to them before, by ``_cast_input``.
 
-    It gives columns that go to a step together the type of the first one, so whole numbers next to others are fp32.
+    It gives columns that go to a step together the type of the first one, so whole numbers next to others are fp64,
+    and all are fp32 where no other numbers are.
     """
-    from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Int64TensorType, StringTensorType
 
     whole = len(specs) > 1 and all(spec["dtype"] in {"int64", "str"} for spec in specs)
     kinds = {"str": StringTensorType, **({"int64": Int64TensorType} if whole else {})}
-    return [(spec["name"], kinds.get(spec["dtype"], FloatTensorType)([None, spec["shape"][1]])) for spec in specs]
+    others = FloatTensorType if joining.is_single(specs) else DoubleTensorType
+    return [(spec["name"], kinds.get(spec["dtype"], others)([None, spec["shape"][1]])) for spec in specs]
 
 
 def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
-    """Let a model take an input in the source's own type, and cast it to fp32 first."""
+    """Let a model take an input in the source's own type, and cast it first to the one that it computes with."""
     graph, name = model.graph, spec["name"]
     (value,) = (value for value in graph.input if value.name == name)
-    if value.type.tensor_type.elem_type != TensorProto.FLOAT or spec["dtype"] == "float32":
+    kind, own = value.type.tensor_type.elem_type, helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+    if kind in {own, TensorProto.INT64}:
         return
-    cast = f"{name}_float32"
+    cast = f"{name}_cast"
     for node in graph.node:
         for index, used in enumerate(node.input):
             if used == name:
                 node.input[index] = cast
-    value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
-    graph.node.insert(0, helper.make_node("Cast", [name], [cast], name=f"cast_{name}", to=TensorProto.FLOAT))
+    value.type.tensor_type.elem_type = own
+    graph.node.insert(0, helper.make_node("Cast", [name], [cast], name=f"cast_{name}", to=kind))
 
 
 def _name_inputs(model: onnx.ModelProto, names: list[str]) -> None:

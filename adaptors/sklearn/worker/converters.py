@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from . import boosting, calibration, encoding, naming
-from .writing import Converter, change
+from . import boosting, calibration, encoding, naming, precision, scaling
+from .writing import Converter, Writer, change
 
 Shapes = Callable[[Any], None]
 """What gives the outputs of an operator of skl2onnx their types."""
@@ -26,11 +26,12 @@ def register() -> None:
     """Register converters of XGBoost and LightGBM with skl2onnx, and mend its own."""
     from skl2onnx.common._topology import Topology
 
+    precision.cast_between(Topology)
     naming.carry_steps(Topology)
     _register_boosters()
     _mend_steps()
     for name in _OF_TREES:
-        _mend_missing(importlib.import_module(f"skl2onnx.operator_converters.{name}"))
+        _mend_trees(importlib.import_module(f"skl2onnx.operator_converters.{name}"), votes=name == "random_forest")
     boosting.mend_histogram_trees(importlib.import_module("skl2onnx.operator_converters.random_forest"))
 
 
@@ -54,8 +55,8 @@ def _register_boosters() -> None:
         (xgboost.XGBRegressor, "XGBoostXGBRegressor", of_xgboost),
         (xgboost.XGBRFRegressor, "XGBoostXGBRFRegressor", of_xgboost),
         (xgboost.XGBRanker, "XGBoostXGBRanker", of_xgboost),
-        (lightgbm.LGBMRegressor, "LightGbmLGBMRegressor", convert_lightgbm),
-        (lightgbm.LGBMRanker, "LightGbmLGBMRanker", convert_lightgbm),
+        (lightgbm.LGBMRegressor, "LightGbmLGBMRegressor", boosting.keep_thresholds(convert_lightgbm)),
+        (lightgbm.LGBMRanker, "LightGbmLGBMRanker", boosting.keep_thresholds(convert_lightgbm)),
     ):
         shapes = shape_calculator.calculate_linear_regressor_output_shapes
         update_registered_converter(kind, alias, shapes, convert, options={"split": None})
@@ -67,6 +68,8 @@ def _mend_steps() -> None:
 
     for kind in (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor):
         _mend(kind, boosting.mend_histograms)
+    for kind in (ensemble.ExtraTreesClassifier, ensemble.RandomForestClassifier):
+        _mend(kind, _divide_votes)
     for kind in (ensemble.VotingClassifier, ensemble.VotingRegressor):
         _mend(kind, lambda convert: change(convert, _plan_votes))
     for kind, convert in (
@@ -74,7 +77,17 @@ def _mend_steps() -> None:
         (ensemble.StackingClassifier, calibration.convert_stacking),
     ):
         _mend(kind, partial(_replace, convert), shapes=lambda _: calibration.shape_classifier)
-    _mend(impute.SimpleImputer, lambda convert: change(convert, encoding.plan_imputer))
+    for kind, write in (
+        (preprocessing.MaxAbsScaler, scaling.write_largest),
+        (preprocessing.MinMaxScaler, scaling.write_range),
+        (preprocessing.PolynomialFeatures, scaling.write_products),
+        (preprocessing.PowerTransformer, scaling.write_power),
+        (preprocessing.RobustScaler, scaling.write_robust),
+        (preprocessing.StandardScaler, scaling.write_standard),
+    ):
+        _mend(kind, scaling.replace(write), shapes=scaling.mend_shapes)
+    _mend(impute.SimpleImputer, _mend_imputer, shapes=scaling.mend_shapes)
+    _mend(preprocessing.QuantileTransformer, partial(change, make=lambda model: model), shapes=scaling.mend_shapes)
     _mend(preprocessing.KBinsDiscretizer, lambda convert: change(convert, encoding.make_dense))
     _mend(preprocessing.OrdinalEncoder, partial(_replace, encoding.convert_ordinal))
     _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoding.mend_shapes)
@@ -94,9 +107,14 @@ def _mend(
     from sklearn.base import ClassifierMixin
 
     alias = _get_sklearn_operator_name(kind)
-    options = _OF_CLASSES if issubclass(kind, ClassifierMixin) else None
+    own = get_converter(alias)
+    options = {**(_OF_CLASSES if issubclass(kind, ClassifierMixin) else {}), **(own.get_allowed_options() or {})}
     made = shapes(get_shape_calculator(alias))
-    update_registered_converter(kind, alias, made, mend(get_converter(alias)), options=options)
+    update_registered_converter(kind, alias, made, mend(own), options=options or None)
+
+
+def _mend_imputer(convert: Converter) -> Converter:
+    return scaling.replace(scaling.write_imputer)(change(convert, encoding.plan_imputer))
 
 
 def _mend_one_hot(convert: Converter) -> Converter:
@@ -109,15 +127,51 @@ def _mend_one_hot(convert: Converter) -> Converter:
     return mended
 
 
-def _mend_missing(module: Any) -> None:
-    """Write which way NaN goes at each node of a tree: skl2onnx lets it go to the right at all of them."""
+def _mend_trees(module: Any, *, votes: bool) -> None:
+    """Write which way NaN goes at each node of a tree, and whole votes where trees vote.
+
+    skl2onnx lets NaN go to the right at all nodes. It writes a vote as one over the number of trees, which fp32 rounds:
+    the order of the sum decided between classes with as many votes.
+    """
     write = getattr(module, _WRITE)
 
-    def mended(pairs: Any, is_classifier: bool, tree: Any, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001 - called by place
-        write(pairs, is_classifier, tree, *args, **kwargs)
+    def mended(pairs: Any, kind: bool, tree: Any, tree_id: int, weight: float, *args: Any, **kwargs: Any) -> None:  # noqa: FBT001 - called by place
+        whole, first = votes and kind, len(pairs.get("class_weights", ()))
+        write(pairs, kind, tree, tree_id, 1.0 if whole else weight, *args, **kwargs)
+        if whole and tree.value.shape[2] == 2:
+            _write_both(pairs, first)
         pairs[_MISSING][-tree.node_count :] = tree.missing_go_to_left.astype(int).tolist()
 
     setattr(module, _WRITE, mended)
+
+
+def _write_both(pairs: Any, first: int) -> None:
+    """Write the votes of two classes, of which skl2onnx writes the second one's only, from a place on."""
+    second = pairs["class_weights"][first:]
+    for name in ("class_treeids", "class_nodeids"):
+        pairs[name] += pairs[name][first:]
+    pairs["class_ids"][first:] = [1] * len(second) + [0] * len(second)
+    pairs["class_weights"] += [1.0 - share for share in second]
+
+
+def _divide_votes(convert: Converter) -> Converter:
+    """Return a converter of a forest that divides the sum of its trees' votes by their number.
+
+    Of two classes, ONNX Runtime takes the second one for a sum above 0.5: the label is that with most votes here.
+    """
+
+    def mended(scope: Any, operator: Any, container: Any) -> None:
+        before, model = len(container.nodes), operator.raw_operator
+        convert(scope, operator, container)
+        writer = Writer(scope, container)
+        (node,) = (node for node in container.nodes[before:] if node.op_type == "TreeEnsembleClassifier")
+        writer.append(node, "Div", writer.keep([len(model.estimators_)]), place=1)
+        if len(model.classes_) == 2:
+            label = writer.release(node, 0)
+            place = writer.add("ArgMax", node.output[1], axis=1, keepdims=0)
+            writer.add("Gather", calibration.keep_classes(writer, model), place, output=label)
+
+    return mended
 
 
 def _plan_votes(model: Any) -> Any:

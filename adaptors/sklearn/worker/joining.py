@@ -1,4 +1,4 @@
-"""Join the columns that a model takes one by one into the matrix that its converter takes."""
+"""Join the columns that a model takes into the matrix that its converter takes, or split a matrix into columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from . import estimators, parts
 from .categories import Categories, is_text
@@ -27,7 +27,13 @@ def find_type(estimator: Any, specs: Sequence[Json], known: Categories) -> str |
     if not estimators.is_split([*specs]) or _chooses_columns(estimator):
         return None
     texts = [spec["dtype"] == "str" and spec["name"] not in known for spec in specs]
-    return "str" if all(texts) else None if any(texts) else "float32"
+    return "str" if all(texts) else None if any(texts) else "float32" if is_single(specs) else "float64"
+
+
+def is_single(specs: Sequence[Json]) -> bool:
+    """Return whether all numbers among the inputs are fp32, with which scikit-learn computes in fp32."""
+    numbers = {spec["dtype"] for spec in specs} - {"str"}
+    return numbers == {"float32"}
 
 
 def _chooses_columns(estimator: Any) -> bool:
@@ -40,8 +46,9 @@ def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> No
     Categories become the numbers of their places; what is none of them, and a missing one, becomes NaN.
     """
     graph = model.graph
-    text = graph.input[0].type.tensor_type.elem_type == TensorProto.STRING
-    nodes = [] if text else [node for spec in specs for node in _write_column(spec, known.get(spec["name"]))]
+    kind = graph.input[0].type.tensor_type.elem_type
+    text = kind == TensorProto.STRING
+    nodes = [] if text else [node for spec in specs for node in _write_column(spec, known.get(spec["name"]), kind)]
     columns = [spec["name"] if text else _name(spec) for spec in specs]
     nodes.append(helper.make_node("Concat", columns, [TABLE], name=TABLE, axis=1))
     made = [*nodes, *graph.node]
@@ -55,15 +62,38 @@ def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> No
     model.opset_import.append(helper.make_opsetid(ML, 3))  # with the attributes of LabelEncoder
 
 
+def list_columns(estimator: Any, specs: Sequence[Json]) -> list[Json]:
+    """Return the columns of a matrix as inputs where the estimator chooses among them by name; else an empty list."""
+    names = parts.get(estimator, "feature_names_in_")
+    if estimators.is_split([*specs]) or names is None or not _chooses_columns(estimator):
+        return []
+    return [{"name": str(name), "dtype": specs[0]["dtype"], "shape": ["batch", 1]} for name in names]
+
+
+def split(model: onnx.ModelProto, spec: Json) -> None:
+    """Give a model that takes columns the matrix that has them, in their order, as its input."""
+    graph, table = model.graph, spec["name"]
+    columns, made = [*graph.input], [*graph.node]
+    whole = helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
+    kind = columns[0].type.tensor_type.elem_type
+    cast = helper.make_node("Cast", [table], [TABLE], name=TABLE, to=kind)
+    sizes, ones = f"{TABLE}/sizes", np.ones(len(columns), np.int64)
+    graph.initializer.append(numpy_helper.from_array(ones, sizes))
+    apart = helper.make_node("Split", [TABLE, sizes], [one.name for one in columns], name=sizes, axis=1)
+    del graph.node[:], graph.input[:]
+    graph.node.extend([cast, apart, *made])
+    graph.input.append(helper.make_tensor_value_info(table, whole, ["batch", len(columns)]))
+
+
 def _name(spec: Json) -> str:
     return f"{TABLE}/{spec['name']}"
 
 
-def _write_column(spec: Json, known: list[Any] | None) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of one column, whose last one leaves its numbers."""
+def _write_column(spec: Json, known: list[Any] | None, kind: int) -> Iterator[onnx.NodeProto]:
+    """Yield the nodes of one column, whose last one leaves its numbers, of a kind of ONNX's."""
     given, made = spec["name"], _name(spec)
     if known is None:
-        yield helper.make_node("Cast", [given], [made], name=made, to=TensorProto.FLOAT)
+        yield helper.make_node("Cast", [given], [made], name=made, to=kind)
         return
     keys: Json = {"keys_strings": [*map(str, known)]}
     if not is_text(known):
@@ -71,4 +101,6 @@ def _write_column(spec: Json, known: list[Any] | None) -> Iterator[onnx.NodeProt
         yield helper.make_node("Cast", [given], [f"{made}/number"], name=f"{made}/cast", to=TensorProto.FLOAT)
         given = f"{made}/number"
     found = {"values_floats": [*map(float, range(len(known)))], "default_float": np.nan, **keys}
-    yield helper.make_node("LabelEncoder", [given], [made], name=made, domain=ML, **found)
+    place = f"{made}/place"
+    yield helper.make_node("LabelEncoder", [given], [place], name=place, domain=ML, **found)
+    yield helper.make_node("Cast", [place], [made], name=made, to=kind)

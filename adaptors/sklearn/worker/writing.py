@@ -41,11 +41,16 @@ class Writer:
         self._container.add_initializer(name, kind, [*array.shape], array.ravel().tolist())
         return name
 
-    def append(self, node: Any, kind: str) -> None:
-        """Add a node behind another one, whose output it takes over."""
-        last, node.output[0] = node.output[0], str(self._scope.get_unique_variable_name(node.output[0]))
+    def append(self, node: Any, kind: str, *inputs: str, place: int = 0) -> None:
+        """Add a node behind one of the outputs of another one, which it takes over."""
+        last = self.release(node, place)
+        self.add(kind, node.output[place], *inputs, output=last)
+
+    def release(self, node: Any, place: int) -> str:
+        """Give an output of a node another name, and return the one that it had."""
+        last, node.output[place] = node.output[place], str(self._scope.get_unique_variable_name(node.output[place]))
         self._container._added_names_.discard(last)
-        self.add(kind, node.output[0], output=last)
+        return str(last)
 
     def choose_columns(self, table: str, places: list[int]) -> str:
         """Add a node that takes some columns of a table."""

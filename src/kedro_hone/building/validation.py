@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from kedro_hone.building.budget import Phase, bound_validation, start_budget
 from kedro_hone.building.judgement import find_conflict, find_fall, find_worst, find_wrong
@@ -24,6 +25,7 @@ from kedro_hone.building.probing import Found, Probing, choose_shares, list_flip
 from kedro_hone.building.routes import must_agree
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.building.steadiness import excuse_rows
+from kedro_hone.building.unscored import list_unscored
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
 from kedro_hone.comparing.scoring import has_labels, predict, score_predictions
@@ -40,7 +42,7 @@ from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 
-VERSION = 11
+VERSION = 12
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
@@ -149,24 +151,10 @@ def _check(
         scores = _score(trials, setting.samples.splits[SEARCH], setting)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
-        probed = probing.judge(found)
-        shares, unsteady = choose_shares(setting, exact=exact), tuple[str, ...]()
+        probed, unsteady = probing.judge(found), tuple[str, ...]()
         if exact:
-            whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
-            found, unsteady = excuse_rows(
-                found,
-                {where: trial.batch for where, trial in whole.items()},
-                shares=shares,
-                compare=lambda where, rows: compare(whole[where], without=rows),
-                setting=setting,
-                reference=reference,
-            )
-    wrong = (
-        find_fall(scores, found)
-        or find_conflict(found, scores, shares, labelled=has_labels(setting.samples.splits[SEARCH], setting))
-        or find_wrong(found, scores)
-        or probed.wrong
-    )
+            found, unsteady = _excuse(found, trials, compare, setting, reference=reference)
+    wrong = _find_wrong(found, scores, setting, exact=exact) or probed.wrong
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
@@ -174,8 +162,34 @@ def _check(
         quality=find_worst(scores).model_copy(update={"id": name}),
         largest_error=max(one.largest for each in found.values() for one in each),
         limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
+        unscored=list_unscored(found, find_worst(scores).scored),
         size_bytes=setting.store.measure(artifact),
         **dict(predicted),
+    )
+
+
+def _excuse(
+    found: Found, trials: Sequence[_Trial], compare: partial[Any], setting: Setting, *, reference: Reference
+) -> tuple[Found, tuple[str, ...]]:
+    """Return the differences of a route that only converts without the rows for which the source is unsteady."""
+    whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
+    return excuse_rows(
+        found,
+        {where: trial.batch for where, trial in whole.items()},
+        shares=choose_shares(setting, exact=True),
+        compare=lambda where, rows: compare(whole[where], without=rows),
+        setting=setting,
+        reference=reference,
+    )
+
+
+def _find_wrong(found: Found, scores: dict[str, Quality], setting: Setting, *, exact: bool) -> str:
+    """Return why outputs on the search split are wrong, or an empty string."""
+    labelled = has_labels(setting.samples.splits[SEARCH], setting)
+    return (
+        find_fall(scores, found)
+        or find_conflict(found, scores, choose_shares(setting, exact=exact), labelled=labelled)
+        or find_wrong(found, scores)
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from kedro_hone.comparing.causes import explain
 from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.speed import Faster
@@ -112,7 +113,7 @@ _HIDDEN, _MANY_TIMES = 0.1, 10
 """A row is told that lost this share of all that can be lost, and so many times what the mean did."""
 
 _DECIDED: Final = frozenset({Faster.YES, Faster.NO})
-_NO_CANDIDATE: Final = "no candidate could be compared with the source: each was refused, failed or was not tried"
+_NO_CANDIDATE: Final = "no candidate could be compared with the source"
 _NO_ROUTE: Final = (
     "there is no candidate: nothing that the recipe selects (toolchains, adaptors, routes) takes the model"
 )
@@ -201,12 +202,13 @@ def decide(
         return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
     if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
-        reasons.append(_NO_CANDIDATE if validations else _NO_ROUTE)
+        reasons += [_NO_CANDIDATE, *explain(validations, confirmation)] if validations else [_NO_ROUTE]
         return Verdict.INCONCLUSIVE, reasons
     if doubts := results.list_doubts():
         return Verdict.INCONCLUSIVE, [*reasons, _say_doubt(*doubts[0], results, confirmation.launches)]
     asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
     reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
+    reasons += explain(validations, confirmation)
     if results.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
     verdict = Verdict.FAIL if results.gates.require_improvement else Verdict.KEEP

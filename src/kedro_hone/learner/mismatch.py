@@ -119,6 +119,8 @@ class Loading:
     def _find_source(self) -> tuple[str, str]:
         """Return the URI and the digest of the source: what the registry says of them, or else the evidence."""
         claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
+        if base := claim.get("base"):
+            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has what the two make")
         tags = self.version.tags if self.version is not None else {}
         return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
 

@@ -380,15 +380,20 @@ def check(model: Any, path: Path, x: Any, specs: list[dict[str, Any]]) -> float:
     return float(np.mean(agree))
 
 
-def main() -> None:
-    """Convert the configurations that are named, or all."""
-    path, folder, *names = sys.argv[1:]
+def load_worker(path: str) -> Any:
+    """Return the worker of a file."""
     inside = str(Path(path).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside")
     sys.path.append(inside)
     import loading
 
     sys.path.remove(inside)
-    worker, known = loading.load_file("hone_worker", path), list_configurations()
+    return loading.load_file("hone_worker", path)
+
+
+def main() -> None:
+    """Convert the configurations that are named, or all."""
+    path, folder, *names = sys.argv[1:]
+    worker, known = load_worker(path), list_configurations()
     found = {
         name: convert(worker, Path(folder, str(place)), *known[name]) for place, name in enumerate(names or [*known])
     }

@@ -102,7 +102,7 @@ def test_a_module_becomes_onnx_for_any_rows(bench, script):
 def test_a_module_is_frozen(bench, script):
     folder, due = script
     described = describe(bench, folder)
-    notes, output = bench.transform("pytorch.torchscript", folder, form="torchscript-module", described=described)
+    notes, output = bench.transform("pytorch.freeze", folder, form="torchscript-module", described=described)
     assert notes.keys() == {"outputs"}, notes
     assert bench.describe(output, "torchscript")["outputs"] == described["outputs"]
     (found,) = bench.run(output, "torchscript", [{"x": X}], described=described)

@@ -118,6 +118,19 @@ def test_an_error_says_why_there_is_no_model(publish, options, why):
     assert caught.value.slug == "winner-differs"
 
 
+def test_a_source_that_a_run_merged_cannot_take_the_winners_place_and_is_named(publish):
+    place = publish(Y + 1)
+    path = place / "evidence" / "evidence.json"
+    claim = json.loads(path.read_text())
+    claim["source"]["base"] = "models:/base/3"
+    path.write_text(json.dumps(claim))
+    with pytest.raises(HoneError, match="adapter that only a run merges into models:/base/3") as caught:
+        kedro_hone.load(place)
+    assert caught.value.slug == "winner-differs"
+    with pytest.warns(RuntimeWarning, match="differs by"):
+        kedro_hone.load(place, on_mismatch="warn")
+
+
 def test_a_source_that_becomes_code_takes_the_winners_place_only_where_it_may_run(publish, tmp_path):
     torch = pytest.importorskip("torch")
     place = publish(Y + 1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from proof import TAGS
 
+import kedro_hone
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.core.contract.aliases import approve
 from kedro_hone.core.contract.registries import find_registry
@@ -246,6 +247,18 @@ def test_an_alias_is_moved_when_a_person_says_so(make_winner, prove):
     with pytest.raises(HoneError) as caught:
         registry.move_alias(done.uri, "latest")
     assert caught.value.slug == "recipe-invalid"
+
+
+@pytest.mark.parametrize(("tag", "way"), [("hone.awaits", "hone approve"), ("hone.held", "--from-nodes confirm")])
+def test_an_alias_that_a_winner_waits_for_is_told_with_the_version_and_the_way_to_it(make_winner, prove, tag, way):
+    registry = MlflowRegistry()
+    registry.publish(prove(make_winner()), name="digits", tags=TAGS, alias=None)
+    done = registry.publish(prove(make_winner(), "2"), name="digits", tags=TAGS | {tag: "honed"}, alias=None)
+    with pytest.raises(HoneError, match=f"{done.uri} was published and waits for it") as caught:
+        kedro_hone.load("models:/digits@honed")
+    assert (caught.value.slug, way in caught.value.hint) == ("alias-unknown", True)
+    with pytest.raises(HoneError, match="There are no aliases"):
+        kedro_hone.load("models:/digits@other")
 
 
 def test_the_description_says_how_it_is_loaded_once_an_alias_points_to_it(make_winner, prove):

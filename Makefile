@@ -72,14 +72,9 @@ docs: $(DEV_READY) ## build the documentation into site/
 
 bench: $(DEV_READY) ## measure the measuring after `make run`, on a quiet machine (never in CI)
 	$(BIN)/python benchmarks/error_rates.py
-	$(BIN)/python benchmarks/baseline.py
-	$(BIN)/python benchmarks/minilm.py
 	$(BIN)/python benchmarks/by_hand.py
-	$(BIN)/python benchmarks/padding.py
-	$(BIN)/python benchmarks/generation.py
 	$(BIN)/python benchmarks/honesty.py
 	$(BIN)/python benchmarks/overhead.py
-	$(BIN)/python benchmarks/cluster.py
 	$(BIN)/python benchmarks/learner.py
 	$(BIN)/python benchmarks/aa.py
 

@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import by_hand_texts
 import numpy as np
-from by_hand_models import Feeds, Model
+from by_hand_child import Feeds
+from by_hand_models import Model
+from turns import Order
 
 
 def export(model: Model) -> Path:
@@ -20,9 +22,7 @@ def export(model: Model) -> Path:
     if path.exists():
         return path
     if model.name == "minilm":
-        import minilm_models  # noqa: PLC0415 - see above
-
-        minilm_models.export(path)
+        by_hand_texts.export(path)
         return path
     import mlflow  # noqa: PLC0415 - slow to import
     import onnx  # noqa: PLC0415 - see above
@@ -43,7 +43,7 @@ def export(model: Model) -> Path:
     return path
 
 
-def build(model: Model, *, modern: bool) -> dict[str, dict[str, Any]]:
+def build(model: Model, *, modern: bool) -> dict[str, Order]:
     """Write the configurations of a model, and return how each is opened.
 
     Args:
@@ -54,7 +54,7 @@ def build(model: Model, *, modern: bool) -> dict[str, dict[str, Any]]:
     logging.getLogger("nncf").setLevel(logging.ERROR)
     onnx, bits = export(model), "" if modern else "-seven-bits"
     static = partial(_quantize_static, model, onnx, seven=not modern)
-    orders: dict[str, dict[str, Any]] = {"ONNX Runtime fp32": {"path": onnx}}
+    orders: dict[str, Order] = {"ONNX Runtime fp32": {"path": onnx}}
     makers: dict[str, tuple[str, Callable[[Path], None]]] = {
         "dynamic int8": (f"dynamic{bits}.onnx", lambda path: _quantize_dynamic(onnx, path, seven=not modern)),
         "static int8": (f"static{bits}.onnx", static),

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import by_hand_texts
 import numpy as np
 import yaml
 
@@ -23,8 +24,6 @@ ROOT = Path(__file__).parents[1]
 MODELS = ("digits", "mobilenet", "minilm")
 INVERTED = ((1, 16, 1), (6, 24, 2), (6, 24, 1), (6, 40, 2), (6, 40, 1), (6, 80, 2), (6, 80, 1))
 """Expansion, channels and stride of each inverted residual (Sandler et al., "MobileNetV2", CVPR 2018, table 2, cut)."""
-
-Feeds = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +87,21 @@ def run(project: Path, *command: str, variables: dict[str, str] | None = None) -
         said = done.stdout[-3000:] + done.stderr[-3000:]
         raise SystemExit(f"{' '.join(command)} in {project.name} ended with {done.returncode}:\n{said}")
     return done.stdout
+
+
+def track(folder: Path, *files: str, tag: str) -> None:
+    """Put files of a folder's ``splits/`` under DVC, in a git repository of the folder, and tag the commit."""
+    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org")
+    dvc = (sys.executable, "-m", "dvc")
+    new: list[tuple[str, ...]] = [("git", "init", "--quiet"), (*dvc, "init", "--quiet")]
+    for command in (
+        *([] if (folder / ".dvc").exists() else new),
+        (*dvc, "add", "--quiet", *(f"splits/{file}" for file in files)),
+        ("git", "add", "--all"),
+        ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track splits"),
+        ("git", "tag", "--force", tag),
+    ):
+        subprocess.run(command, cwd=folder, check=True)
 
 
 NETWORK = '''"""A network of the kind of MobileNetV2 on images of 32 by 32."""
@@ -175,7 +189,7 @@ def write_feeds(model: Model) -> None:
     """Write the inputs of each shape, those for calibration, and those that quality is judged on."""
     model.files.mkdir(exist_ok=True)
     if model.name == "minilm":
-        _write_sentences(model)
+        by_hand_texts.write_texts(model.files, model.shapes)
         return
     splits = model.project / "data" / "digits" / "splits"
     with np.load(splits / "calibration.npz") as rows:
@@ -185,15 +199,6 @@ def write_feeds(model: Model) -> None:
     with np.load(splits / "gate.npz") as rows:
         np.savez(model.files / "gate.npz", images=rows["images"])
         np.save(model.files / "labels.npy", rows["labels"])
-
-
-def _write_sentences(model: Model) -> None:
-    import minilm_models  # noqa: PLC0415 - only where it is needed
-
-    minilm_models.write_texts(model.files)
-    for shape, sizes in model.shapes.items():
-        shutil.copyfile(model.files / f"{sizes['batch']}x{sizes['length']}.npz", model.files / f"{shape}.npz")
-    shutil.copyfile(model.files / "texts.npz", model.files / "gate.npz")
 
 
 def read_evidence(project: Path) -> dict[str, Any]:

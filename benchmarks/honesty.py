@@ -11,7 +11,7 @@ Run it in the project's folder after a run that has published a winner::
     python benchmarks/honesty.py --load         # both under one busy core, with one thread
 
 ``--load`` is ``--busy --rerun --threads 1``: a process that never rests is pinned to the last core, `kedro run --params
-hone.threads=1` is run during it, and then this is measured during it too. ``docs/how-to/benchmark.md`` says more.
+hone.threads=1` is run during it, and then this is measured during it too. ``benchmarks/README.md`` says more.
 """
 
 from __future__ import annotations

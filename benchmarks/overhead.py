@@ -13,6 +13,7 @@ Then a whole run is watched: the most memory that its process had, and whether a
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import logging
 import statistics
@@ -41,11 +42,8 @@ from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the toy toolchain is
-
-from toolchains.toy.adaptor import ADAPTORS, TOOLCHAIN
-from toolchains.toy.model import make_model
-
+TESTS = str(Path(__file__).parents[1] / "tests")
+"""The folder of the toy toolchain, whose package has the name of a benchmark."""
 MOST_SECONDS, MOST_MEGABYTES = 0.5, 500
 ROWS = {"calibration": 64, "search": 256, "gate": 512}
 TOOLCHAINS = ("libtorch", "onnxruntime", "libopenvino", "onnx_cpp2py", "nncf")
@@ -82,10 +80,12 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     Returns:
         For each candidate the seconds of its nodes, and those of the toolchain in them.
     """
-    register(TOOLCHAIN, *ADAPTORS)
+    sys.path.insert(0, TESTS)
+    toy, model = (importlib.import_module(f"toolchains.toy.{name}") for name in ("adaptor", "model"))
+    register(toy.TOOLCHAIN, *toy.ADAPTORS)
     store = Store(folder / "hone" / "store")
     run = RunFolder(root=folder / "hone" / "runs", run_id="overhead", project=folder)
-    made, rng, recipe = make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
+    made, rng, recipe = model.make_model(folder / "source", slow=1e-9), np.random.default_rng(0), make_recipe(0)
     source = store.seal(
         folder / "source", format=made.format, inputs=made.inputs, outputs=made.outputs, runtime=made.runtime
     )
@@ -144,7 +144,7 @@ def watch_run(command: list[str]) -> tuple[float, list[str], int]:
 
 
 def main() -> None:
-    """Measure both and say whether they hold."""
+    """Measure both; exit code 1 where one is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=20, help="how many candidates")
     parser.add_argument("--no-run", action="store_true", help="leave the whole run out")

@@ -3,7 +3,8 @@
 The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
 (``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
 candidate of the chosen toolchains (``budget: thorough``): ten rounds each, next to the source. Each one becomes a cell
-of ``docs/reference/toolchain-results.json``, of which ``docs/generate.py`` makes a page::
+of ``results.json`` in the folder. Printed is a table of each toolchain's fastest, as ``docs/reference/figures.md`` has
+it::
 
     python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
@@ -38,8 +39,8 @@ from typing import Any
 
 import numpy as np
 import yaml
-from by_hand_models import ROOT, make_project
-from toolchains_cells import SAYS_LITTLE, NotMeasured, collect
+from by_hand_models import ROOT, make_project, track
+from toolchains_cells import SAYS_LITTLE, NotMeasured, collect, summarize
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -49,8 +50,6 @@ from kedro_hone.core.machine.hardware import read_host
 
 Json = dict[str, Any]
 
-RESULTS = ROOT / "docs" / "reference" / "toolchain-results.json"
-SPLITS = {"calibration": 32, "search": 32, "gate": 32, "training": 64}
 ROUNDS = 10
 MODELS: dict[str, Json] = {
     "cnn": {
@@ -71,9 +70,9 @@ MODELS: dict[str, Json] = {
     },
 }
 MACHINE = "machine.json"
-"""The file in a project that says where, with what and when its last run began."""
+"""The file in a project with the machine, the versions and the date of its last run."""
 TUNES = ("tvm.cpu", "sparseml.tune")
-"""The adaptors that tune for as long as they are told."""
+"""The adaptors that tune for a given time."""
 TRAINING = "\ntraining: {type: kedro_hone.datasets.DVCDataset, path: splits/training.npz, repo: data/digits, rev: v2}\n"
 """The entry of the catalog that SparseML needs to fine-tune."""
 
@@ -101,25 +100,27 @@ def main() -> None:
     )
     parser.add_argument("--onnx", action="store_true", help="begin at the models as ONNX")
     parser.add_argument("--collect", action="store_true", help="run nothing")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--results", type=Path, help="the file to write; results.json in the folder by default")
     given = parser.parse_args()
     given.python = dict(given.python)
     toolchains = given.toolchains.split(",") if given.toolchains else list_toolchains(given)
     print(f"{read_host().cpu}: {', '.join(toolchains)}", flush=True)
-    failed = 0
+    results, failed = given.results or given.folder / "results.json", 0
     for name in given.models:
         project = given.folder.resolve() / name
         if not given.collect:
             measure(name, project, toolchains=toolchains, given=given)
-        said = write_cells(name, project, given.results)
+        said = write_cells(name, project, results)
         failed += len(said)
         for line in said:
             print(f"{name}: {line}", flush=True)
+    if results.exists():
+        print(summarize(json.loads(results.read_text())["models"]))
     sys.exit(1 if failed else 0)
 
 
 def write_cells(name: str, project: Path, results: Path) -> list[str]:
-    """Write the cells of a model's last race; return what is missing, or says too little."""
+    """Write the cells of a model's last race; return a line for each that is missing or unexplained."""
     if (left := find_race(project)) is None:
         return ["no run has raced yet"]
     race = json.loads(left.read_text())
@@ -213,14 +214,7 @@ def write_training(project: Path) -> None:
 
 def track_training(project: Path) -> None:
     """Put the training split of a project under DVC, and name it in its catalog."""
-    author = ("-c", "user.name=benchmark", "-c", "user.email=benchmark@example.org")
-    for command in (
-        (sys.executable, "-m", "dvc", "add", "--quiet", "splits/training.npz"),
-        ("git", "add", "--all"),
-        ("git", *author, "commit", "--quiet", "--allow-empty", "--message", "Track the training split"),
-        ("git", "tag", "--force", "v2"),
-    ):
-        subprocess.run(command, cwd=project / "data" / "digits", check=True)
+    track(project / "data" / "digits", "training.npz", tag="v2")
     catalog = project / "conf" / "base" / "catalog.yml"
     catalog.write_text(catalog.read_text().replace(TRAINING, "") + TRAINING)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from kedro_hone.core.contract.catalogue import read_catalogue
@@ -15,6 +16,10 @@ REFERENCE = ["onnx", "onnxruntime.session"]
 SAYS_LITTLE = re.compile(
     r"^(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*$"
 )
+
+
+DROP = 0.05
+"""A candidate that loses more than this is in the summary only if all of its kind do, with its loss."""
 
 
 class NotMeasured(Exception):  # noqa: N818 - a reason, not an error
@@ -66,3 +71,32 @@ def describe(validation: Json, standing: Json | None) -> Json:
     if validation.get("largest_error") is not None:
         cell["largest_error"] = float(f"{validation['largest_error']:.2g}")
     return cell
+
+
+def summarize(models: Mapping[str, Json]) -> str:
+    """Return a Markdown table of each toolchain's fastest candidate in fp32, and of its fastest in a lower precision.
+
+    Args:
+        models: The models of a file of results, by name.
+    """
+    columns = [(name, shape) for name, model in models.items() for shape in model["shapes"]]
+    found: dict[tuple[str, bool], dict[str, Json]] = {}
+    for name, model in models.items():
+        for cell in sorted(model["cells"], key=lambda cell: cell.get("drop", 0.0) > DROP):  # else the fastest first
+            if "times" in cell:
+                kind = cell["toolchain"], cell["precision"] != "fp32"
+                found.setdefault(kind, {}).setdefault(name, cell)
+    rows = [
+        [toolchain, "lower" if lower else "fp32", *(_describe_time(cells.get(name), shape) for name, shape in columns)]
+        for (toolchain, lower), cells in sorted(found.items())
+    ]
+    head = ["toolchain", "precision", *(f"{name}, {shape}" for name, shape in columns)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---", "---", *(["--:"] * len(columns))], *rows))
+
+
+def _describe_time(cell: Json | None, shape: str) -> str:
+    if cell is None or shape not in cell["times"]:
+        return ""
+    notes = [cell["precision"]] if cell["precision"] != "fp32" else []
+    notes += [f"drop {cell['drop']:.2f}"] if cell.get("drop", 0.0) > DROP else []
+    return f"{cell['times'][shape]:.2f}" + (f" ({'; '.join(notes)})" if notes else "")

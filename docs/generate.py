@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, attacks, commands, errors, estimators, inputs, programs, recipe, results
+from generated import adaptors, attacks, commands, errors, estimators, inputs, programs, recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -30,7 +30,7 @@ def quote(folder: Path, name: str) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"toolchains": lambda: adaptors.list_toolchains("docs/adaptors")},
     "docs/index.md": {"toolchains": lambda: adaptors.list_toolchains("adaptors")},
-    "docs/concepts/attacks.md": {"attacks": attacks.list_attacks},
+    "docs/reference/attacks.md": {"attacks": attacks.list_attacks},
     "docs/concepts/data.md": {"programs": programs.describe_programs},
     "docs/errors/index.md": {"errors": errors.list_errors},
     "docs/reference/cli.md": {"commands": commands.describe_commands},
@@ -38,10 +38,6 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "docs/reference/exit-codes.md": {"codes": errors.list_codes},
     "docs/reference/inputs.md": {"inputs": inputs.list_conversions},
     "docs/reference/recipe.md": {"keys": recipe.describe_keys},
-    "docs/reference/toolchain-results.md": {"results": results.list_results},
-    "docs/reference/toolchain-results-gpu.md": {"results": partial(results.list_results, results.GPU_RESULTS)},
-    "docs/reference/toolchain-results-vnni.md": {"results": partial(results.list_results, results.VNNI_RESULTS)},
-    "docs/reference/toolchain-results-amx.md": {"results": partial(results.list_results, results.AMX_RESULTS)},
     "docs/write-an-adaptor.md": {name: partial(quote, ROOT / "docs" / "examples" / "fp16", name) for name in EXAMPLE},
 }
 

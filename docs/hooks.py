@@ -15,12 +15,16 @@ def on_config(config: Any) -> Any:
     Returns:
         The same.
     """
-    config.nav = [{title: _expand(place, Path(config.docs_dir)) for title, place in row.items()} for row in config.nav]
+    config.nav = _expand(config.nav, Path(config.docs_dir))
     return config
 
 
 def _expand(place: Any, docs: Path) -> Any:
-    if not isinstance(place, str) or not place.endswith("/"):
+    if isinstance(place, list):
+        return [_expand(row, docs) for row in place]
+    if isinstance(place, dict):
+        return {title: _expand(below, docs) for title, below in place.items()}
+    if not place.endswith("/"):
         return place
     pages = sorted(path.name for path in (docs / place).glob("*.md") if path.name != "index.md")
     return [f"{place}{name}" for name in ("index.md", *pages)]

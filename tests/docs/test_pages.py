@@ -115,7 +115,7 @@ def test_errors_point_to_pages_that_exist():
 
 
 def test_every_file_of_attacks_is_in_their_table():
-    text = (DOCS / "concepts" / "attacks.md").read_text()
+    text = (DOCS / "reference" / "attacks.md").read_text()
     assert text.count("::test_") >= 40
     assert [
         path.name for path in (ROOT / "tests" / "security").glob("test_*.py") if f"/{path.name}::" not in text

@@ -122,3 +122,30 @@ def test_an_interpreter_that_is_not_there_is_refused(benchmark, text, said):
 def test_a_link_to_an_interpreter_is_kept(benchmark, tmp_path):
     (tmp_path / "python").symlink_to(sys.executable)
     assert benchmark.read_interpreter(f"iree={tmp_path}/x/../python") == ("iree", tmp_path / "python")
+
+
+@pytest.mark.parametrize("name", ["raced.json", "race.json"])
+def test_what_a_race_left_is_found_with_and_without_composites(benchmark, name, tmp_path):
+    assert benchmark.find_race(tmp_path) is None
+    work = tmp_path / "data" / "hone" / "work"
+    work.mkdir(parents=True)
+    (work / name).write_text("{}")
+    assert benchmark.find_race(tmp_path) == work / name
+
+
+def test_the_summary_has_the_fastest_that_keeps_its_quality(benchmark):
+    cells = [
+        {"toolchain": "b", "precision": "fp32", "times": {"one": 0.5}, "drop": 0.7},
+        {"toolchain": "b", "precision": "fp32", "times": {"one": 0.9}, "drop": 0.0},
+        {"toolchain": "a", "precision": "int8", "times": {"one": 0.25}, "drop": 0.3},
+        {"toolchain": "b", "precision": "int8", "times": {"one": 2.0}},
+        {"toolchain": "c", "precision": "fp32", "reason": "it needs a GPU"},
+    ]
+    table = benchmark.summarize({"net": {"shapes": {"one": {"batch": 1}}, "cells": cells}})
+    assert table.splitlines() == [
+        "| toolchain | precision | net, one |",
+        "| --- | --- | --: |",
+        "| a | lower | 0.25 (int8; drop 0.30) |",
+        "| b | fp32 | 0.90 |",
+        "| b | lower | 2.00 (int8) |",
+    ]

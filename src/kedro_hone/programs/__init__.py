@@ -1,8 +1,9 @@
 """Programs: how data become a model's inputs, how its outputs become predictions, and how good those are.
 
 Each folder here is one program, but ``shared/`` (what several of them use) and ``worker/`` (what runs them). Programs
-are handed to workers of any toolchain by path, so that they import numpy only; ``prepare``, which runs in the host's
-environment, may import transformers and Pillow where it needs them. A run never imports a program in its own process.
+are handed to workers of any toolchain by path, so that they import numpy only. ``prepare`` and metrics besides the main
+one run in the host's environment: the first may import transformers and Pillow, the others what they name in ``NEEDS``.
+A run never imports a program in its own process.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,11 +12,12 @@ from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.core.workers.inside.loading import load_file
 
 torch = pytest.importorskip("torch")
+from small_networks import NETWORKS  # noqa: E402 - it needs torch
+
 pytestmark = [pytest.mark.toolchain, pytest.mark.filterwarnings("ignore")]  # torch's own, of exporting
 
 BATCH = torch.export.Dim("batch")
 FIRST = {0: BATCH}
-NETWORKS = load_file("hone_networks", str(Path(__file__).parents[3] / "benchmarks" / "networks.py")).NETWORKS
 
 
 @pytest.fixture(scope="module")

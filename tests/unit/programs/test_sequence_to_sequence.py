@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -70,7 +71,7 @@ def test_chrf_is_that_of_sacrebleu_and_a_match_is_of_all_tokens(run, random):
 def test_chrf_on_odd_texts_is_that_of_sacrebleu():
     from sacrebleu.metrics import CHRF
 
-    chrf = programs.load_program("sequence-to-sequence")
+    program = programs.load_program("sequence-to-sequence")
     pairs = [
         ("", "a"),
         ("a", ""),
@@ -80,15 +81,22 @@ def test_chrf_on_odd_texts_is_that_of_sacrebleu():
         ("the cat", "a dog"),
         ("x" * 9, "x"),
     ]
-    for given, wanted in pairs:
+    rows = np.array(program.count_ngrams(*zip(*pairs, strict=True)), float)
+    for row, (given, wanted) in zip(rows, pairs, strict=True):
         theirs = CHRF().corpus_score([given], [[wanted]]).score / 100
-        assert chrf.measure_chrf(np.array(chrf.count_ngrams(given, wanted), float)) == pytest.approx(theirs), (
-            given,
-            wanted,
-        )
-    ours = np.array([chrf.count_ngrams(*pair) for pair in pairs], float).sum(axis=0)
+        assert program.measure_chrf(row) == pytest.approx(theirs), (given, wanted)
     theirs = CHRF().corpus_score([pair[0] for pair in pairs], [[pair[1] for pair in pairs]]).score / 100
-    assert chrf.measure_chrf(ours) == pytest.approx(theirs)
+    assert program.measure_chrf(rows.sum(axis=0)) == pytest.approx(theirs)
+
+
+def test_chrf_without_sacrebleu_is_refused_before_anything_is_scored(worker, make_job, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    np.savez(tmp_path / "gate.npz", text=np.array(TEXTS), summary=np.array(SUMMARIES))
+    for asked in ({"metric": "chrf"}, {"metrics": ["chrf"]}):
+        error = worker.check(make_job("sequence-to-sequence", gate=str(tmp_path / "gate.npz"), **asked))["error"]
+        assert (error["slug"], error["what"]) == ("metric-unknown", "The metric 'chrf' cannot be used.")
+        assert error["hint"] == "Install what it needs: pip install 'kedro-hone[metrics]'"
+    assert "error" not in worker.check(make_job("sequence-to-sequence", gate=str(tmp_path / "gate.npz")))
 
 
 @pytest.mark.parametrize("kind", ["WordPiece", "ByteLevel", "Metaspace"])

@@ -21,8 +21,7 @@ OPTIONS: dict[str, Any] = {
     "output": None,  # the output with the words of the vocabulary; the first one of three dimensions when empty
 }
 
-decode, check, score = language.decode, language.check, language.score
-total = language.measure_perplexity
+decode, check, total = language.decode, language.check, language.measure_perplexity
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
@@ -53,10 +52,8 @@ def tally(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Arra
     return language.tally(predictions, cut, options)
 
 
-def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the perplexity of all tokens of all documents."""
-    return total(tally(predictions, targets, options).sum(axis=0), options)
-
+_OWN = SumMetric(tally=tally, total=total)
+metric, score = _OWN.metric, _OWN.score
 
 METRICS = {"next_token_accuracy": SumMetric(tally=tally, total=language.measure_accuracy)}
 """The share of tokens that are predicted."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..shared.arrays import Array, Arrays, read_inputs
 from ..shared.errors import BadOptionError
+from ..shared.ratios import RowMetric
 from ..shared.similarity import find_class_axis, measure_similarity
 
 METRIC = "agreement"
@@ -99,6 +100,4 @@ def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Arra
     return np.asarray(np.min(rows, axis=0), dtype=np.float64)
 
 
-def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the mean similarity of the rows."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric

@@ -23,8 +23,9 @@ OPTIONS: dict[str, Any] = {
     "output": None,  # the output with the words of the vocabulary; the first one of three dimensions when empty
 }
 
-decode, check, tally, score = language.decode, language.check, language.tally, language.score
-total = language.measure_accuracy
+decode, check, tally, total = language.decode, language.check, language.tally, language.measure_accuracy
+_OWN = SumMetric(tally=tally, total=total)
+metric, score = _OWN.metric, _OWN.score
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
@@ -34,7 +35,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         UnreadableError: There is no text, or a row of it has no word.
         TaskMismatchError: The model does not predict words.
         TokenizerMissingError: The model has no tokenizer, or this one no mask.
-        BadOptionError: The option ``length`` is beyond the model's positions, or ``share`` is none.
+        BadOptionError: The option ``length`` is beyond the model's positions, or ``share`` is not a share.
     """
     options = job["program"]["options"]
     if not 0 < options["share"] <= 1:
@@ -61,11 +62,6 @@ def _choose(ids: Array, words: Array, *, share: float, seed: int) -> Array:
         drawn = np.random.default_rng((seed, *ids[row, places])).permutation(places)
         chosen[row, drawn[: max(1, round(share * len(places)))]] = True
     return chosen
-
-
-def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the share of masked tokens that are predicted."""
-    return total(tally(predictions, targets, options).sum(axis=0), options)
 
 
 METRICS = {

@@ -93,7 +93,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:  #
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where nearly no answer is right."""
+    """Return a doubt where nearly no answer is right."""
     right = metric(decode(outputs, options), targets, options)
     if right >= 0.1:
         return None
@@ -131,9 +131,7 @@ def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Arra
     return _compare(compare_words, predictions, targets, options)
 
 
-def metric(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the mean F1 of the questions."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program

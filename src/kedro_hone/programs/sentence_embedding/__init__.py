@@ -1,4 +1,4 @@
-"""Texts and no labels: how close a candidate's embeddings are to the source's, pooled as its own files say."""
+"""Texts and no labels: how close a candidate's embeddings are to the source's, pooled as its own files define."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array
     return measure_cosine(*_embed(predictions, targets, options))
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the mean cosine."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program

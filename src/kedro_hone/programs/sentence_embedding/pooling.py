@@ -1,4 +1,4 @@
-"""From the vectors of tokens to one for each row, as the files of sentence-transformers say."""
+"""From the vectors of tokens to one for each row, as the files of sentence-transformers define."""
 
 from __future__ import annotations
 

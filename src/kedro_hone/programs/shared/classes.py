@@ -12,20 +12,21 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, Arrays, choose_best, find_array, find_output
+from .columns import list_some
 from .errors import LabelsMismatchError
+from .ratios import RowMetric
 
 METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
 
-_SHOWN = 8  # names of classes that an error lists
 _OFTEN = 5  # rows of one label, among which a model that knows it would predict it once
 _NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
 _FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
 
 
 def find_labels(data: Arrays, options: dict[str, Any]) -> Array | None:
-    """Return the array of the labels as it is in the data, or None where there is none."""
+    """Return the array of the labels as it is in the data; None if absent."""
     return find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
 
 
@@ -40,7 +41,7 @@ def read_targets(
 ) -> Arrays:
     """Return labels, numbers or names, as ``target``, or nothing where there are none.
 
-    ``named_by`` tells in errors where the names in ``options["classes"]`` are from.
+    ``named_by`` is what errors name as the origin of the names in ``options["classes"]``.
 
     They are class numbers as int64, checked against the specifications of the model's outputs; text where the model's
     output is text and no classes are named.
@@ -74,7 +75,7 @@ def read_targets(
 
 
 def _count_classes(output: dict[str, Any] | None) -> int | None:
-    """Return how many classes an output tells of, or None: one that names the class itself does not say."""
+    """Return how many classes an output has; None if its shape does not show it, as of one that names the class."""
     if output is None or len(shape := output["shape"]) != 2 or not isinstance(shape[1], int):
         return None
     if shape[1] == 1:
@@ -88,13 +89,8 @@ def _number_labels(labels: Array, names: list[Any], classes: int | None, named_b
     numbers = _number_names(labels, names)
     if (numbers < 0).any():
         unknown = min(str(label) for label in labels[numbers < 0])
-        raise LabelsMismatchError(f"label {unknown!r} is none of those that {named_by} names: {_list_some(names)}")
+        raise LabelsMismatchError(f"label {unknown!r} is none of those that {named_by} names: {list_some(names)}")
     return numbers
-
-
-def _list_some(names: list[Any]) -> str:
-    shown = ", ".join(repr(str(name)) for name in names[:_SHOWN])
-    return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"
 
 
 def _number_names(labels: Array, names: list[Any]) -> Array:
@@ -180,7 +176,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the predictions are right no more often than one label for all rows would be, or lack a label."""
+    """Return a doubt where one label for all rows would be right as often as the predictions, or these lack one."""
     labels, predictions = targets["target"], decode(outputs, options)
     names, counts = np.unique(labels, return_counts=True)
     right, share = np.mean(predictions == labels), counts.max(initial=0) / max(len(labels), 1)
@@ -198,6 +194,4 @@ def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array
     return np.equal(predictions, targets["target"]).astype(np.float64)
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the share of rows that are right."""
-    return float(score(predictions, targets, options).mean())
+metric = RowMetric(score=score).metric

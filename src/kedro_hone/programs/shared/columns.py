@@ -37,8 +37,8 @@ def choose_columns(found: Sequence[str], names: Sequence[str]) -> list[str]:
     if missing and len(missing) == len(names) and _are_generated(names):
         names = missing = []
     if missing:
-        what = f"the column {missing[0]!r} is" if len(missing) == 1 else f"the columns {_list(missing)} are"
-        have = f"the model takes {_list(names)}, and the data have {_list(found)}"
+        what = f"the column {missing[0]!r} is" if len(missing) == 1 else f"the columns {list_some(missing)} are"
+        have = f"the model takes {list_some(names)}, and the data have {list_some(found)}"
         raise UnreadableError(f"{what} missing; {have}; if they have other names, {_IN_ORDER}")
     if names:
         chosen = [known[name] for name in names]
@@ -55,14 +55,14 @@ def check_count(found: Sequence[str], count: int | str) -> None:
     """
     if isinstance(count, int) and len(found) != count:
         raise UnreadableError(
-            f"there are {len(found)} columns ({_list(found)}), and the model takes {count}; {_IN_ORDER}"
+            f"there are {len(found)} columns ({list_some(found)}), and the model takes {count}; {_IN_ORDER}"
         )
 
 
 def warn_of_others(names: Sequence[str]) -> None:
     """Warn of columns that are none of the model's."""
     if names:
-        what = f"the column {names[0]!r} is" if len(names) == 1 else f"the columns {_list(names)} are"
+        what = f"the column {names[0]!r} is" if len(names) == 1 else f"the columns {list_some(names)} are"
         warnings.warn(f"{what} none of the model's, and left out", stacklevel=2)
 
 
@@ -71,6 +71,7 @@ def _are_generated(names: Sequence[str]) -> bool:
     return numbers == [str(number) for number in range(len(names))]
 
 
-def _list(names: Sequence[str]) -> str:
-    shown = ", ".join(map(repr, names[:_SHOWN]))
+def list_some(names: Sequence[Any]) -> str:
+    """Return the first names for an error, and how many more there are."""
+    shown = ", ".join(repr(str(name)) for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

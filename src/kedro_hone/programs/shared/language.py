@@ -64,7 +64,3 @@ def measure_perplexity(sums: Array, options: dict[str, Any]) -> float:  # noqa: 
 def measure_accuracy(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - as total
     """Return the share of targets that are predicted, of the sums over rows."""
     return measure_share(sums[1], sums[2])
-
-
-def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
-    """Return None: the metric is no mean over rows, which have different numbers of tokens."""

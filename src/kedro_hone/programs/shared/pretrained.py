@@ -6,12 +6,11 @@ is downloaded.
 
 from __future__ import annotations
 
-import contextlib
+import importlib
 import io
 import json
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -80,7 +79,7 @@ def read_json(folder: Path, name: str, kind: type = dict) -> Any:
 
 
 def read_config(job: Json, options: Json) -> Json:
-    """Return the model's ``config.json``, from the source or from where its tokenizer is; empty where there is none."""
+    """Return the model's ``config.json``, from the source or from the folder of its tokenizer; empty if absent."""
     folders = (Path(job["input"]["path"]), find_folder(job, options))
     return next((found for folder in folders if (found := dict(read_json(folder, "config.json")))), {})
 
@@ -100,7 +99,7 @@ def check_head(job: Json, config: Json, task: str) -> None:
 
 
 def list_labels(config: Json) -> list[str] | None:
-    """Return the names of a classifier's classes in the order of its outputs, or None where it does not tell them."""
+    """Return the names of a classifier's classes in the order of its outputs; None if unknown."""
     names = config.get("id2label")
     if not isinstance(names, dict) or not names:
         return None
@@ -124,7 +123,7 @@ def count_positions(config: Json) -> int | None:
 
 
 def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
-    """Return the tokenizer; it cuts at the end, and pads there too, or with ``own_side`` where its files say so.
+    """Return the tokenizer; it cuts at the end, and pads there too, or with ``own_side`` where its files set it.
 
     Raises:
         TokenizerMissingError: There is none, it cannot be opened, or transformers is not installed.
@@ -133,10 +132,7 @@ def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
     # Without these files transformers makes an empty tokenizer of config.json alone, which knows no word.
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         raise TokenizerMissingError(f"none of {', '.join(_TOKENIZERS)} is among the model's files")
-    with _offline("tokenizer"):
-        from transformers import AutoTokenizer  # noqa: PLC0415 - workers of toolchains have none
-
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    tokenizer = _load("AutoTokenizer", folder, what="tokenizer")
     if len(tokenizer) == 0:
         raise TokenizerMissingError("the tokenizer knows no word")
     tokenizer.truncation_side = "right"
@@ -154,10 +150,7 @@ def load_image_processor(job: Json, options: Json) -> Any | None:
     folder = find_folder(job, options)
     if not any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
         return None
-    with _offline("image processor"):
-        from transformers import AutoImageProcessor  # noqa: PLC0415 - workers of toolchains have none
-
-        return AutoImageProcessor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    return _load("AutoImageProcessor", folder, what="image processor")
 
 
 def load_feature_extractor(job: Json, options: Json) -> Any:
@@ -169,17 +162,14 @@ def load_feature_extractor(job: Json, options: Json) -> Any:
     folder = find_folder(job, options)
     if not any((folder / name).is_file() for name in ("preprocessor_config.json", "processor_config.json")):
         raise TokenizerMissingError("preprocessor_config.json is not among the model's files")
-    with _offline("processor"):
-        from transformers import AutoFeatureExtractor  # noqa: PLC0415 - workers of toolchains have none
-
-        return AutoFeatureExtractor.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    return _load("AutoFeatureExtractor", folder, what="processor")
 
 
 def open_image(content: bytes, row: int) -> Any:
     """Return the pixels of the file of an image, as (height, width, 3) and ``uint8``.
 
     Raises:
-        UnreadableError: It is none, or has more pixels than Pillow opens.
+        UnreadableError: It is not an image, or has more pixels than Pillow opens.
     """
     try:
         from PIL import Image  # noqa: PLC0415 - only files of images need it
@@ -194,13 +184,13 @@ def open_image(content: bytes, row: int) -> Any:
         raise UnreadableError(f"row {row} is no image that can be opened: {error}") from error
 
 
-@contextlib.contextmanager
-def _offline(what: str) -> Iterator[None]:
-    """Keep transformers from the network, and say what it could not open."""
+def _load(kind: str, folder: Path, *, what: str) -> Any:
+    """Return an object of one of transformers' classes from a folder, without the network and without its code."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     try:
-        yield
+        made = getattr(importlib.import_module("transformers"), kind)  # no toolchain's worker has it
+        return made.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except ImportError as error:
         missing = getattr(error, "name", None) or ""
         raise TokenizerMissingError(_INSTALL if missing == "transformers" else f"{what}: {error}") from error

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,19 @@ class RowMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class SumMetric:
-    """One more metric of a program (a value of its ``METRICS``): ``total`` of the sums of ``tally`` over the rows."""
+    """One more metric of a program (a value of its ``METRICS``): ``total`` of the sums of ``tally`` over the rows.
+
+    Attributes:
+        tally: Returns the numbers of each row.
+        total: Computes the metric of their sums.
+        HIGHER_IS_BETTER: Its direction.
+        NEEDS: Modules that it imports, each with what pip installs for it.
+    """
 
     tally: Tally
     total: Total
     HIGHER_IS_BETTER: bool = True
+    NEEDS: Mapping[str, str] = field(default_factory=dict)
 
     def score(self, predictions: Any, targets: Arrays, options: dict[str, Any]) -> None:
         """Return None: the metric is no mean over rows."""

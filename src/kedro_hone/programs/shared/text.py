@@ -26,7 +26,7 @@ PAIRS = ("text_pair", "pair", "sentence2", "hypothesis")
 
 
 def find_texts(data: Arrays, name: str, options: Json, aliases: tuple[str, ...]) -> list[str] | None:
-    """Return a column of text, or None where there is none.
+    """Return a column of text; None if absent.
 
     Raises:
         UnreadableError: A row of it is no text.
@@ -45,7 +45,7 @@ def need_texts(data: Arrays, name: str, options: Json, aliases: tuple[str, ...])
     """Return a column of text.
 
     Raises:
-        UnreadableError: There is none, or a row of it is no text.
+        UnreadableError: It is absent, or a row of it is not text.
     """
     texts = find_texts(data, name, options, aliases)
     if texts is None:
@@ -163,7 +163,7 @@ def choose_feeds(made: Arrays, job: Json) -> Arrays:
 
 
 def _choose_length(options: Json, job: Json, name: str, positions: int | None) -> int | None:
-    """Return the tokens that each row must have, or None where the longest row of a split tells."""
+    """Return the tokens that each row must have, or None where the longest row of a split decides."""
     shape: list[int | str] = next((spec["shape"] for spec in job["input"]["inputs"] if spec["name"] == name), [])
     fixed = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
     length = options["length"]

@@ -38,7 +38,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         UnreadableError: There are no sounds.
         TaskMismatchError: The model does not predict letters.
         TokenizerMissingError: The model has no processor or no tokenizer.
-        BadOptionError: The data have another rate than the model, or an option is none.
+        BadOptionError: The data have another rate than the model, or an option has no such value.
     """
     options = job["program"]["options"]
     if options["case"] not in {None, "lower", "upper"}:
@@ -128,17 +128,12 @@ def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part
     return measure_share(sums[0], sums[1])
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the word error rate of all rows."""
-    return total(tally(predictions, targets, options).sum(axis=0), options)
-
-
-def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
-    """Return None: the word error rate is no mean over rows."""
+_OWN = SumMetric(tally=tally, total=total)
+metric, score = _OWN.metric, _OWN.score
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where nearly all words are wrong."""
+    """Return a doubt where nearly all words are wrong."""
     wrong = metric(decode(outputs, options), targets, options)
     if wrong < 0.9:
         return None

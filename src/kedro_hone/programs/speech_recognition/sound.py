@@ -15,10 +15,10 @@ from ..shared.errors import BadOptionError, EmptyError, UnreadableError
 def read_sounds(column: Array | None, names: list[str], *, rate: int, given: int | None) -> list[Array]:
     """Return the samples of each row as float32.
 
-    ``rate`` is the model's, and ``given`` the one that the recipe says the data have.
+    ``rate`` is the model's, and ``given`` the recipe's for the data.
 
     Raises:
-        UnreadableError: There are none, or a row of them is none.
+        UnreadableError: There are no sounds, or a row has no samples.
         BadOptionError: They have another rate.
         EmptyError: There are no rows.
     """

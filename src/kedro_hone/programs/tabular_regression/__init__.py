@@ -49,7 +49,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the predictions are worse than the mean of the numbers to predict would be."""
+    """Return a doubt where the predictions are worse than the mean of the numbers to predict would be."""
     explained = metric(decode(outputs, options), targets, options)
     if explained > 0:
         return None

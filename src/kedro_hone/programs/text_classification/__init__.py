@@ -61,7 +61,7 @@ def _read_targets(
         targets = classes.read_targets(labels, job, options)
     else:
         targets = classes.read_targets(labels, job, {**options, "classes": names}, named_by="id2label in config.json")
-    if targets and names:  # which outputs of any size do not tell
+    if targets and names:  # since outputs of any size do not show it
         classes.check_range(targets["target"], len(names))
     return targets
 
@@ -87,7 +87,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the predictions are right no more often than one label for all rows would be, or lack a label."""
+    """Return a doubt where one label for all rows would be right as often as the predictions, or these lack one."""
     return None if options["multi_label"] else classes.find_doubt(outputs, targets, options)
 
 

@@ -134,7 +134,7 @@ def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Say so where the words are right no more often than one tag for all of them would be."""
+    """Return a doubt where the words are right no more often than one tag for all of them would be."""
     words, labels = _choose_words(decode(outputs, options), targets), targets["target"]
     real = labels != NONE
     count, right = real.sum(), (words[real] == labels[real]).sum()
@@ -144,10 +144,6 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
     often = f"the most frequent tag would be in {most / count:.1%}"
     found = f"the predictions are right for {right / count:.1%} of the words, and {often}"
     return f"{found}: check that the tags are the model's"
-
-
-def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
-    """Return None: the F1 of entities is no mean over sentences."""
 
 
 def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
@@ -175,10 +171,8 @@ def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part
     return measure_f1(*sums)
 
 
-def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the F1 of all entities, or the accuracy of all words where tags name no entities."""
-    return total(tally(predictions, targets, options).sum(axis=0), options)
-
+_OWN = SumMetric(tally=tally, total=total)
+metric, score = _OWN.metric, _OWN.score
 
 METRICS = {"word_accuracy": SumMetric(tally=_tally_words, total=lambda sums, _: measure_share(sums[0], sums[1]))}
 """The share of words that are right, for tags of any kind."""

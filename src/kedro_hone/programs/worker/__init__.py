@@ -30,8 +30,8 @@ _UNSCORED = frozenset({"calibration", "training"})  # splits whose labels nothin
 def check(job: Job) -> dict[str, Any]:
     """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
-    Returned is how many ``rows`` of the split will be right or wrong, or None where the program does not say so. The
-    other ``metrics`` that are asked for (names) are found too.
+    Returned is how many ``rows`` of the split will be right or wrong; None where the program does not count them. The
+    job's other ``metrics`` (names) are found too.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)

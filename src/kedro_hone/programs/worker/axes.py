@@ -13,7 +13,7 @@ _THEN = "then save the model again. See `source-not-rowwise` in the documentatio
 
 
 def check_specs(specs: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse inputs (``specs``) that say themselves that their first axis is not that of the rows.
+    """Refuse inputs whose ``specs`` show that their first axis is not that of the rows.
 
     Raises:
         ReportedError: ``source-not-rowwise``.

@@ -1,4 +1,4 @@
-"""What the worker says to people of data, options and metrics that it cannot use, and what to do about each."""
+"""Errors about data, options and metrics that cannot be used, each with what to do."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ class Metric:
 
     Its ``rows`` are one number for each row, higher is better, whose mean is the metric, or its negative where lower is
     better; None when the metric is no mean over rows. With ``probabilities`` it takes those of classes as predictions.
-    Its ``kind`` is ``proportion`` or ``mean`` where the program says it; None lets the numbers tell. A metric that is a
+    Its ``kind`` is ``proportion`` or ``mean`` where the program declares it; None: by the numbers. A metric that is a
     function of sums over rows has a ``tally``, the numbers of each row, and the ``total`` of their sums: then resamples
     cost no more than sums.
     """
@@ -96,7 +97,16 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
 
 
 def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
-    """Return a program's metric, from its functions; those of another one are the attributes of a value in METRICS."""
+    """Return a program's metric, from its functions; those of another one are the attributes of a value in METRICS.
+
+    Raises:
+        ReportedError: ``metric-unknown``: it needs a module that is not installed.
+    """
+    for module, package in getattr(part, "NEEDS", {}).items():
+        if importlib.util.find_spec(module) is None:
+            what, why = f"The metric {name!r} cannot be used.", f"it needs {module}, which is not installed"
+            hint = f"Install what it needs: pip install '{package}'"
+            raise ReportedError("metric-unknown", what, why, hint=hint)
     tally = getattr(part, "tally", None)
     return Metric(
         name=name,

@@ -94,7 +94,7 @@ def _is_known(dtype: str) -> bool:
 
 
 def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
-    """Say how many rows hold numbers that are not finite, and in which inputs; some models take NaN as missing."""
+    """Return how many rows hold numbers that are not finite, and in which inputs; some models take NaN as missing."""
     odd = {
         name: (~np.isfinite(array.reshape(len(array), -1))).any(axis=1)
         for name, array in feeds.items()
@@ -107,7 +107,7 @@ def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
-    """Say why an array does not have a shape, with any number of rows; ``sizes`` is filled with those of named ones."""
+    """Return why an array does not have a shape, with any number of rows; ``sizes`` gets those of named dimensions."""
     wanted = f"shape {array.shape} does not fit {tuple(shape)}"
     if array.ndim != len(shape):
         return wanted
@@ -121,7 +121,7 @@ def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) ->
 
 
 def find_lossy_cast(array: Array, dtype: str) -> str | None:
-    """Say why an array cannot become another element type (of numpy's names) without changing its meaning, if so.
+    """Return why an array cannot become another element type (of numpy's names) without changing its meaning, if so.
 
     Rounding to a float of less precision is no loss of meaning, becoming infinite is. Numbers and missing values are
     never turned into text unasked.

@@ -22,7 +22,7 @@ _LEAST = 0.25
 
 
 def find_overlaps(hashes: Hashes) -> Iterator[dict[str, Any]]:
-    """Yield of each pair of splits with rows that somebody copied: how many different ones, and places of the first.
+    """Yield of each pair of splits with copied rows: how many different ones, and places of the first.
 
     Rows that are equal by nature are so within a split as often as between two.
     """
@@ -89,6 +89,6 @@ def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
 
 
 def describe_copies(hashes: Sequence[bytes]) -> Iterator[str]:
-    """Say how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
+    """Return how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
     if (count := len(hashes) - len(set(hashes))) > COPIES_LIMIT * len(hashes):
         yield f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"

@@ -202,16 +202,16 @@ class Comparison:
 
     @cached_property
     def _direction_doubt(self) -> str:
-        """Say so where the source is better with other rows' targets, whichever: the direction would be the other one.
+        """Return a doubt where the source is better with any other rows' targets: then the direction may be wrong.
 
-        Of targets that say nothing of the predictions the own ones are the worst by chance once in ``ROLLS + 1`` times.
+        Of targets unrelated to the predictions, the own ones are the worst by chance once in ``ROLLS + 1`` times.
         """
         rolls = sorted({self._rows * number // (ROLLS + 1) for number in range(1, ROLLS + 1)})
         if self._rows <= ROLLS:
             return ""
         values: list[float] = []
         with warnings.catch_warnings(), suppress(Exception):  # as above
-            warnings.simplefilter("ignore")  # of targets that nobody gave
+            warnings.simplefilter("ignore")  # of targets that belong to other rows
             values.extend(float(self.metric.value(self._source, self._roll(rows))) for rows in rolls)
         better = [self._sign * (value - self._value) > ROUNDING * abs(self._value) for value in values]
         if len(better) < ROLLS or not all(better):

@@ -1,0 +1,121 @@
+"""Contestants that take turns: each in a process of its own, stopped while another one is measured."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+Order = dict[str, Any]
+"""What a process opens: its ``name``, the ``shapes``, and what its script needs."""
+
+Times = dict[str, list[dict[str, list[float]]]]
+"""By contestant: for each launch, the seconds of each burst by shape."""
+
+BURST_SECONDS = 0.06
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}  # as in all workers
+
+
+class Turns:
+    """The process of one contestant, which is stopped while it has no turn.
+
+    Args:
+        order: What it opens; given to the script as JSON after ``--child``.
+        script: The program. It prints ``ready``, and then answers each line of its standard input with a line.
+    """
+
+    def __init__(self, order: Order, *, script: str) -> None:
+        command = [sys.executable, "-W", "ignore", script, "--child", json.dumps(order)]
+        self._process = subprocess.Popen(
+            command,
+            env={**os.environ, **KEEP_MEMORY},
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self.opened = self._read_line() == "ready"
+        if self.opened:
+            self._process.send_signal(signal.SIGSTOP)
+
+    def ask(self, what: str) -> str:
+        """Return the reply to one line; empty if the process has ended."""
+        self._process.send_signal(signal.SIGCONT)
+        with contextlib.suppress(BrokenPipeError):
+            if self._process.stdin:
+                self._process.stdin.write(f"{what}\n")
+                self._process.stdin.flush()
+        reply = self._read_line()
+        self._process.send_signal(signal.SIGSTOP)
+        return reply
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _read_line(self) -> str:
+        return self._process.stdout.readline().strip() if self._process.stdout else ""
+
+
+def time_calls(call: Callable[[Any], object], feeds: Any) -> float:
+    """Return the median seconds of a burst of calls, after three that are not timed."""
+    times: list[float] = []
+    for _ in range(3):
+        call(feeds)
+    end = time.perf_counter() + BURST_SECONDS
+    while len(times) < 5 or time.perf_counter() < end:
+        start = time.perf_counter()
+        call(feeds)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def launch(orders: list[Order], *, rounds: int, draw: random.Random, script: str) -> dict[str, dict[str, list[float]]]:
+    """Start all, measure some rounds in turns, and return the seconds by name and shape; one that fails is left out."""
+    with contextlib.ExitStack() as stack:
+        turns: dict[str, Turns] = {}
+        for order in draw.sample(orders, k=len(orders)):
+            turn = Turns(order, script=script)
+            stack.callback(turn.close)
+            if turn.opened:
+                turns[order["name"]] = turn
+        shapes = orders[0]["shapes"]
+        times: dict[str, dict[str, list[float]]] = {name: {shape: [] for shape in shapes} for name in turns}
+        for _ in range(rounds):
+            for shape in shapes:
+                for name in draw.sample(sorted(times), k=len(times)):
+                    reply = turns[name].ask(shape)
+                    if reply:
+                        times[name][shape].append(float(reply))
+                    else:
+                        times.pop(name)
+        return times
+
+
+def compare(times: Times, shape: str, *, winner: str) -> dict[str, tuple[float, float, float, float]]:
+    """Return of each configuration its time over the winner's: the geometric mean, least and most; and its seconds."""
+    rows: dict[str, tuple[float, float, float, float]] = {}
+    for name, launches in times.items():
+        ratios = [
+            statistics.median(theirs / ours for theirs, ours in zip(mine[shape], reference[shape], strict=True))
+            for mine, reference in zip(launches, times[winner], strict=False)
+        ]
+        if ratios:
+            mean = math.exp(statistics.fmean(map(math.log, ratios)))
+            rows[name] = (
+                mean,
+                min(ratios),
+                max(ratios),
+                statistics.median(t for each in launches for t in each[shape]),
+            )
+    return rows

@@ -17,6 +17,7 @@ Exit code 1: the best configuration that holds takes less than 0.97 of the winne
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import random
 import statistics
@@ -24,22 +25,19 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the models of wheels and the small project are
 
-from by_hand import BURST_SECONDS, LEAST, WINNER, Turns, compare, launch
-from wheels_builds import OPENERS, SHAPE, SOURCE, Order, build, split
+from turns import BURST_SECONDS, Order, Turns, compare, launch
+from wheels_builds import OPENERS, SHAPE, SOURCE, Model, Project, build, split
 
+from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.programs import fidelity
 
-if TYPE_CHECKING:
-    from small_project import Project
-    from wheel_models import WheelModel
-
-DROP = 0.03
+WINNER = "kedro-hone"
+DROP, LEAST = 0.03, 0.97
 
 
 def serve(order: Order) -> None:
@@ -70,7 +68,7 @@ def judge(orders: list[Order], names: list[str]) -> dict[str, float | None]:
     """Return by how much each configuration falls short of the source on the gate's rows; None where it fails."""
     outputs: dict[str, dict[str, np.ndarray]] = {}
     for order in orders:
-        turn = Turns(order, {}, script=__file__)
+        turn = Turns(order, script=__file__)
         if turn.opened and turn.ask("gate") == "saved":
             with np.load(Path(order["folder"], f"{order['number']}.npz")) as parts:
                 outputs[order["name"]] = dict(zip(names, (parts[key] for key in parts.files), strict=True))
@@ -81,15 +79,13 @@ def judge(orders: list[Order], names: list[str]) -> dict[str, float | None]:
     return falls
 
 
-def search(model: WheelModel, folder: Path, budget: str) -> Project:
+def search(model: Model, folder: Path, budget: str) -> Project:
     """Return the project of a model with a search that ended; one that is there is taken as it is."""
-    from small_project import Project, make_template  # noqa: PLC0415 - the children need none of it
-    from wheel_models import make_project  # noqa: PLC0415 - see above
-
-    project = Project(folder / "shop")
+    projects, models = (importlib.import_module(name) for name in ("small_project", "wheel_models"))
+    project = projects.Project(folder / "shop")
     if not project.root.exists():
         folder.mkdir(parents=True)
-        project = make_project(make_template(folder / "template"), folder, model)
+        project = models.make_project(projects.make_template(folder / "template"), folder, model)
     project.parameters = {
         "model": {"uri": "models/voices" if model.script else "models/wheel"},
         "program": {"name": "fidelity"},
@@ -119,14 +115,14 @@ def find_winner(project: Project) -> Order | None:
     return {"opener": "winner", "store": str(project.store.root), "digest": outcome["digest"]}
 
 
-def measure(model: WheelModel, given: argparse.Namespace, folder: Path) -> bool:
+def measure(model: Model, given: argparse.Namespace, folder: Path) -> bool:
     """Print the table of one model, and return whether no configuration that holds is faster than is allowed."""
     project = search(model, folder, given.budget)
     evidence, files = project.evidence, folder / "by-hand"
     files.mkdir(exist_ok=True)
     gate, searched = (dict(np.load(project.splits / f"{name}.npz")) for name in ("gate", "search"))
-    np.savez(files / "gate.npz", **gate)
-    np.savez(files / f"{SHAPE}.npz", **next(split(searched)))
+    np.savez(files / "gate.npz", allow_pickle=False, **gate)
+    np.savez(files / f"{SHAPE}.npz", allow_pickle=False, **next(split(searched)))
     finalists = [one["id"] for one in evidence["confirmation"]["finalists"]]
     print(f"\n{model.package}: {evidence['verdict']}, {', '.join(finalists) or 'no finalist'}", flush=True)
     named = build(model, project, files)
@@ -137,7 +133,7 @@ def measure(model: WheelModel, given: argparse.Namespace, folder: Path) -> bool:
     falls = judge(orders, [spec["name"] for spec in source["outputs"]])
     draw = random.Random(0)  # noqa: S311 - an order of measuring
     launches = [launch(orders, rounds=given.rounds, draw=draw, script=__file__) for _ in range(given.launches)]
-    rows = compare({name: [each[name] for each in launches if name in each] for name in named}, SHAPE)
+    rows = compare({name: [each[name] for each in launches if name in each] for name in named}, SHAPE, winner=WINNER)
     for name, (mean, least, most, seconds) in sorted(rows.items(), key=lambda row: row[1][0]):
         fall = falls[name]
         said = "failed" if fall is None else f"{fall:.4f}{'' if fall <= DROP else ', too far'}"
@@ -162,13 +158,11 @@ def main() -> None:
     if given.child is not None:
         serve(given.child)
         return
-    from minilm_models import name_cpu  # noqa: PLC0415 - the children need none of it
-    from wheel_models import RUN  # noqa: PLC0415 - see above
-
-    print(f"{name_cpu()}, one thread", flush=True)
+    print(f"{read_host().cpu}, one thread", flush=True)
     with tempfile.TemporaryDirectory(prefix="hone-wheels-") as scratch:
         folder = (given.folder or Path(scratch)).resolve()
-        chosen = [model for model in RUN if model.package in (given.models or [model.package])]
+        models = importlib.import_module("wheel_models").RUN
+        chosen = [model for model in models if model.package in (given.models or [model.package])]
         fine = [measure(model, given, folder / model.package) for model in chosen]
     sys.exit(0 if all(fine) else 1)
 

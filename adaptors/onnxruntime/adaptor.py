@@ -114,7 +114,7 @@ _quantizer = partial(_adaptor, stage=Stage.COMPRESS, supports=_SUPPORTS)
 ADAPTORS = (
     _adaptor(
         name="onnxruntime.session",
-        version=2,
+        version=3,
         stage=Stage.COMPILE,
         summary="Rewrites the graph for this CPU ahead of time and runs it in ONNX Runtime, "
         "at the model's own precision.",

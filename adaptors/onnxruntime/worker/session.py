@@ -132,15 +132,17 @@ def load(job: dict[str, Any]) -> Any:
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
     """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now.
 
-    With ``shapes``, those of all inputs by name, it takes no others. Where the job ``shares_cores`` with other
-    sessions, its threads wait actively for ``SPIN_US`` only.
+    With ``shapes``, those of all inputs by name, it takes no others, and what depends on them is computed now: a graph
+    that was rewritten when it was saved has what any sizes need, such as branches on them. Where the job
+    ``shares_cores`` with other sessions, its threads wait actively for ``SPIN_US`` only.
 
     Raises:
         ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or
             it does not fit the shapes.
     """
     require_cpu(job)
-    options = _make_options(job, job["input"].get("run_options", {}).get("graph_optimization", "all"))
+    level = job["input"].get("run_options", {}).get("graph_optimization", "all")
+    options = _make_options(job, "basic" if shapes and level == "disabled" else level)
     for name, size in _list_dimensions(job, shapes or {}).items():
         options.add_free_dimension_override_by_name(name, size)
     try:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -100,6 +104,45 @@ def test_the_graph_is_opened_for_each_shape_of_the_recipe_and_all_others_work(
     opened = load_file("hone_test_onnxruntime", str(module.TOOLCHAIN.worker)).load({"input": model, "threads": 1})
     assert opened.find(((64, 1, 8, 8),)).shapes == {"image": [64, 1, 8, 8]}
     assert opened.find(((7, 1, 8, 8),)).shapes == {"image": ["batch", 1, 8, 8]}
+
+
+def test_what_depends_on_the_sizes_is_computed_when_a_fixed_shape_is_opened(bench, tmp_path, monkeypatch):
+    """A saved graph has what any number of rows needs, such as a branch on that number."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 9, opset_import: ["": 17]> branch (float[batch, 3] x) => (float[batch, 3] y)
+        <int64[1] one = {1}, int64[1] first = {0}> {
+            sizes = Shape(x)
+            rows = Gather(sizes, first)
+            alone = Equal(rows, one)
+            y = If(alone) <
+                then_branch = single () => (float[batch, 3] a) { a = Exp(x) },
+                else_branch = several () => (float[batch, 3] b) { b = Neg(x) }
+            >
+        }""")
+    onnx.save(model, tmp_path / "model.onnx")
+    notes, output = bench.transform("onnxruntime.session", tmp_path, shapes=SHAPES)
+    described = {**bench.describe(output, "onnx"), "path": str(output), "run_options": DISABLED, **notes}
+
+    assert list_operators(described, np.ones((1, 3), "f4"), tmp_path, monkeypatch) == {"Exp"}
+    assert "If" in list_operators(described, np.ones((7, 3), "f4"), tmp_path, monkeypatch)
+
+
+def list_operators(described, x, folder, monkeypatch):
+    """Return the operators that a call computes, by ONNX Runtime's own profile."""
+    open_one = ort.InferenceSession
+
+    def profile(path, options, **arguments):
+        options.enable_profiling, options.profile_file_prefix = True, str(folder / "profile")
+        return open_one(path, options, **arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ort, "InferenceSession", profile)
+        opened = load_file("hone_test_onnxruntime", str(module.TOOLCHAIN.worker)).load(
+            {"input": described, "threads": 1}
+        )
+    opened.run({"x": x})
+    events = json.loads(Path(opened.find((x.shape,))._session.end_profiling()).read_text())
+    return {name for event in events if (name := event.get("args", {}).get("op_name"))}
 
 
 @pytest.mark.parametrize(
@@ -304,6 +347,14 @@ def test_nothing_to_do_twice(bench, digits_onnx, digits_samples):
         _, once = bench.transform(name, digits_onnx, **job)
         notes, _ = bench.transform(name, once, **job)
         assert "nothing_to_do" in notes, name
+
+
+def test_a_graph_whose_activations_are_quantized_at_run_time_is_quantized_already(bench, digits_onnx, digits_samples):
+    _, dynamic = bench.transform("onnxruntime.int8-dynamic", digits_onnx)
+
+    notes, _ = bench.transform("onnxruntime.int8-static", dynamic, calibration=str(digits_samples.calibration))
+
+    assert notes == {"nothing_to_do": "the graph is quantized already"}
 
 
 def test_old_opset_and_a_ragged_static_batch(bench, tmp_path, digits_samples):

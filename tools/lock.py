@@ -48,7 +48,7 @@ def main() -> None:
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))
     version = run["torch"].split()[0]
     CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
-    toolchains = [find_installed(name) for name in BUILTIN_TOOLCHAINS]
+    toolchains = [found for name in BUILTIN_TOOLCHAINS if (found := find_installed(name)) is not None]
     for build, toolchain in itertools.product((CPU, CUDA), toolchains):
         if toolchain.with_torch:
             (toolchain.folder / build.name).write_text(build.read_text())

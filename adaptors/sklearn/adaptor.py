@@ -42,7 +42,9 @@ ADAPTORS = (
         produces="onnx",
         summary="Converts an estimator of scikit-learn, XGBoost or LightGBM to ONNX, by skl2onnx and onnxmltools.",
         options=OnnxOptions,
-        needs=frozenset({Need.CALIBRATION_DATA}),  # the converted model is compared with its source on them
+        needs=frozenset(
+            {Need.CALIBRATION_DATA, Need.CONVERSION_LIMIT}
+        ),  # the converted model is compared with its source on them
         supports={
             Capability.DYNAMIC_BATCH: Support.FULL,
             Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,

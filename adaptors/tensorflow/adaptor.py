@@ -43,7 +43,7 @@ class OnnxOptions(Options):
 
 
 _adaptor = partial(Adaptor, toolchain=TOOLCHAIN, accepts=_SOURCES, precisions=frozenset({Precision.FP32}))
-_COMPARED = frozenset({Need.CALIBRATION_DATA})
+_COMPARED = frozenset({Need.CALIBRATION_DATA, Need.CONVERSION_LIMIT})
 """What was converted is compared with its source on them."""
 
 ADAPTORS = (

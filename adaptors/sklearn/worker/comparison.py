@@ -46,6 +46,7 @@ def compare(estimator: Any, graph: Any, job: Json) -> Any:
             has_steps=True,
             by_column=("variable",),
             scores={"label": "probabilities"} if hasattr(estimator, "predict_proba") else {},
+            share=job.get("conversion"),
         )
     for line in found.describe():
         print(line)  # noqa: T201 - the step's log

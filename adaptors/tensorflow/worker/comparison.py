@@ -20,7 +20,7 @@ Arrays = probes.Arrays
 
 def find_onnx_problem(job: Json, model: models.Model) -> str | None:
     """Return why ``model.onnx`` is not its source; None if absent."""
-    return _find_problem(model, _open_onnx(job), _read_rows(job, model), fixed=None)
+    return _find_problem(model, _open_onnx(job), _read_rows(job, model), fixed=None, share=job.get("conversion"))
 
 
 def _open_onnx(job: Json) -> probes.Run:
@@ -49,12 +49,15 @@ def find_tflite_problem(job: Json, model: models.Model, litert: Any) -> str | No
         key = compiled.find_key(model.inputs, shape["sizes"])
         session = litert.session.Session(job["output"], shape, index, threads)
         fitted = probes.fit(feeds, model.inputs, key)
-        if problem := _find_problem(model, session.run, fitted, fixed=key[0][0] if key[0] else 1):
+        rows = key[0][0] if key[0] else 1
+        if problem := _find_problem(model, session.run, fitted, fixed=rows, share=job.get("conversion")):
             return f"for the shape {shape['name']}, {problem}"
     return None
 
 
-def _find_problem(model: models.Model, graph: Any, feeds: Arrays, *, fixed: int | None) -> str | None:
+def _find_problem(
+    model: models.Model, graph: Any, feeds: Arrays, *, fixed: int | None, share: float | None
+) -> str | None:
     """Compare a graph with its model; ``fixed`` is the number of rows that the graph takes, None for any number."""
     source: Any = partial(_answer, model)
     batch = model.inputs[0]["shape"][0] if model.inputs[0]["shape"] else 1
@@ -64,7 +67,8 @@ def _find_problem(model: models.Model, graph: Any, feeds: Arrays, *, fixed: int 
         graph = probes.call_in_batches(graph, own or fixed or 1, names)
         source = probes.call_in_batches(source, own or fixed or 1, names)
     make_probes = partial(probes.make_probes, feeds, model.inputs, dynamic=fixed is None)
-    found = agreement.compare(source, graph, feeds, make_probes, rows=probes.choose(feeds), has_steps=False)
+    rows = probes.choose(feeds)
+    found = agreement.compare(source, graph, feeds, make_probes, rows=rows, has_steps=False, share=share)
     for line in found.describe():
         print(line)  # noqa: T201 - the step's log
     problem: str | None = found.problem

@@ -188,6 +188,7 @@ class _Step:
             training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
             takes=find_written(self.adaptor, self.setting.recipe),
+            conversion=self._find_conversion_limit(),
         )
 
     def _run(self, within: Environment, folder: Path, decided: Decided, limits: Limits) -> Outcome:
@@ -227,12 +228,16 @@ class _Step:
             training=self._find_training(),
             program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
             takes=find_written(self.adaptor, self.setting.recipe),
+            conversion=self._find_conversion_limit(),
             shapes=recipe.all_shapes,
             seed=recipe.seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
             reads=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
         )
+
+    def _find_conversion_limit(self) -> float | None:
+        return self.setting.recipe.gates.conversion if Need.CONVERSION_LIMIT in self.adaptor.needs else None
 
     def _find_training(self) -> str | None:
         splits = self.setting.samples.splits

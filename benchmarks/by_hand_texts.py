@@ -38,7 +38,7 @@ def export(path: Path) -> None:
     import torch  # noqa: PLC0415 - slow to import
     from transformers import AutoModel  # noqa: PLC0415 - see above
 
-    class Encoder(torch.nn.Module):
+    class Encoder(torch.nn.Module):  # type: ignore[misc]  # mypy skips torch
         """Only the tokens' vectors."""
 
         def __init__(self) -> None:

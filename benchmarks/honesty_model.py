@@ -129,7 +129,7 @@ def make_arrays(inputs: list[dict[str, Any]], sizes: dict[str, int]) -> dict[str
 
 def time_calls(call: Call, *, seconds: float) -> float:
     """Return the median call, in nanoseconds, of a plain loop that lasts some seconds."""
-    clock, times = time.perf_counter_ns, []
+    clock, times = time.perf_counter_ns, list[int]()
     end = time.perf_counter() + seconds
     while len(times) < LEAST_CALLS or time.perf_counter() < end:
         start = clock()

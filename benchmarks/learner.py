@@ -140,7 +140,10 @@ def make_estimator_calls(folder: Path, rows: int, threads: int) -> tuple[dict[st
     session, outputs = learner._session._session, learner.run({"X": array})  # noqa: SLF001 - as in make_calls
     other: Any = kedro_hone.load(folder, threads=threads)
     other.run = lambda _: outputs
-    calls = {"bare": lambda: session.run(None, {"X": array}), "sklearn": partial(learner.predict_proba, array)}
+    calls: dict[str, Callable[[], Any]] = {
+        "bare": lambda: session.run(None, {"X": array}),
+        "sklearn": partial(learner.predict_proba, array),
+    }
     return calls, {"sklearn": partial(other.predict_proba, array)}
 
 

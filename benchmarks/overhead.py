@@ -89,7 +89,7 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     source = store.seal(
         folder / "source", format=made.format, inputs=made.inputs, outputs=made.outputs, runtime=made.runtime
     )
-    files = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
+    files: dict[str, Any] = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
     common: dict[str, Any] = {"source": source, "store": store, "run": run}
     setting = Setting(samples=prepare(recipe=recipe, **common, **files), recipe=recipe, **common)
     reference = take_baseline(setting=setting)

@@ -22,7 +22,7 @@ STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Width, blocks and stride of each stage (He et al., "Deep Residual Learning", CVPR 2016, table 1: 50 layers)."""
 
 
-class Bottleneck(nn.Module):
+class Bottleneck(nn.Module):  # type: ignore[misc]  # mypy skips torch
     """Three convolutions with batch normalization, and the input added."""
 
     def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -42,7 +42,7 @@ class Bottleneck(nn.Module):
         return torch.relu(self.short(x) + self.body(x))
 
 
-class ResNet50(nn.Module):
+class ResNet50(nn.Module):  # type: ignore[misc]  # mypy skips torch
     """The network of 50 layers, on images (batch, 3, 224, 224)."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ def quote(folder: Path, name: str) -> str:
 
 
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
-    "README.md": {"toolchains": lambda: adaptors.list_toolchains("docs/adaptors")},
+    "CONTRIBUTING.md": {"support": adaptors.describe_support},
     "docs/index.md": {"toolchains": lambda: adaptors.list_toolchains("adaptors")},
     "docs/reference/attacks.md": {"attacks": attacks.list_attacks},
     "docs/concepts/data.md": {"programs": programs.describe_programs},

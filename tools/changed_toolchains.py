@@ -63,13 +63,14 @@ def make_matrix(root: Path, changes: frozenset[str] | None) -> list[dict[str, st
 def find_tests(root: Path) -> dict[str, tuple[str, ...]]:
     """Return the files with large tests of each large toolchain, without those that many share.
 
-    A toolchain is large where the conformance tests say so, or a file of large tests is named after it. Such a file is
-    its, and one that imports the toolchain or has its name, or that of an adaptor, as a text.
+    A toolchain is large where its description has it tested apart, or a file of large tests is named after it. Such
+    a file is its, and one that imports the toolchain or has its name, or that of an adaptor, as a text.
     """
     files = [path for path in sorted(root.glob("tests/**/test_*.py")) if "mark.large" in path.read_text()]
     own = [path for path in files if str(path.relative_to(root)) not in SHARED]
-    folders = {path.parent.name for path in root.glob("adaptors/*/adaptor.py")}
-    large = folders & {*_read_large(root / SHARED[0]), *(path.stem.removeprefix("test_") for path in own)}
+    folders = {path.parent.name: path for path in root.glob("adaptors/*/adaptor.py")}
+    named = {path.stem.removeprefix("test_") for path in own}
+    large = {name for name, path in folders.items() if name in named or _is_large(path)}
     found: dict[str, tuple[str, ...]] = dict.fromkeys(sorted(large), ())
     for path in own:
         for name in sorted(large & _list_names(path)):
@@ -151,7 +152,9 @@ def _find_helpers(root: Path, path: Path) -> tuple[Path, ...]:
         tree = pending.pop()
         asked = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
         pending += [fixtures.pop(name) for name in sorted(asked & fixtures.keys())]
-        named = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_script(node.value)}
+        named = {
+            str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_script(node.value)
+        }
         named |= {f"{name.replace('.', '/')}.py" for name in _list_imports(tree)}
         named.discard("conftest.py")  # which decides for all
         found += (place / name for place in places for name in named if (place / name).is_file())
@@ -181,20 +184,10 @@ def _list_names(path: Path) -> set[str]:
     return found | {path.stem.removeprefix("test_")}
 
 
-def _read_large(path: Path) -> frozenset[str]:
-    """Return the toolchains that the conformance tests call large.
-
-    Raises:
-        ValueError: They have no such list.
-    """
-    for node in _parse(path).body:
-        if (
-            isinstance(node, ast.Assign)
-            and ast.unparse(node.targets[0]) == "LARGE"
-            and isinstance(node.value, ast.Call)
-        ):
-            return frozenset(ast.literal_eval(node.value.args[0]))
-    raise ValueError(f"{path} has no list LARGE of toolchains")
+def _is_large(path: Path) -> bool:
+    """Return whether a toolchain's description has it tested apart: it can be installed, and is not ``TESTED``."""
+    facts = {node.arg: ast.unparse(node.value) for node in ast.walk(_parse(path)) if isinstance(node, ast.keyword)}
+    return facts.get("verification") != "Verification.TESTED" and facts.get("lockable") != "False"
 
 
 @cache

@@ -23,18 +23,13 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
+from kedro_hone.core.contract.toolchain import Toolchain
+
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))
 CPU, CUDA = (ROOT / "adaptors" / "pytorch" / f"requirements-{build}.lock" for build in ("cpu", "cuda"))
-WITH_TORCH = ("executorch", "litert_torch", "modelopt", "neural_compressor_pt", "sparseml")
-"""Other toolchains with PyTorch in an environment of their own."""
-WITH_CUDA = ("modelopt", "onnxruntime_gpu", "tensorrt")
-"""Toolchains whose own locks name packages of NVIDIA's: all but those that PyTorch's locks next to them have."""
-SOURCES = {"executorch": ("antlr4-python3-runtime",), "sparseml": ("gputil",)}
-"""Packages of toolchains that exist as source archives only."""
-UNLOCKED = ("bladedisc", "torch_tensorrt")
-"""Toolchains of which package indexes lack a part: for BladeDISC even the name there would be a stranger's."""
-TOOLCHAINS = ("adaptors", "docs/examples")
+EXAMPLES = ROOT / "docs" / "examples"
 HEAD = "# Made by `make lock`; do not edit.\n"
 PACKAGE = re.compile(r"^(\S+)==\S+(?: \\\n    --hash=\S+)+$", re.MULTILINE)
 OF_TORCH = re.compile("(cuda|nvidia)-|(triton|torch)$")
@@ -53,26 +48,40 @@ def main() -> None:
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))
     version = run["torch"].split()[0]
     CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
-    for build, name in itertools.product((CPU, CUDA), WITH_TORCH):
-        (ROOT / "adaptors" / name / build.name).write_text(build.read_text())
+    toolchains = [find_installed(name) for name in BUILTIN_TOOLCHAINS]
+    for build, toolchain in itertools.product((CPU, CUDA), toolchains):
+        if toolchain.with_torch:
+            (toolchain.folder / build.name).write_text(build.read_text())
     known, below = dict(run), RUN
     for lock, group in ((DEV, "dev"), (MUTANTS, "mutants")):
         wanted += project["dependency-groups"][group]
         added = resolve(wanted, prefer=[lock, CUDA] if keep else [CUDA], fixed=known)
         write(lock, {name: text for name, text in added.items() if name not in known}, head=f"{HEAD}-r {below.name}\n")
         known, below = known | added, lock
-    for path in (path for folder in TOOLCHAINS for path in sorted(ROOT.glob(f"{folder}/*/requirements.in"))):
-        if path.parent.name in UNLOCKED:
-            continue
+    for toolchain in (toolchain for toolchain in toolchains if toolchain.requirements.exists() and toolchain.lockable):
+        lock_toolchain(toolchain, run, keep=keep)
+    for path in sorted(EXAMPLES.glob("*/requirements.in")):
         lock = path.with_suffix(".lock")
-        found = resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA])
-        built = {name: found.pop(name) for name in SOURCES.get(path.parent.name, ())}
-        torch = {name for name in found if OF_TORCH.match(name)}
-        if path.parent.name in WITH_CUDA:
-            torch &= run.keys() if path.parent.name in WITH_TORCH else set()
-        write(lock, found, without=torch)
-        if built:
-            write(path.with_name("sources.lock"), built)
+        write(lock, resolve(path.read_text().splitlines(), prefer=[lock if keep and lock.exists() else RUN, CUDA]))
+
+
+def lock_toolchain(toolchain: Toolchain, run: Mapping[str, str], *, keep: bool) -> None:
+    """Write a toolchain's locks.
+
+    Args:
+        toolchain: Whose requirements are locked.
+        run: The lines of the lock for running the project, by package.
+        keep: Whether versions that still fit stay as they are.
+    """
+    lock, wanted = toolchain.lock, toolchain.requirements.read_text().splitlines()
+    found = resolve(wanted, prefer=[lock if keep and lock.exists() else RUN, CUDA])
+    built = {name: found.pop(name) for name in toolchain.from_source}
+    torch = {name for name in found if OF_TORCH.match(name)}
+    if toolchain.with_cuda:  # all packages of NVIDIA's but those that PyTorch's locks next to its own have
+        torch &= run.keys() if toolchain.with_torch else set()
+    write(lock, found, without=torch)
+    if built:
+        write(toolchain.folder / "sources.lock", built)
 
 
 def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] | None = None) -> dict[str, str]:

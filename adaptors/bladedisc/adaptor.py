@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="bladedisc",
+    title="BladeDISC",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.UNVERIFIED,
+    modules=("torch_blade",),
     runs=frozenset({"bladedisc"}),
     native=frozenset({"bladedisc"}),  # TorchScript with machine code in it
     formats={"bladedisc": ("model.ts",)},

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Toolchain, Verification
 from kedro_hone.core.values.composite import COMPOSITE, PARTS, RUNS
 
 TOOLCHAIN = Toolchain(
     name=COMPOSITE,
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
     runs=frozenset({COMPOSITE}),
     data=frozenset({COMPOSITE}),
     reads=frozenset({PARTS}),

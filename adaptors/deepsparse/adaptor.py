@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
-from kedro_hone.core.contract.toolchain import Licence, Toolchain
+from kedro_hone.core.contract.toolchain import Licence, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="deepsparse",
+    title="DeepSparse",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("deepsparse",),
     runs=frozenset({"deepsparse-onnx"}),
     data=frozenset({"deepsparse-onnx"}),
     formats={"deepsparse-onnx": ("model.onnx",)},

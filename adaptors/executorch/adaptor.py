@@ -8,12 +8,17 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="executorch",
+    title="ExecuTorch",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("executorch",),
+    with_torch=True,
+    from_source=("antlr4-python3-runtime",),
     runs=frozenset({"executorch"}),
     data=frozenset({"executorch"}),
     formats={"executorch": ("index.json", "model-*.pte")},

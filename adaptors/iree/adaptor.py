@@ -7,12 +7,15 @@ from pathlib import Path
 from pydantic import Field, field_validator
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Toolchain, Verification
 from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="iree",
+    title="IREE",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("iree",),
     runs=frozenset({"iree-vmfb"}),
     native=frozenset({"iree-vmfb"}),
     runtime_requirements=("iree-base-runtime>=3.13,<3.14", "numpy>=2,<3"),

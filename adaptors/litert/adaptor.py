@@ -8,12 +8,15 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="litert",
+    title="LiteRT",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("ai_edge_litert", "ai_edge_quantizer"),
     runs=frozenset({"tflite", "tflite-file"}),
     data=frozenset({"tflite", "tflite-file"}),
     formats={"tflite": ("index.json", "model-*.tflite"), "tflite-file": ("model.tflite",)},

@@ -5,12 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="litert_torch",
+    title="LiteRT Torch",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("litert_torch",),
+    with_torch=True,
     formats={"tflite": ("index.json", "model-*.tflite")},
     limits=Limits(seconds=900.0),
     uses=("pytorch", "litert"),  # what reads programs safely, and what reads the files that were written

@@ -9,12 +9,17 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="modelopt",
+    title="Model Optimizer",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("modelopt",),
+    with_torch=True,
+    with_cuda=True,
     uses=("onnxruntime",),
     limits=Limits(seconds=900.0),
     default=False,  # what it writes pays on GPUs only

@@ -8,12 +8,15 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="neural_compressor",
+    title="neural-compressor",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("neural_compressor",),
     uses=("onnxruntime",),
     limits=Limits(seconds=1200.0),  # it measures the program's metric once for each configuration that it tries
     default=False,

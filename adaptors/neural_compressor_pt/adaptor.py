@@ -8,12 +8,16 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="neural_compressor_pt",
+    title="neural-compressor for PyTorch",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("neural_compressor",),
+    with_torch=True,
     environment={
         "LOGLEVEL": "WARNING",  # otherwise it logs each step
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",  # its kernels are for CUDA

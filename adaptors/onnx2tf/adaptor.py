@@ -6,13 +6,16 @@ from pathlib import Path
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Artifact, Stage
 from kedro_hone.core.values.outcome import Refused
 
 TOOLCHAIN = Toolchain(
     name="onnx2tf",
+    title="onnx2tf",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("onnx2tf", "tf_keras"),
     formats={"tflite": ("index.json", "model-*.tflite")},
     limits=Limits(seconds=1800.0),  # a deep net takes minutes for each shape
     environment={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1", "CUDA_VISIBLE_DEVICES": "-1"},

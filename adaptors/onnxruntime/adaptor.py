@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import RunOptions, Toolchain
+from kedro_hone.core.contract.toolchain import RunOptions, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 
@@ -23,7 +23,10 @@ class SessionRunOptions(RunOptions):
 
 TOOLCHAIN = Toolchain(
     name="onnxruntime",
+    title="ONNX Runtime",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("onnxruntime", "onnx"),
     runs=frozenset({"onnx"}),
     survives_fork=True,
     data=frozenset({"onnx"}),

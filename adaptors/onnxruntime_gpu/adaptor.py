@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 
@@ -24,7 +24,11 @@ class GpuRunOptions(RunOptions):
 
 TOOLCHAIN = Toolchain(
     name="onnxruntime_gpu",
+    title="ONNX Runtime on GPUs",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.BY_HAND,
+    modules=("onnxruntime",),
+    with_cuda=True,
     runs=frozenset({"onnx"}),
     data=frozenset({"onnx"}),
     reads=frozenset({"cache", "compiled_shapes", "crashes", "graphs"}),

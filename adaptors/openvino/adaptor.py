@@ -10,7 +10,7 @@ from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain, Verification
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 from kedro_hone.core.values.outcome import Refused
 
@@ -26,7 +26,10 @@ class Properties(RunOptions):
 
 TOOLCHAIN = Toolchain(
     name="openvino",
+    title="OpenVINO",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("openvino", "nncf"),
     runs=frozenset({"openvino-ir"}),
     survives_fork=True,
     data=frozenset({"openvino-ir"}),

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 _Mode = Literal["default", "max-autotune-no-cudagraphs"]
@@ -25,7 +25,10 @@ class CompileRunOptions(RunOptions):
 
 TOOLCHAIN = Toolchain(
     name="pytorch",
+    title="PyTorch",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("torch", "torchao", "torchvision", "onnxscript"),
     runs=frozenset({"pytorch", "pytorch-module", "torchscript-module", "transformers", "torchscript", "aot-inductor"}),
     native=frozenset({"torchscript", "torchscript-module", "aot-inductor"}),
     formats={"torchscript-module": ("model.pt",)},  # its author's; what an adaptor makes is `torchscript`

@@ -7,12 +7,15 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Toolchain, Verification
 from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="sklearn",
+    title="scikit-learn, XGBoost and LightGBM",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.TESTED,
+    modules=("sklearn", "skl2onnx", "onnxmltools", "xgboost", "lightgbm"),
     runs=frozenset({"sklearn"}),
     data=frozenset({"sklearn"}),  # the host refuses a pickle
     formats={"sklearn": ("estimator.json",)},

@@ -9,12 +9,17 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="sparseml",
+    title="SparseML",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("sparseml",),
+    with_torch=True,
+    from_source=("gputil",),
     uses=("pytorch",),  # what reads programs safely
     environment={
         "NM_DISABLE_ANALYTICS": "1",  # otherwise each import sends telemetry to its vendor and looks up the country

@@ -8,14 +8,17 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 _SOURCES = frozenset({"keras", "saved-model"})
 
 TOOLCHAIN = Toolchain(
     name="tensorflow",
+    title="TensorFlow and Keras",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("tensorflow", "keras", "tf2onnx"),
     runs=_SOURCES | {"tensorflow-xla"},
     generated=_SOURCES | {"tensorflow-xla"},  # graphs that may read and write files
     formats={

@@ -7,12 +7,16 @@ from pathlib import Path
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="tensorrt",
+    title="TensorRT",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.UNVERIFIED,
+    modules=("tensorrt",),
+    with_cuda=True,
     runs=frozenset({"tensorrt-engine"}),
     native=frozenset({"tensorrt-engine"}),
     formats={"tensorrt-engine": ("model.plan", "index.json")},

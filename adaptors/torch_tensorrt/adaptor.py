@@ -8,12 +8,15 @@ from typing import Literal
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="torch_tensorrt",
+    title="Torch-TensorRT",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.UNVERIFIED,
+    modules=("torch_tensorrt",),
     runs=frozenset({"torch-tensorrt"}),
     native=frozenset({"torch-tensorrt"}),  # programs with engines in them, which are machine code
     formats={"torch-tensorrt": ("index.json", "model-*.pt2")},

@@ -8,13 +8,16 @@ from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
 from kedro_hone.core.values.artifact import Artifact, Stage
 from kedro_hone.core.values.outcome import Refused
 
 TOOLCHAIN = Toolchain(
     name="tvm",
+    title="Apache TVM",
     folder=Path(__file__).resolve().parent,
+    verification=Verification.NIGHTLY,
+    modules=("tvm",),
     runs=frozenset({"tvm-so"}),
     native=frozenset({"tvm-so"}),
     formats={"tvm-so": ("index.json", "model-*.so")},

@@ -9,8 +9,8 @@ import yaml
 
 from generated.models import describe_default, describe_value, make_table, read_attributes
 from kedro_hone.core.contract.adaptor import Adaptor, Support
-from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
-from kedro_hone.core.contract.toolchain import Licence, Toolchain
+from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, Catalogue, find_installed, read_catalogue
+from kedro_hone.core.contract.toolchain import Licence, Toolchain, Verification
 from kedro_hone.recipe.space import Space, read_space
 
 STATES = {
@@ -19,26 +19,12 @@ STATES = {
     Support.UNSUPPORTED: "no: the toolchain cannot",
     Support.UNKNOWN: "not tried",
 }
-TITLES = {
-    "onnxruntime": "ONNX Runtime",
-    "openvino": "OpenVINO",
-    "pytorch": "PyTorch",
-    "iree": "IREE",
-    "deepsparse": "DeepSparse",
-    "sklearn": "scikit-learn, XGBoost and LightGBM",
-    "litert": "LiteRT",
-    "litert_torch": "LiteRT Torch",
-    "neural_compressor": "neural-compressor",
-    "neural_compressor_pt": "neural-compressor for PyTorch",
-    "modelopt": "Model Optimizer",
-    "onnxruntime_gpu": "ONNX Runtime on GPUs",
-    "tensorrt": "TensorRT",
-    "torch_tensorrt": "Torch-TensorRT",
-    "sparseml": "SparseML",
-    "tvm": "Apache TVM",
-    "tensorflow": "TensorFlow and Keras",
-    "executorch": "ExecuTorch",
-    "bladedisc": "BladeDISC",
+
+WHAT_TO_EXPECT = {
+    Verification.TESTED: "runs in every `make test`, with a real model",
+    Verification.NIGHTLY: "runs in `make test-toolchains`, every night",
+    Verification.BY_HAND: "its own tests and the conformance suite passed on a machine that CI has not",
+    Verification.UNVERIFIED: "written, never run in our tests beyond its refusals; its pages say so",
 }
 
 
@@ -67,7 +53,7 @@ def make_index(catalogue: Catalogue) -> str:
         if not rows:  # a runtime alone, such as that of composites
             continue
         parts += [
-            f"## {TITLES.get(toolchain.name, toolchain.name)}",
+            f"## {toolchain.title}",
             make_table(rows, "adaptor", "stage", "what it does"),
         ]
         if toolchain.note:
@@ -88,7 +74,7 @@ def list_toolchains(folder: str) -> str:
         if not names:  # a runtime alone, such as that of composites
             continue
         links = ", ".join(f"[{a.name.partition('.')[2]}]({folder}/{a.name}.md)" for a in names)
-        rows.append((TITLES.get(toolchain.name, toolchain.name), links, describe_use(toolchain)))
+        rows.append((toolchain.title, links, describe_use(toolchain)))
     return make_table(rows, "toolchain", "adaptors", "")
 
 
@@ -103,6 +89,16 @@ def describe_use(toolchain: Toolchain) -> str:
     return "on by default" if toolchain.extra else "on by default, in an environment of its own"
 
 
+def describe_support() -> str:
+    """Return the toolchains by how they were tried, as a table."""
+    built_in = [find_installed(name) for name in BUILTIN_TOOLCHAINS]
+    rows = []
+    for state in Verification:
+        names = [f"`{one.name}`" for one in built_in if one and one.verification is state]
+        rows.append((state.value, WHAT_TO_EXPECT[state], ", ".join(names)))
+    return make_table(rows, "class", "what you may expect", "toolchains")
+
+
 def make_page(adaptor: Adaptor) -> str:
     """Return the page of one adaptor."""
     toolchain = adaptor.toolchain
@@ -114,6 +110,7 @@ def make_page(adaptor: Adaptor) -> str:
         ("needs", ", ".join(sorted(adaptor.needs)).replace("-", " ") or "nothing else"),
         ("the result depends on the machine", "yes" if adaptor.machine_specific else "no"),
         ("in a recipe", describe_use(toolchain) if adaptor.default else "only where it is named"),
+        ("tried", f"{toolchain.verification.value}: {WHAT_TO_EXPECT[toolchain.verification]}"),
         ("version", str(adaptor.version)),
     ]
     parts = [f"# {adaptor.name}", adaptor.summary, make_table(facts, "", "")]

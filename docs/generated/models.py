@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -13,7 +14,7 @@ _NAMES = {"string": "text", "integer": "whole number", "number": "number", "bool
 _ATTRIBUTE = re.compile(r"(\w+): (.*)")
 
 
-def make_table(rows: list[tuple[str, ...]], *header: str) -> str:
+def make_table(rows: Sequence[tuple[str, ...]], *header: str) -> str:
     """Return a Markdown table; a bar within a cell is escaped."""
     lines = [header, tuple("---" for _ in header), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)

@@ -26,7 +26,7 @@ def describe_keys() -> str:
 
 def find_sections() -> dict[str, type[BaseModel]]:
     """Return the sections of the recipe by their key."""
-    found = {}
+    found: dict[str, type[BaseModel]] = {}
     for name, field in Recipe.model_fields.items():
         for kind in (field.annotation, *get_args(field.annotation)):
             if isinstance(kind, type) and get_origin(kind) is None and issubclass(kind, Value):
@@ -40,7 +40,7 @@ def _list_keys(model: type[BaseModel]) -> list[tuple[str, str, str, str]]:
     rows = []
     for name, field in model.model_fields.items():
         if _is_section(field.annotation):
-            rows.append((f"[`{name}`](#{name})", "section", "", (field.annotation.__doc__ or "").split("\n")[0]))  # type: ignore[union-attr]
+            rows.append((f"[`{name}`](#{name})", "section", "", (field.annotation.__doc__ or "").split("\n")[0]))
             continue
         part = _resolve(schema["properties"][name], schema)
         default = "**required**" if field.is_required() else describe_default(part)

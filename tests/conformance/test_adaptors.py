@@ -15,7 +15,7 @@ from tiny_transformers import write_models
 
 from kedro_hone.core.contract.adaptor import Adaptor, Need
 from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
+from kedro_hone.core.contract.toolchain import Toolchain, Verification
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.core.values.digest import digest_tree
@@ -37,29 +37,12 @@ COMPILED = frozenset({"pytorch.aoti", "pytorch.aoti-bf16", "pytorch.compile", "p
 
 ``integration/adaptors/test_pytorch.py`` runs them at several."""
 
-LARGE = frozenset(
-    {
-        "litert_torch",
-        "neural_compressor",
-        "neural_compressor_pt",
-        "modelopt",
-        "onnxruntime_gpu",
-        "tensorrt",
-        "sparseml",
-        "tvm",
-        "tensorflow",
-        "executorch",
-        "onnx2tf",
-    }
-)
-"""Toolchains whose environments take gigabytes: `make test-toolchains` runs theirs."""
-
 WITHOUT_GPU = pytest.mark.skipif(read_host().gpu is None, reason="this machine has no GPU")
 
 
 def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
     """Return the marks of an adaptor's tests."""
-    marks = [pytest.mark.large] if adaptor.toolchain.name in LARGE else []
+    marks = [pytest.mark.large] if adaptor.toolchain.verification is not Verification.TESTED else []
     marks += [pytest.mark.nightly] if adaptor.name in COMPILED | FOR_LARGE else []
     return [*marks, WITHOUT_GPU] if Need.GPU in adaptor.needs else marks
 

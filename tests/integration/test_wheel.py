@@ -13,17 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from kedro_hone.core.contract.catalogue import find_installed
 from kedro_hone.core.errors import HoneError
 
 ROOT = Path(__file__).parents[2]
 STRANGER = ROOT / "docs" / "examples" / "mnn"
 LINKED = {"adaptors": "adaptors", "nodes": "nodes", "pipelines": "pipelines", "testing": "tests/conformance/suite"}
 """The links in the package, and where they lead."""
-TOOLCHAINS = (
-    *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-    *("litert", "litert_torch", "onnx2tf", "neural_compressor", "neural_compressor_pt", "modelopt", "onnxruntime_gpu"),
-    *("tensorrt", "torch_tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "bladedisc"),
-)
+TOOLCHAINS = [path.parent.name for path in sorted(ROOT.glob("adaptors/*/capabilities.yml"))]
 PIPELINES = {"__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"}
 
 LIST_PIPELINES = """
@@ -116,7 +113,7 @@ def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
     ]
     wanted = {f"kedro_hone/adaptors/{toolchain}/{path.as_posix()}" for path in files}
 
-    lock = ["requirements.lock"] * (toolchain not in {"bladedisc", "torch_tensorrt"})  # which no index has whole
+    lock = ["requirements.lock"] * getattr(find_installed(toolchain), "lockable", True)
     needed = ("worker/__init__.py", *lock)
     assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in needed} <= wanted
     assert wanted <= wheel_files

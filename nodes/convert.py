@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
-from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.contract.adaptor import Options
@@ -19,16 +18,16 @@ def convert_to_backend(
     *,
     setting: Setting,
     reference: Reference,
-    forecast: Forecast = UNKNOWN,
     backend: str,
     converters: Mapping[str, Options],
     **others: Outcome,
 ) -> Outcome:
     """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
 
-    Nothing is built before the source model was run and scored: that is the reference. The others are the outcomes of
-    the backends before this one. Where none takes it, returned is why: what became of the other backend that it would
-    be converted from; with every step that was tried.
+    Nothing is built before the source model was run and scored: that is the reference. A conversion begins whatever it
+    is expected to take, since all routes from the backend need it. The others are the outcomes of the backends before
+    this one. Where none takes it, returned is why: what became of the other backend that it would be converted from;
+    with every step that was tried.
     """
     source = setting.source
     if source.format == backend:
@@ -42,8 +41,7 @@ def convert_to_backend(
     for parent, (name, options) in product(parents, converters.items()):
         adaptor = read_catalogue().find_adaptor(name)
         if parent.format in adaptor.accepts:
-            expected = forecast.find_seconds(name)
-            outcome = transform(adaptor, options, parent, setting, reference=reference, expected=expected)
+            outcome = transform(adaptor, options, parent, setting, reference=reference)
             steps |= {step.key: step for step in outcome.steps}
         if isinstance(outcome, Artifact):
             break

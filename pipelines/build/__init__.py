@@ -15,7 +15,7 @@ from kedro_hone.recipe.plan import SOURCE, Plan
 
 def create_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline: the source artifact in, the outcome of every step of every route out."""
-    backends, given = plan.routes.backends, {"reference": "reference", "forecast": "forecast"}
+    backends, reference = plan.routes.backends, {"reference": "reference"}
     first = place_node(
         forecast, adaptors=tuple(plan.options), name="forecast", inputs={"source": "source"}, output="forecast"
     )
@@ -25,7 +25,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
             backend=backend,
             converters={adaptor.name: plan.options[adaptor.name] for adaptor in plan.routes.converters[backend]},
             name="convert",
-            inputs=given | {other: f"{other}.outcome" for other in backends[:place]},
+            inputs=reference | {other: f"{other}.outcome" for other in backends[:place]},
             output="outcome",
             decided_by=[f"adaptors.{adaptor.name}" for adaptor in plan.routes.converters[backend]],
             namespace=backend,
@@ -38,7 +38,9 @@ def create_pipeline(plan: Plan) -> Pipeline:
             adaptor=step.adaptor.name,
             options=step.options,
             name=step.adaptor.stage.value,
-            inputs=given | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
+            inputs=reference
+            | {"forecast": "forecast"}
+            | {"parent": "source" if step.parent == SOURCE else f"{step.parent}.outcome"},
             output="outcome",
             decided_by=[f"adaptors.{step.adaptor.name}"],
             namespace=step.namespace,

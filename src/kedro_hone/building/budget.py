@@ -75,7 +75,7 @@ class Budget:
         """Return why nothing is started that takes so many seconds, as far as known; None where it may start."""
         if self.run.is_stopped():
             return INTERRUPTED
-        takes = "" if expected is None else f"it takes about {expected:.0f} s, and "
+        takes = "" if expected is None else f"it takes about {max(1.0, expected):.0f} s, and "
         if phase is not Phase.RACE and (ended := self.run.read_end()):  # what is valid by then is raced
             return f"{takes}{ended}"
         left = self.find_left(phase)

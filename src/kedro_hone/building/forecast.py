@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
+from typing import Final
 
 from pydantic import Field
 
@@ -15,6 +16,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.base import Value
 from kedro_hone.recipe.prior import Usual, find_usual
 
+LEAST_RECORDS: Final = 2
 DEFAULT = Usual(seconds=5.0, validation=2.0, speed=1.0)
 """What the order of a search assumes of an adaptor of which nothing was measured."""
 
@@ -68,7 +70,10 @@ def make_forecast(adaptors: Iterable[Adaptor], source: Artifact, host: Host, rec
 
 
 def find_medians(source: Artifact, records: Iterable[StepRecord]) -> dict[str, float]:
-    """Return the median seconds of each adaptor's steps that began with this source and gave an artifact."""
+    """Return the median seconds of each adaptor's steps that began with this source and gave an artifact.
+
+    There are ``LEAST_RECORDS`` of each at least: one alone may be of a busy machine.
+    """
     steps: dict[str, list[StepRecord]] = {}
     for record in records:
         steps.setdefault(str(record.inputs.get("input")), []).append(record)
@@ -82,4 +87,4 @@ def find_medians(source: Artifact, records: Iterable[StepRecord]) -> dict[str, f
             if record.outcome.digest not in seen:
                 seen.add(record.outcome.digest)
                 todo.append(record.outcome.digest)
-    return {name: statistics.median(known) for name, known in seconds.items()}
+    return {name: statistics.median(known) for name, known in seconds.items() if len(known) >= LEAST_RECORDS}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field, TypeAdapter
@@ -89,7 +88,7 @@ class NewVersions(NamedTuple):
 
     infos: tuple[VersionInfo, ...]
     cursor: str
-    skipped: Mapping[str, str] = MappingProxyType({})
+    skipped: Mapping[str, str] = {}
 
 
 @runtime_checkable

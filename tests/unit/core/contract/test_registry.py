@@ -373,6 +373,13 @@ def test_an_unknown_name_is_explained_by_those_that_there_are(known, why, hint):
     assert (error.slug, error.why, error.hint) == ("model-unknown", why, hint)
 
 
+def test_a_registry_that_skips_nothing_leaves_the_reasons_out(site):
+    text = f"{WHOLE}\nWhole.versions_since = lambda self, cursor: NewVersions((INFO,), '3')\n"
+    (site / "fake_hub.py").write_text(text)
+    install(site, "hub", "hub", "fake_hub:Whole")
+    assert find_registry("hub://digits/3").versions_since(None).skipped == {}
+
+
 def test_a_package_that_returns_one_registry_again_and_again_is_guarded_once(site):
     (site / "fake_hub.py").write_text(f"{MINIMAL}\nONE = Minimal()\ndef find():\n    return ONE\n")
     install(site, "hub", "hub", "fake_hub:find")

@@ -76,7 +76,7 @@ def test_from_the_hub_to_a_commit_that_is_loaded_again(project, hub, tmp_path):
     assert repository.commits[repository.head].parent == source
     card = repository.files["README.md"].read().decode()
     assert card.count("# A matrix\n") == 1
-    assert "| median time, eight |" in card
+    assert "| latency, eight |" in card
     assert "model-index:" in card
     assert load(project, "hf://org/matrix@honed") == [8, 3]
     verified = project.call("hone", "verify", "hf://org/matrix@honed")

@@ -1,11 +1,13 @@
 """Adapters of PEFT that are added to the weights of their base model: LoRA, with DoRA and its other variants.
 
 What PEFT's ``merge_and_unload`` computes, without that library: ``W + s B A`` for each pair of matrices, and the layers
-that the adapter has whole (``modules_to_save``) in the place of the base model's.
+that the adapter has whole (``modules_to_save``) in the place of the base model's. An option that changes what is
+computed in another way is refused.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import re
@@ -18,6 +20,7 @@ from torch import Tensor, nn
 
 from .models import Job, Notes
 from .pretrained import import_transformers
+from .ties import find_partners, list_ties, untie_where_different
 
 ADAPTER = "adapter"
 """The folder of the adapter's files in that of the base model."""
@@ -32,8 +35,23 @@ _CLASSES = {
 _LABELS = frozenset({"SEQ_CLS", "TOKEN_CLS"})
 _PREFIX = "base_model.model."
 _PARTS = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(\.weight)?")
-_UNKNOWN = ("layer_replication", "target_parameters", "megatron_config", "alora_invocation_tokens", "arrow_config")
-"""Keys of a configuration that change what is computed, and are not merged here."""
+_MERGED = frozenset({"lora_alpha", "alpha_pattern", "use_rslora", "use_dora", "init_lora_weights", "bias", "peft_type"})
+"""Options that are followed here, each with all values or with those that are checked."""
+_IN_THE_WEIGHTS = frozenset(
+    {"r", "rank_pattern", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"}
+    | {"modules_to_save", "fan_in_fan_out"}
+)
+"""Options whose effect is read from the weights: which modules have a pair, of which rank, and which are whole."""
+_WITHOUT_EFFECT = frozenset(
+    {"task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode"}
+    | {"lora_dropout", "runtime_config"}  # of training, and of where it is computed
+    | {"loftq_config", "eva_config", "corda_config", "lora_ga_config"}  # read only by other values of init_lora_weights
+    | {"megatron_core", "qalora_group_size"}  # read only with megatron_config and use_qalora
+)
+_KNOWN = _MERGED | _IN_THE_WEIGHTS | _WITHOUT_EFFECT
+_STARTS = (True, False, "gaussian", "orthogonal")
+"""Values of ``init_lora_weights`` that leave the base model's weights as they are. PiSSA and others change them."""
+_BIASES = ("none", "all", "lora_only")
 
 
 class UnmergeableError(ValueError):
@@ -42,37 +60,58 @@ class UnmergeableError(ValueError):
 
 def merge(job: Job) -> Notes:
     """Write the base model with its adapter merged, as ``save_pretrained`` writes it."""
-    folder = Path(job["input"]["path"])
     try:
-        config = json.loads((folder / ADAPTER / "adapter_config.json").read_text())
-        _check(config)
-        state = _read_state(folder / ADAPTER / "adapter_model.safetensors")
-        model, missing = _open(folder, config, state, job["input"]["metadata"]["transformers"]["auto_class"])
-        left = missing - add(model, config, state)
+        _merge(job)
     except UnmergeableError as error:
         return {"refused": str(error)}
-    if left:
-        return {"refused": f"{type(model).__name__} needs weights that neither has: {', '.join(sorted(left)[:3])}"}
-    model.save_pretrained(job["output"])
     return {}
+
+
+def _merge(job: Job) -> None:
+    folder = Path(job["input"]["path"])
+    config = json.loads((folder / ADAPTER / "adapter_config.json").read_text())
+    _check(config)
+    state = _read_state(folder / ADAPTER / "adapter_model.safetensors")
+    model, missing = _open(folder, config, state, job["input"]["metadata"]["transformers"]["auto_class"])
+    before = digest(model)
+    whole, changed = add(model, config, state)
+    if left := missing - whole:
+        names = ", ".join(sorted(left)[:3])
+        raise UnmergeableError(f"{type(model).__name__} needs weights that neither has: {names}")
+    after = digest(model)
+    compare(before, after, changed)
+    model.save_pretrained(job["output"])
+    kind = type(model)
+    del model  # two would need twice the memory
+    _check_written(kind, job["output"], after)
 
 
 def _check(config: Mapping[str, Any]) -> None:
     if config.get("peft_type") != "LORA":
         raise UnmergeableError(f"it is of the type {config.get('peft_type')!r:.40}, and LORA is merged here")
-    if odd := [key for key in _UNKNOWN if config.get(key)]:
-        raise UnmergeableError(f"its configuration has {odd[0]}, which is not merged here")
+    if odd := sorted(key for key in config if key not in _KNOWN and config[key]):
+        raise UnmergeableError(f"its configuration has {odd[0]:.60}, which is not merged here")
+    for key, usual, allowed in (("init_lora_weights", True, _STARTS), ("bias", "none", _BIASES)):
+        if (value := config.get(key, usual)) not in allowed:
+            raise UnmergeableError(f"its configuration has {key}: {value!r:.60}, which is not merged here")
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
     """Return the adapter's weights by the names of the base model's modules."""
     from safetensors.torch import load_file
 
-    state = {}
+    state: dict[str, Tensor] = {}
+    replaced = {}
     for name, value in load_file(path).items():
-        plain = name.removeprefix(_PREFIX).replace(".modules_to_save.default.", ".").replace(".modules_to_save.", ".")
-        state[plain.replace(".default.", ".").replace(".base_layer.", ".")] = value.float()
-    return state
+        plain = name.removeprefix(_PREFIX).replace(".default.", ".").replace(".modules_to_save.", ".")
+        plain = plain.replace(".base_layer.", ".")
+        if ".original_module." in plain:  # the base model's, which one of ``modules_to_save`` replaces
+            replaced[plain.replace(".original_module.", ".")] = (plain, value)
+        elif plain in state and not torch.equal(state[plain], value.float()):
+            raise UnmergeableError(f"it has the weight {plain:.100} twice, with different values")
+        else:
+            state[plain] = value.float()
+    return state | {full: value for plain, (full, value) in replaced.items() if plain not in state}
 
 
 def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], own: str) -> tuple[nn.Module, set[str]]:
@@ -99,11 +138,13 @@ def _count_labels(state: Mapping[str, Tensor]) -> int | None:
     return state[heads[-1]].shape[0] if heads else None
 
 
-def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> set[str]:
-    """Add an adapter's weights to a model's, in place, and return the names of those that it brought whole.
+def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> tuple[set[str], set[str]]:
+    """Add an adapter's weights to a model's, in place.
+
+    Returned are the names of the weights that it brought whole, and of all that it changed.
 
     Raises:
-        UnmergeableError: A weight has no place in the model, or is of another size.
+        UnmergeableError: A weight has no place in the model, is of another size, or is tied to another one.
     """
     pairs: dict[str, dict[str, Tensor]] = {}
     whole = {}
@@ -112,25 +153,48 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
             pairs.setdefault(found["module"], {})[found["part"]] = value
         else:
             whole[name] = value
-    modules = dict(model.named_modules())
-    parameters = {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+    ties, modules = list_ties(model), dict(model.named_modules())
+    for name in pairs:
+        if name not in modules:
+            raise UnmergeableError(
+                f"the base model has no module {name:.100}: it is not the one that it was trained on"
+            )
+        if partners := find_partners(f"{name}.weight", ties):
+            raise UnmergeableError(
+                f"{name:.100}.weight is tied to {partners[0]:.100} in the base model, and what a pair of matrices on "
+                "one of them means for the other is not defined"
+            )
     with torch.no_grad():
-        for name, parts in pairs.items():
-            if name not in modules:
-                raise UnmergeableError(
-                    f"the base model has no module {name:.100}: it is not the one that it was trained on"
-                )
-            _add_pair(name, modules[name], parts, config)
-        for name, value in whole.items():
-            if name not in parameters or parameters[name].shape != value.shape:
-                raise UnmergeableError(f"the base model has no weight {name:.100} of the shape {tuple(value.shape)}")
-            parameters[name].copy_(value)
+        # First: PEFT saves the weight of an embedding beside its pair, which is added to it.
+        changed = _put_whole(model, whole)
+        changed |= {f"{name}.weight" for name, parts in pairs.items() if _add_pair(name, modules[name], parts, config)}
     if not pairs:
         raise UnmergeableError("it has no weights of LoRA")
-    return {*whole}
+    return {*whole}, changed
 
 
-def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
+def _put_whole(model: nn.Module, whole: Mapping[str, Tensor]) -> set[str]:
+    """Put weights in the place of a model's, and return the names of those that this changed."""
+    own = _list_weights(model)
+    for name, value in whole.items():
+        if name not in own or own[name].shape != value.shape:
+            raise UnmergeableError(f"the base model has no weight {name:.100} of the shape {tuple(value.shape)}")
+        if not value.isfinite().all():
+            raise UnmergeableError(f"{name:.100} has values that are not finite")
+    changed = {name for name, value in whole.items() if not torch.equal(own[name].float(), value)}
+    untie_where_different(model, whole)
+    own = _list_weights(model)
+    for name, value in whole.items():
+        own[name].copy_(value)
+    return changed
+
+
+def _list_weights(model: nn.Module) -> dict[str, Tensor]:
+    return {**dict(model.named_parameters(remove_duplicate=False)), **dict(model.named_buffers())}
+
+
+def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config: Mapping[str, Any]) -> bool:
+    """Add a pair of matrices to a module's weight, and return whether that changed it."""
     embedding = "embedding_A" in parts
     first, second = (parts.get(f"embedding_{part}" if embedding else part) for part in "AB")
     if first is None or second is None or first.dim() != 2 or second.dim() != 2:
@@ -145,9 +209,17 @@ def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config:
             f"{name:.100} has weights of the shape {tuple(weight.shape)}: the base model is another one"
         )
     made = (weight.T if turned else weight) + change
-    if (magnitude := parts.get("magnitude_vector")) is not None:  # DoRA
+    magnitude = parts.get("magnitude_vector")
+    if (magnitude is None) is bool(config.get("use_dora")):
+        raise UnmergeableError(f"its weights for {name:.100} and use_dora of its configuration do not go together")
+    if magnitude is not None:
         made = magnitude.view(-1, 1) * made / made.norm(dim=1, keepdim=True)
-    weight.copy_(made.T if turned else made)
+    if not made.isfinite().all():
+        raise UnmergeableError(f"{name:.100} would have weights that are not finite")
+    made = made.T if turned else made
+    changed = not torch.equal(weight, made)
+    weight.copy_(made)
+    return changed
 
 
 def _scale(name: str, rank: int, config: Mapping[str, Any]) -> float:
@@ -160,3 +232,35 @@ def _find_pattern(name: str, patterns: Any, usual: Any) -> Any:
     """Return the value of the first pattern that ends a module's name, as PEFT looks for it; else the usual one."""
     found = (value for pattern, value in (patterns or {}).items() if re.match(rf"(.*\.)?({pattern})$", name))
     return next(found, usual)
+
+
+def digest(model: nn.Module) -> dict[str, str]:
+    """Return a digest of the values of each weight of a model, by all its names."""
+    return {name: _digest_one(value.detach()) for name, value in model.state_dict().items()}
+
+
+def _digest_one(value: Tensor) -> str:
+    value = value + 0.0 if value.is_floating_point() else value  # which makes one of both zeros
+    return hashlib.sha256(value.contiguous().flatten().view(torch.uint8).numpy()).hexdigest()
+
+
+def compare(before: Mapping[str, str], after: Mapping[str, str], meant: set[str]) -> None:
+    """Check that the weights that were meant to change have changed, and no others.
+
+    Raises:
+        RuntimeError: Others have: this module has a fault.
+    """
+    changed = {name for name in after if before.get(name) != after[name]}
+    if odd := sorted(changed ^ meant):
+        what = "was not to change, and did" if odd[0] in changed else "was to change, and did not"
+        raise RuntimeError(f"merging the adapter has a fault: {odd[0]} {what}")
+
+
+def _check_written(kind: Any, folder: str, wanted: Mapping[str, str]) -> None:
+    """Open what was written, and refuse it if it is another model than the merged one."""
+    options = {"local_files_only": True, "trust_remote_code": False, "weights_only": True, "dtype": torch.float32}
+    found = digest(kind.from_pretrained(folder, **options))
+    if odd := sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name)):
+        raise UnmergeableError(
+            f"{kind.__name__} cannot be saved as it was merged: {odd[0]:.100} is another weight then"
+        )

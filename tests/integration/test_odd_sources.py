@@ -6,6 +6,7 @@ The toolchain computes with numpy; the workers, the program and the store are re
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,10 +40,13 @@ TOOLCHAIN = Toolchain(
 RARE_FROM = 0.97
 SHAPES = {"one": {"batch": 1}, "many": {"batch": 32}}
 OUTPUTS = {"classes first of one row": ("classes", 1), "loss of one row": ()}
+OPERATORS = {"int8 by batch": ["MatMulInteger"]}
 DTYPES = {"labels": "int64", "rank": "int64", "text": "str", "half": "float16"}
 
 
-def seal(store: Store, folder: Path, model: dict[str, Any], *, batch: int | str = "batch") -> Artifact:
+def seal(
+    store: Store, folder: Path, model: dict[str, Any], *, batch: int | str = "batch", operators: Sequence[str] = ()
+) -> Artifact:
     """Seal a model that has a kind, and more of what it takes."""
     folder.mkdir()
     kind = str(model["kind"])
@@ -53,7 +57,7 @@ def seal(store: Store, folder: Path, model: dict[str, Any], *, batch: int | str 
         inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, 6)),),
         outputs=(TensorSpec(name="y", dtype=DTYPES.get(kind, "float32"), shape=OUTPUTS.get(kind, (batch, 4))),),
         runtime="odd",
-        metadata={"operators": ["MatMulInteger"]} if kind == "int8 by batch" else {},
+        metadata={"operators": list(operators or OPERATORS[kind])} if operators or kind in OPERATORS else {},
     )
 
 
@@ -63,14 +67,16 @@ def make_setting(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     register(TOOLCHAIN)
 
-    def call(kind: str, *, rows: int = 90, batch: int | str = "batch", **more: Any) -> Setting:
+    def call(
+        kind: str, *, rows: int = 90, batch: int | str = "batch", operators: Sequence[str] = (), **more: Any
+    ) -> Setting:
         keys: dict[str, Any] = {"shapes": SHAPES, "threads": 1, "gates": {"drop": 0.1, "other_load": 1}}
         recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, **keys, **more})
         store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
         draw, files = np.random.default_rng(0), {}
         for name in ("calibration", "search", "gate"):
             files[name] = track(tmp_path / f"{name}.npz", {"x": draw.normal(size=(rows, 6)).astype(np.float32)})
-        source = seal(store, tmp_path / "source", {"kind": kind}, batch=batch)
+        source = seal(store, tmp_path / "source", {"kind": kind}, batch=batch, operators=operators)
         samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
         return Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
 
@@ -271,3 +277,29 @@ def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):
 @pytest.mark.parametrize(("kind", "kept"), [("plain", True), ("unsteady at 0", False)])
 def test_rows_of_a_probe_for_which_the_source_differs_from_itself_are_left_out(take, kind, kept):
     assert ("zeros" in {probe.name for probe in take(kind).probes}) is kept
+
+
+ONLY_NAMED: list[list[str]] = [
+    ["aten.linear", "aten.quantile"],
+    nightly(["Linear", "VectorQuantizer"]),
+    ["quantized_decomposed.dequantize_per_tensor", "aten.linear"],
+    nightly(["aten.nanquantile"]),
+]
+
+
+@pytest.mark.parametrize("operators", ONLY_NAMED)
+def test_a_wrong_candidate_is_dropped_whatever_its_operators_are_called(make_setting, tmp_path, operators):
+    setting = make_setting("middle", operators=operators, rows=120, gates={"drop": 0.07, "other_load": 1})
+    reference = take_baseline(setting=setting)
+    wrong = seal(setting.store, tmp_path / "wrong", {"kind": "middle and wrong"}, operators=operators)
+
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=wrong), setting, reference=reference)
+
+    assert found.status is Status.DROPPED
+    assert "of 120 rows" in found.reason
+
+
+@pytest.mark.parametrize("operators", ONLY_NAMED)
+def test_a_source_that_mixes_rows_is_refused_whatever_its_operators_are_called(take, operators):
+    with pytest.raises(HoneError, match="mixes the rows"):
+        take("middle and mixed", operators=operators)

@@ -42,7 +42,7 @@ from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 
-VERSION = 12
+VERSION = 13
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 

@@ -205,12 +205,13 @@ def find_rows(setting: Setting) -> list[int]:
         return [int(row) for row in np.flatnonzero(feeds["x"][:, 0] > RARE_FROM)]
 
 
-def test_rows_that_mix_rarely_are_found_where_a_candidate_differs(make_setting):
-    setting = make_setting("rare maximum")
+@pytest.mark.parametrize("kind", ["rare maximum", "rare mean"])
+def test_rows_that_mix_rarely_are_found_where_a_candidate_differs(make_setting, kind):
+    setting = make_setting(kind)
     reference, rows = take_baseline(setting=setting), find_rows(setting)
     assert len(rows) == 2
 
-    assert find_unsteady(rows, batch=32, setting=setting, reference=reference) == ()
+    assert find_unsteady(rows, batch=32, setting=setting, reference=reference).places == ()
     with pytest.raises(HoneError, match="mixes the rows") as caught:
         find_unsteady(rows, batch=1, setting=setting, reference=reference)
 
@@ -223,8 +224,8 @@ def test_rows_near_a_border_are_those_for_which_the_batch_size_alone_decides(mak
     reference, rows = take_baseline(setting=setting), find_rows(setting)
     steady = next(row for row in range(90) if row not in rows)
 
-    assert find_unsteady([*rows, steady], batch=1, setting=setting, reference=reference) == tuple(rows)
-    assert find_unsteady(range(40), batch=1, setting=setting, reference=reference) == ()
+    assert find_unsteady([*rows, steady], batch=1, setting=setting, reference=reference).places == tuple(rows)
+    assert find_unsteady(range(40), batch=1, setting=setting, reference=reference).places == ()
 
 
 def test_an_exact_candidate_is_not_blamed_for_rows_near_a_border(make_setting):
@@ -264,6 +265,40 @@ def test_a_candidate_that_is_wrong_in_another_row_is_dropped_for_that_one(make_s
     assert found.status is Status.DROPPED
     assert "in 1 of 90 rows" in found.reason
     assert not any(f"row {row}," in found.reason for row in rows)
+
+
+@pytest.mark.parametrize("kind", ["border and garbage", "border and five"])
+def test_a_candidate_is_no_further_away_than_the_sources_own_answers_are(make_setting, tmp_path, kind):
+    setting = make_setting("border")
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    artifact = seal(setting.store, tmp_path / "wrong", {"kind": kind})
+
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), setting, reference=reference)
+
+    assert found.status is Status.DROPPED
+    assert f"in {len(rows)} of 90 rows" in found.reason or "allows" in found.reason
+
+
+def test_the_true_largest_error_is_reported_of_excused_rows(make_setting):
+    setting = make_setting("border")
+    reference = take_baseline(setting=setting)
+
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+
+    with np.load(setting.store.locate_tree(reference.digest) / reference.outputs) as outputs:
+        assert found.largest_error == pytest.approx(1 / np.abs(outputs["y"]).max(), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["step", "step of one"])
+def test_single_rows_at_a_step_do_not_end_the_run(make_setting, kind):
+    setting = make_setting(kind)
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+
+    assert found.status is Status.MEASURED, found.reason
+    named = ", ".join(map(str, rows))
+    assert f"the source itself returns something else among copies for these rows: {named}" in found.limits
 
 
 def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):

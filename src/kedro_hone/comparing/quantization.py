@@ -28,28 +28,36 @@ _TORCH: Final = re.compile(
 """With a dot after the namespace, and without the overload."""
 _MODULES: Final = re.compile(
     r"torch\.ao\.(nn\.quantized|nn\.intrinsic\.quantized|nn\.quantizable)\.(?!reference\.)(dynamic\.)?"
-    r"(?!Embedding|DeQuantize|Float)\w+"
+    r"(?!Embedding|DeQuantize|Float|\w*Packed)\w+"
     r"|DynamicQuantized(Linear|LinearReLU|LSTM|GRU|Conv[123]d)"
-    r"|torch\.ao\.quantization\.(FakeQuantize|FusedMovingAvgObsFakeQuantize|FixedQParamsFakeQuantize)"
+    r"|torch\.ao\.quantization\.(\w+\.)*(FakeQuantize|FusedMovingAvgObsFakeQuantize|FixedQParamsFakeQuantize)"
 )
 _LITERT: Final = re.compile(r"QUANTIZE|FAKE_QUANT|[A-Z0-9_]+ of int8")
 """What its worker lists; an operator of int8 takes integers, or turns floats into them for int8 weights."""
 _ROUND: Final = re.compile(r"Round|ROUND|(aten\.)?round_?")
 
 
+def quantizes(operator: str) -> bool:
+    """Return whether an operator of this name quantizes what a model computes."""
+    name = _normalize(operator)
+    return any(each.fullmatch(name) for each in (_ONNX, _TORCH, _MODULES, _LITERT))
+
+
 def quantizes_activations(source: Artifact) -> bool:
     """Return whether a model quantizes what it computes, and not only its weights, which are read as they are."""
-    known = (_ONNX, _TORCH, _MODULES, _LITERT)
-    return any(each.fullmatch(name) for name in _list_names(source) for each in known)
+    return any(map(quantizes, _list_names(source)))
 
 
 def is_quantized(source: Artifact) -> bool:
     """Return whether a model has operators that quantize: a border of rounding makes a small difference large."""
-    return quantizes_activations(source) or any(_ROUND.fullmatch(name) for name in _list_names(source))
+    return quantizes_activations(source) or any(_ROUND.fullmatch(_normalize(name)) for name in _list_names(source))
 
 
 def _list_names(source: Artifact) -> list[str]:
-    """Return the operators' names, those of TorchScript with a dot, and without what an overload is called."""
     listed = source.metadata.get("operators")
-    names = (one.replace("::", ".") for one in listed if isinstance(one, str)) if isinstance(listed, list) else ()
-    return [re.sub(r"^((?!torch\.)\w+\.\w+)\.\w+$", r"\1", name) for name in names]
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+
+
+def _normalize(name: str) -> str:
+    """Return a name with a dot after the namespace, and without what an overload is called."""
+    return re.sub(r"^((?!torch\.)\w+\.\w+)\.\w+$", r"\1", name.replace("::", "."))

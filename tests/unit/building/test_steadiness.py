@@ -22,7 +22,7 @@ def excuse(monkeypatch):
         got = WANT.copy()
         got[[*rows]] += 1
         asked = []
-        monkeypatch.setattr(steadiness, "find_unsteady", lambda *args, **more: unsteady)
+        monkeypatch.setattr(steadiness, "find_unsteady", lambda *_, **__: unsteady)
         found = {where: [compare_arrays("y", WANT, got)] for where in batches}
         excused, limits = steadiness.excuse_rows(
             found,

@@ -31,7 +31,7 @@ def test_a_name_that_only_contains_the_word_does_not_quantize(name):
         *("DequantizeLinear", "MatMulNBits", "DEQUANTIZE", "quantized_decomposed.dequantize_per_tensor"),
         *("quantized_decomposed.dequantize_per_channel", "torchao.dequantize_affine", "aten::dequantize"),
         *("quantized::linear_dynamic_fp16", "quantized::embedding_byte", "torch.ao.nn.quantized.Embedding"),
-        "torch.ao.nn.quantized.dynamic.EmbeddingPackedParams",
+        *("torch.ao.nn.quantized.dynamic.EmbeddingPackedParams", "torch.ao.nn.quantized.LinearPackedParams"),
     ],
 )
 def test_weights_that_are_only_read_are_no_activations(name):
@@ -50,6 +50,7 @@ def test_weights_that_are_only_read_are_no_activations(name):
         *("quantized_decomposed.quantize_per_tensor.tensor", "torchao.quantize_affine"),
         *("torch.ao.nn.quantized.dynamic.Linear", "torch.ao.nn.quantized.Conv2d", "torch.ao.nn.quantized.Quantize"),
         *("torch.ao.nn.intrinsic.quantized.dynamic.LinearReLU", "torch.ao.quantization.FakeQuantize"),
+        "torch.ao.quantization.fake_quantize.FakeQuantize",
         *("QUANTIZE", "FULLY_CONNECTED of int8"),
     ],
 )

@@ -175,10 +175,10 @@ def _read_description(
     noted = {name: described[name] for name in names if described.get(name)}
     listed = described.get("operators")
     if isinstance(listed, list) and listed:
-        names = [str(one)[:60] for one in listed]
-        if len(names) > MOST_OPERATORS:  # what decides how a source is compared is not cut
-            names.sort(key=lambda name: not quantizes(name))
-        noted["operators"] = names[:MOST_OPERATORS]
+        found = [str(one)[:60] for one in listed]
+        if len(found) > MOST_OPERATORS:  # what decides how a source is compared is not cut
+            found.sort(key=lambda name: not quantizes(name))
+        noted["operators"] = [*found[:MOST_OPERATORS]]
     return specs, noted
 
 

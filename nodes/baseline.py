@@ -26,7 +26,7 @@ from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)
 
-VERSION = 15
+VERSION = 16
 """Increase it when the code would compute another reference; it is part of the reference's key in the store."""
 
 

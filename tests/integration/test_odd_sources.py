@@ -6,6 +6,7 @@ The toolchain computes with numpy; the workers, the program and the store are re
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -39,10 +40,13 @@ TOOLCHAIN = Toolchain(
 RARE_FROM = 0.97
 SHAPES = {"one": {"batch": 1}, "many": {"batch": 32}}
 OUTPUTS = {"classes first of one row": ("classes", 1), "loss of one row": ()}
+OPERATORS = {"int8 by batch": ["MatMulInteger"]}
 DTYPES = {"labels": "int64", "rank": "int64", "text": "str", "half": "float16"}
 
 
-def seal(store: Store, folder: Path, model: dict[str, Any], *, batch: int | str = "batch") -> Artifact:
+def seal(
+    store: Store, folder: Path, model: dict[str, Any], *, batch: int | str = "batch", operators: Sequence[str] = ()
+) -> Artifact:
     """Seal a model that has a kind, and more of what it takes."""
     folder.mkdir()
     kind = str(model["kind"])
@@ -53,7 +57,7 @@ def seal(store: Store, folder: Path, model: dict[str, Any], *, batch: int | str 
         inputs=(TensorSpec(name="x", dtype="float32", shape=(batch, 6)),),
         outputs=(TensorSpec(name="y", dtype=DTYPES.get(kind, "float32"), shape=OUTPUTS.get(kind, (batch, 4))),),
         runtime="odd",
-        metadata={"operators": ["MatMulInteger"]} if kind == "int8 by batch" else {},
+        metadata={"operators": list(operators or OPERATORS[kind])} if operators or kind in OPERATORS else {},
     )
 
 
@@ -63,14 +67,16 @@ def make_setting(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     register(TOOLCHAIN)
 
-    def call(kind: str, *, rows: int = 90, batch: int | str = "batch", **more: Any) -> Setting:
+    def call(
+        kind: str, *, rows: int = 90, batch: int | str = "batch", operators: Sequence[str] = (), **more: Any
+    ) -> Setting:
         keys: dict[str, Any] = {"shapes": SHAPES, "threads": 1, "gates": {"drop": 0.1, "other_load": 1}}
         recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, **keys, **more})
         store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
         draw, files = np.random.default_rng(0), {}
         for name in ("calibration", "search", "gate"):
             files[name] = track(tmp_path / f"{name}.npz", {"x": draw.normal(size=(rows, 6)).astype(np.float32)})
-        source = seal(store, tmp_path / "source", {"kind": kind}, batch=batch)
+        source = seal(store, tmp_path / "source", {"kind": kind}, batch=batch, operators=operators)
         samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
         return Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
 
@@ -199,12 +205,13 @@ def find_rows(setting: Setting) -> list[int]:
         return [int(row) for row in np.flatnonzero(feeds["x"][:, 0] > RARE_FROM)]
 
 
-def test_rows_that_mix_rarely_are_found_where_a_candidate_differs(make_setting):
-    setting = make_setting("rare maximum")
+@pytest.mark.parametrize("kind", ["rare maximum", "rare mean"])
+def test_rows_that_mix_rarely_are_found_where_a_candidate_differs(make_setting, kind):
+    setting = make_setting(kind)
     reference, rows = take_baseline(setting=setting), find_rows(setting)
     assert len(rows) == 2
 
-    assert find_unsteady(rows, batch=32, setting=setting, reference=reference) == ()
+    assert find_unsteady(rows, batch=32, setting=setting, reference=reference).places == ()
     with pytest.raises(HoneError, match="mixes the rows") as caught:
         find_unsteady(rows, batch=1, setting=setting, reference=reference)
 
@@ -217,8 +224,8 @@ def test_rows_near_a_border_are_those_for_which_the_batch_size_alone_decides(mak
     reference, rows = take_baseline(setting=setting), find_rows(setting)
     steady = next(row for row in range(90) if row not in rows)
 
-    assert find_unsteady([*rows, steady], batch=1, setting=setting, reference=reference) == tuple(rows)
-    assert find_unsteady(range(40), batch=1, setting=setting, reference=reference) == ()
+    assert find_unsteady([*rows, steady], batch=1, setting=setting, reference=reference).places == tuple(rows)
+    assert find_unsteady(range(40), batch=1, setting=setting, reference=reference).places == ()
 
 
 def test_an_exact_candidate_is_not_blamed_for_rows_near_a_border(make_setting):
@@ -260,6 +267,40 @@ def test_a_candidate_that_is_wrong_in_another_row_is_dropped_for_that_one(make_s
     assert not any(f"row {row}," in found.reason for row in rows)
 
 
+@pytest.mark.parametrize("kind", ["border and garbage", "border and five"])
+def test_a_candidate_is_no_further_away_than_the_sources_own_answers_are(make_setting, tmp_path, kind):
+    setting = make_setting("border")
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    artifact = seal(setting.store, tmp_path / "wrong", {"kind": kind})
+
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), setting, reference=reference)
+
+    assert found.status is Status.DROPPED
+    assert f"in {len(rows)} of 90 rows" in found.reason or "allows" in found.reason
+
+
+def test_the_true_largest_error_is_reported_of_excused_rows(make_setting):
+    setting = make_setting("border")
+    reference = take_baseline(setting=setting)
+
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+
+    with np.load(setting.store.locate_tree(reference.digest) / reference.outputs) as outputs:
+        assert found.largest_error == pytest.approx(1 / np.abs(outputs["y"]).max(), rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["step", "step of one"])
+def test_single_rows_at_a_step_do_not_end_the_run(make_setting, kind):
+    setting = make_setting(kind)
+    reference, rows = take_baseline(setting=setting), find_rows(setting)
+
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+
+    assert found.status is Status.MEASURED, found.reason
+    named = ", ".join(map(str, rows))
+    assert f"the source itself returns something else among copies for these rows: {named}" in found.limits
+
+
 def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):
     setting = make_setting("rare maximum")
     reference = take_baseline(setting=setting)
@@ -271,3 +312,29 @@ def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):
 @pytest.mark.parametrize(("kind", "kept"), [("plain", True), ("unsteady at 0", False)])
 def test_rows_of_a_probe_for_which_the_source_differs_from_itself_are_left_out(take, kind, kept):
     assert ("zeros" in {probe.name for probe in take(kind).probes}) is kept
+
+
+ONLY_NAMED: list[list[str]] = [
+    ["aten.linear", "aten.quantile"],
+    nightly(["Linear", "VectorQuantizer"]),
+    ["quantized_decomposed.dequantize_per_tensor", "aten.linear"],
+    nightly(["aten.nanquantile"]),
+]
+
+
+@pytest.mark.parametrize("operators", ONLY_NAMED)
+def test_a_wrong_candidate_is_dropped_whatever_its_operators_are_called(make_setting, tmp_path, operators):
+    setting = make_setting("middle", operators=operators, rows=120, gates={"drop": 0.07, "other_load": 1})
+    reference = take_baseline(setting=setting)
+    wrong = seal(setting.store, tmp_path / "wrong", {"kind": "middle and wrong"}, operators=operators)
+
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=wrong), setting, reference=reference)
+
+    assert found.status is Status.DROPPED
+    assert "of 120 rows" in found.reason
+
+
+@pytest.mark.parametrize("operators", ONLY_NAMED)
+def test_a_source_that_mixes_rows_is_refused_whatever_its_operators_are_called(take, operators):
+    with pytest.raises(HoneError, match="mixes the rows"):
+        take("middle and mixed", operators=operators)

@@ -24,6 +24,8 @@ FORMAT = "tflite-file"
 MOST_OPEN = 4
 """The most interpreters of a session, each with the model and the tensors of one shape in memory."""
 _DEFAULT = session.SIGNATURE
+_READ = frozenset({"DEQUANTIZE", "GATHER", "EMBEDDING_LOOKUP", "RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE"})
+"""Operators that read or move integers, and compute nothing with them."""
 
 
 class UnsuitedError(Exception):
@@ -59,10 +61,32 @@ def list_tensors(interpreter: Interpreter) -> dict[str, dict[str, Json]]:
 def describe(folder: str) -> Json:
     """Return the specs of a file, or why it is not taken."""
     try:
-        found = list_tensors(open_file(folder, 1))
-        return {side: [_specify(name, one) for name, one in details.items()] for side, details in found.items()}
+        interpreter = open_file(folder, 1)
+        found = list_tensors(interpreter)
+        specs = {side: [_specify(name, one) for name, one in details.items()] for side, details in found.items()}
     except UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
+    return {**specs, "operators": list_operators(interpreter)}
+
+
+def list_operators(interpreter: Interpreter) -> list[str]:
+    """Return the operators of a file; those that compute with quantized integers are called "of int8".
+
+    An operator with floats for its input and such integers for its weights quantizes the input at run time.
+    """
+    tensors = {int(one["index"]): one for one in interpreter.get_tensor_details()}
+    names = set[str]()
+    for one in interpreter._get_ops_details():  # noqa: SLF001 - there is no other way to read them
+        name, inputs = str(one["op_name"]), [tensors[number] for number in map(int, one["inputs"]) if number in tensors]
+        if name == "DELEGATE":  # stands for some of the others
+            continue
+        integers = name not in _READ and any(map(_is_quantized, inputs))
+        names.add(f"{name} of int8" if integers else name)
+    return sorted(names)
+
+
+def _is_quantized(tensor: Json) -> bool:
+    return np.dtype(tensor["dtype"]).kind in "iu" and len(tensor["quantization_parameters"]["scales"]) > 0
 
 
 def write_shapes(job: Json, output: Path) -> Json:

@@ -88,11 +88,54 @@ def describe_structure(value: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def list_operators(model: nn.Module | torch.export.ExportedProgram) -> list[str]:
-    """Return what a model computes with: the classes of its innermost modules, or a program's operators."""
-    if isinstance(model, nn.Module):
-        return sorted({type(one).__name__ for one in model.modules() if not next(one.children(), None)})
-    called = (node.target for node in model.graph.nodes if node.op == "call_function")
-    return sorted({str(getattr(target, "overloadpacket", target)) for target in called})
+    """Return what a model computes with.
+
+    These are the classes of its innermost modules, those of PyTorch's own quantization with their package, and the
+    operators of a script or of an exported program.
+    """
+    if not isinstance(model, nn.Module):
+        called = (node.target for node in model.graph.nodes if node.op == "call_function")
+        return sorted({str(getattr(target, "overloadpacket", target)) for target in called})
+    if isinstance(model, torch.jit.ScriptModule):
+        return sorted(_list_kinds(model))
+    names = set[str]()
+    for path, one in model.named_modules():
+        if isinstance(one, torch.jit.ScriptModule):
+            names |= _list_kinds(one)
+        elif type(one).__module__.startswith("torch.ao.") and not path.endswith("weight_fake_quant"):
+            names.add(_name_quantized(one))
+        elif not next(one.children(), None):
+            names.add(type(one).__name__)
+    return sorted(names)
+
+
+def _list_kinds(script: torch.jit.ScriptModule) -> set[str]:
+    """Return the operators of a script, with those of all that it calls; none of a part without a method forward."""
+    try:
+        kinds = _walk(script.inlined_graph)
+        if any(kind.endswith("_fp16") for kind in kinds):  # a branch that freezing decides: both are written
+            kinds = _walk(torch.jit.freeze(script).graph)
+    except RuntimeError:
+        return set()
+    return kinds
+
+
+def _walk(graph: Any) -> set[str]:
+    nodes, kinds = [*graph.nodes()], set[str]()
+    while nodes:
+        node = nodes.pop()
+        nodes += [inner for block in node.blocks() for inner in block.nodes()]
+        kinds.add(node.kind())
+    return {kind for kind in kinds if not kind.startswith("prim::")}
+
+
+def _name_quantized(module: nn.Module) -> str:
+    """Return a class of PyTorch's quantization with its package; without it where only the weights are of fp16."""
+    packed = getattr(module, "_packed_params", module)
+    kind = type(module)
+    if getattr(packed, "dtype", None) is torch.float16:
+        return str(kind.__name__)
+    return f"{kind.__module__.partition('.modules')[0]}.{kind.__name__}"
 
 
 def name_outputs(value: Any) -> dict[str, torch.Tensor]:

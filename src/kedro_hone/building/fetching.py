@@ -8,6 +8,7 @@ from pathlib import Path
 
 from kedro_hone.building.merging import merge_adapter
 from kedro_hone.building.source_jobs import call_toolchain, explain_failure
+from kedro_hone.comparing.quantization import quantizes
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
@@ -174,7 +175,10 @@ def _read_description(
     noted = {name: described[name] for name in names if described.get(name)}
     listed = described.get("operators")
     if isinstance(listed, list) and listed:
-        noted["operators"] = [str(one)[:60] for one in listed[:MOST_OPERATORS]]
+        found = [str(one)[:60] for one in listed]
+        if len(found) > MOST_OPERATORS:  # what decides how a source is compared is not cut
+            found.sort(key=lambda name: not quantizes(name))
+        noted["operators"] = [*found[:MOST_OPERATORS]]
     return specs, noted
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kedro_hone.comparing.source_company import quantizes_activations
+from kedro_hone.comparing.quantization import quantizes_activations
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 

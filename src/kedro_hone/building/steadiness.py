@@ -1,4 +1,4 @@
-"""Rows in which a candidate that only converts is not judged: the source itself differs there in other batches."""
+"""Rows for which the source itself differs in other batches: a candidate that only converts may differ as far there."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kedro_hone.building.probing import Found, Shares, find_share
 from kedro_hone.comparing.agreement import Difference, Fault
+from kedro_hone.comparing.answers import Answers
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_rows import find_unsteady
 from kedro_hone.core.values.samples import Reference
 
-Compare = Callable[[str, Sequence[int]], Sequence[Difference] | Fault]
-"""Compares a candidate's outputs again, by the name of a comparison, without some rows."""
+Compare = Callable[[str, Mapping[str, Answers]], Sequence[Difference] | Fault]
+"""Compares a candidate's outputs again, by the name of a comparison, with the source's other answers by output."""
 
 
 def excuse_rows(
@@ -23,13 +24,13 @@ def excuse_rows(
     setting: Setting,
     reference: Reference,
 ) -> tuple[Found, tuple[str, ...]]:
-    """Return the differences without the rows for which the source is unsteady, and what is known of these.
+    """Return the differences without what is within those of the source's own answers, and what is known of these.
 
     Args:
         found: The differences of a candidate that only converts.
         batches: The batch size by the name of each comparison on the whole rows of the search split.
         shares: The share of rows that may differ.
-        compare: Compares again without some rows, by the name of the comparison.
+        compare: Compares again with the source's other answers, by the name of the comparison.
         setting: The run's.
         reference: The source's outputs.
 
@@ -40,10 +41,15 @@ def excuse_rows(
     for where, batch in batches.items():
         wrong = [one for one in found[where] if one.rows > find_share(one, shares) * one.of]
         places = sorted({place for one in wrong for place in one.places})
-        unsteady = find_unsteady(places, batch=batch, setting=setting, reference=reference) if places else ()
-        if unsteady:
-            named = ", ".join(map(str, unsteady))
+        if not places:
+            continue
+        unsteady = find_unsteady(places, batch=batch, setting=setting, reference=reference)
+        if rows := unsteady.places:
+            named = ", ".join(map(str, rows))
             limits.append(f"the source itself returns something else in calls of {batch} for these rows: {named}")
-            again = compare(where, unsteady)
+            again = compare(where, unsteady.answers)
             excused[where] = found[where] if isinstance(again, Fault) else again
-    return excused, tuple(limits)
+        if unsteady.alone:
+            named = ", ".join(map(str, unsteady.alone))
+            limits.append(f"the source itself returns something else among copies for these rows: {named}")
+    return excused, tuple(dict.fromkeys(limits))

@@ -13,10 +13,11 @@ that raises where the source does not is told in the report.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from kedro_hone.building.budget import Phase, bound_validation, start_budget
@@ -27,6 +28,7 @@ from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.building.steadiness import excuse_rows
 from kedro_hone.building.unscored import list_unscored
 from kedro_hone.comparing.agreement import Difference, Fault, compare_outputs
+from kedro_hone.comparing.answers import Answers
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
 from kedro_hone.comparing.scoring import has_labels, predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
@@ -42,7 +44,7 @@ from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 
-VERSION = 12
+VERSION = 13
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 
@@ -160,7 +162,7 @@ def _check(
         slug="quality" if wrong else "",
         reason=wrong,
         quality=find_worst(scores).model_copy(update={"id": name}),
-        largest_error=max(one.largest for each in found.values() for one in each),
+        largest_error=max(max(one.largest, one.excused) for each in found.values() for one in each),
         limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
         unscored=list_unscored(found, find_worst(scores).scored),
         size_bytes=setting.store.measure(artifact),
@@ -171,13 +173,13 @@ def _check(
 def _excuse(
     found: Found, trials: Sequence[_Trial], compare: partial[Any], setting: Setting, *, reference: Reference
 ) -> tuple[Found, tuple[str, ...]]:
-    """Return the differences of a route that only converts without the rows for which the source is unsteady."""
+    """Return the differences of a route that only converts without what is within those of the source's answers."""
     whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
     return excuse_rows(
         found,
         {where: trial.batch for where, trial in whole.items()},
         shares=choose_shares(setting, exact=True),
-        compare=lambda where, rows: compare(whole[where], without=rows),
+        compare=lambda where, answers: compare(whole[where], answers=answers),
         setting=setting,
         reference=reference,
     )
@@ -262,13 +264,13 @@ def _compare_all(
 
 
 def _compare(
-    trial: _Trial, *, artifact: Artifact, noise: Path | None, without: Sequence[int] = ()
+    trial: _Trial, *, artifact: Artifact, noise: Path | None, answers: Mapping[str, Answers] = MappingProxyType({})
 ) -> list[Difference] | Fault:
     return compare_outputs(
         trial.path,
         reference=trial.reference,
         feeds=trial.feeds,
         outputs=artifact.outputs,
-        without=without,
+        answers=answers,
         noise=noise,
     )

@@ -7,7 +7,7 @@ probabilities next to a label, is judged here; and a route that only converts mu
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.comparing.answers import Answers, find_accepted, replace_rows
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
 from kedro_hone.core.values.artifact import TensorSpec
@@ -67,6 +68,7 @@ class Difference:
         output: Its name.
         discrete: Whether it holds whole numbers, truth values or text.
         largest: The largest difference, over the largest value of the source's output; 0 for text.
+        excused: The same of rows that are taken for equal, since the source itself gave several answers.
         rows: How many rows differ by more than rounding.
         places: Which ones, counted from 0.
         of: How many rows there are.
@@ -85,6 +87,7 @@ class Difference:
     discrete: bool
     of: int
     largest: float = 0.0
+    excused: float = 0.0
     rows: int = 0
     places: tuple[int, ...] = ()
     example: str = ""
@@ -103,14 +106,15 @@ def compare_outputs(
     feeds: Path,
     outputs: Sequence[TensorSpec],
     lengths: Mapping[str, float] = MappingProxyType({}),
-    without: Sequence[int] = (),
+    answers: Mapping[str, Answers] = MappingProxyType({}),
     noise: Path | None = None,
 ) -> list[Difference] | Fault:
     """Compare all outputs of a candidate (``found``) with the source's (``reference``) for the same rows (``feeds``).
 
     All are npz files, rows first. An output is of the source's type, or of the one that the candidate declares for it
     (``outputs``). What an output has for tokens that are only padding has no meaning, and is not compared. Where rows
-    are unusual, ``lengths`` are those of usual ones, by output. The rows ``without`` are taken for equal.
+    are unusual, ``lengths`` are those of usual ones, by output. Where the source itself gave several
+    ``answers``, by output and row, an output that is within what these differ by is taken for equal.
     ``noise`` (npz) says which numbers of a row have the rounding of larger ones, as the source's own trials found.
     """
     declared = {spec.name: spec.dtype for spec in outputs}
@@ -129,14 +133,14 @@ def compare_outputs(
                     if mask is not None and name in of_tokens and mask.shape == want.shape[:2]:
                         kept = mask.reshape(*mask.shape, *[1] * (want.ndim - 2))
                         got = np.where(kept, got, want)
-                    if without:
-                        got = got.copy()
-                        got[[*without]] = want[[*without]]
                     if reason := _find_infinite(want, got):
                         return Fault(failure=FailureClass.NUMERICS, output=name, reason=reason)
-                    differences.append(
-                        compare_arrays(name, want, got, length=lengths.get(name, 0.0), noise=noisy.get(name))
-                    )
+                    excused, one = 0.0, noisy.get(name)
+                    if others := answers.get(name):
+                        places, excused = find_accepted(want, got, others, rounding=ROUNDING, noise=one)
+                        got = replace_rows(got, {place: want[place] for place in places})
+                    difference = compare_arrays(name, want, got, length=lengths.get(name, 0.0), noise=one)
+                    differences.append(replace(difference, excused=excused) if excused else difference)
         except UNREADABLE as unreadable:
             return Fault(failure=FailureClass.BAD_OUTPUT, reason=f"cannot be read: {unreadable}")
     return differences

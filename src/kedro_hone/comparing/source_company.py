@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kedro_hone.comparing.differences import Difference, Tolerance, find_first, measure_errors
+from kedro_hone.comparing.quantization import is_quantized
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact
@@ -25,9 +26,6 @@ _FLOOR: Final = 10
 """How many times the rounding of one row, alone and among its copies, counts as rounding of any."""
 _ROWS: Final = 0.1
 """The share of rows that have to differ: what is routed or quantized near a border may go the other way in a few."""
-_QUANTIZES: Final = ("quant", "matmulinteger", "convinteger", "qlinear", "qattention")
-_ROUNDS: Final = (*_QUANTIZES, "round")
-"""Parts of the names of operators that quantize, or may be a part of that."""
 _WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
 
 
@@ -47,12 +45,6 @@ def check_company(trials: SourceTrials, sample: Outputs, source: Artifact, noise
     fine = replace(allowed, bounds=dict.fromkeys(allowed.bounds, COMPANY))
     if is_quantized(source) and (found := _find_difference(trials, sample, source, fine)):
         yield f"the source quantizes, and what it returns for a row depends a little on the rows beside it: {found}"
-
-
-def is_quantized(source: Artifact) -> bool:
-    """Return whether a model has operators that quantize: a border of rounding makes a small difference large."""
-    names = [str(operator).lower() for operator in source.metadata.get("operators") or ()]
-    return any(part in name for name in names for part in _ROUNDS)
 
 
 def explain_mixing(found: str) -> HoneError:
@@ -91,12 +83,6 @@ def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
 def choose_bound(output: NDArray[Any], source: Artifact) -> float:
     """Return what another batch may change of an output, over the unit of its part."""
     return COARSE if is_quantized(source) else _HALF if _is_half(output) else COMPANY
-
-
-def quantizes_activations(source: Artifact) -> bool:
-    """Return whether a model quantizes what it computes, and not only its weights, which are read as they are."""
-    names = (str(operator).lower() for operator in source.metadata.get("operators") or ())
-    return any(part in name for name in names if not name.startswith("dequantize") for part in _QUANTIZES)
 
 
 def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, allowed: Tolerance) -> str | None:

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from kedro_hone.comparing.arrays import open_arrays
 from kedro_hone.comparing.cropping import MASK
 from kedro_hone.comparing.differences import Difference, Tolerance, find_first
+from kedro_hone.comparing.quantization import is_quantized
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.source_company import COARSE, COMPANY, check_company, find_noise, is_quantized
+from kedro_hone.comparing.source_company import COARSE, COMPANY, check_company, find_noise
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact

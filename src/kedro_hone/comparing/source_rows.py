@@ -6,14 +6,15 @@ from the reference there, since its batches are others. So before it is dropped,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.comparing.answers import Answers, list_varying, replace_rows
 from kedro_hone.comparing.arrays import open_arrays, read_arrays
 from kedro_hone.comparing.cropping import MASK
 from kedro_hone.comparing.differences import find_difference, measure_errors
@@ -26,9 +27,31 @@ MOST_ROWS: Final = 16
 """Where more rows differ, no single one is excused."""
 _COPIED: Final = 4
 """So many of them are run among copies of themselves."""
+_REPEATED: Final = 3
+"""Where so many of these, and more than half, are other ones there, no step is the reason."""
+_COMPANIES: Final = 4
+"""A row that is another one there is run among copies of so many other rows."""
 
 
-def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, reference: Reference) -> tuple[int, ...]:
+@dataclass(frozen=True, kw_only=True)
+class Unsteady:
+    """Rows of the search split for which the source differs from itself.
+
+    Attributes:
+        answers: What else the source returned for them, by output, for those outputs only that differ.
+        alone: Those that differ among copies of themselves, too: they are at a step of the source.
+    """
+
+    answers: Mapping[str, Answers] = field(default_factory=dict)
+    alone: tuple[int, ...] = ()
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """All rows of which some output differs."""
+        return tuple(sorted({place for rows in self.answers.values() for place in rows}))
+
+
+def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, reference: Reference) -> Unsteady:
     """Return those of some rows of the search split for which the source differs from itself in other batches.
 
     What is routed or rounded near a border may go the other way in them, and no candidate is wrong there.
@@ -43,11 +66,14 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
         None of them where the reference has calls of the same rows, or where more rows than ``MOST_ROWS`` differ.
 
     Raises:
-        HoneError: ``source-mixes-rows``: a row among copies of itself, in a call of as many rows, is another one.
+        HoneError: ``source-mixes-rows``: rows among copies of themselves, in a call of as many rows, are other ones,
+            and most are, or what they are varies with the rows beside them.
     """
     if batch == setting.largest_batch or find_only_batch(setting) is not None:
-        return ()
-    feeds, source, unsteady = setting.locate(setting.samples.splits[SEARCH].feeds), setting.source, set[int]()
+        return Unsteady()
+    feeds, source = setting.locate(setting.samples.splits[SEARCH].feeds), setting.source
+    answers: dict[str, Answers] = {}
+    alone = set[int]()
     with setting.store.workspace() as folder:
         copies = [_plan_copies(place, setting, folder) for place in places[:_COPIED]]
         calls = _plan_calls(places, batch, setting, folder) if len(places) <= MOST_ROWS else None
@@ -61,10 +87,16 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
         with open_arrays(setting.store.locate_tree(reference.digest) / reference.outputs) as archive:
             for name in archive.files:  # one output at a time: it may be large
                 due = mask_padding({name: archive[name]}, rows, source)[name]
-                _check_copies(name, due, copies, setting)
-                if calls:
-                    unsteady |= set(_list_differing(name, due, calls, setting, noise=noise.get(name)))
-    return tuple(place for place in places if place in unsteady)
+                steps = _check_copies(name, due, copies, setting)
+                alone |= steps.keys()
+                differing = _list_differing(name, due, calls, setting, noise=noise.get(name)) if calls else {}
+                differing = {place: row for place, row in differing.items() if place in places}
+                if calls and (differing or steps):
+                    both = (steps, {place: [row] for place, row in differing.items()})
+                    answers[name] = {
+                        place: [row for found in both for row in found.get(place, ())] for place in {*steps, *differing}
+                    }
+    return Unsteady(answers=answers, alone=tuple(place for place in places if place in alone))
 
 
 def _plan_copies(place: int, setting: Setting, folder: Path) -> Trial:
@@ -82,28 +114,69 @@ def _plan_calls(places: Sequence[int], batch: int, setting: Setting, folder: Pat
     return Trial(name="calls", places=tuple(rows), batch=batch, folder=folder)
 
 
-def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting: Setting) -> None:
-    """Compare an output of rows among copies of themselves with the reference's, each at its place in the call."""
-    found = due.copy()
-    for trial in copies:
-        outputs, place = trial.read_real(setting.source).get(name), trial.places[0]
-        if outputs is not None and outputs.shape == (trial.batch, *due.shape[1:]):
-            found[place] = outputs[place % setting.largest_batch]
-    everywhere = np.ones(due.shape[1:], bool)
-    bound = choose_bound(due, setting.source)
-    if difference := find_difference(name, due, found, places=range(len(due)), bound=bound, noise=everywhere):
+def _plan_company(place: int, other: int, setting: Setting, folder: Path) -> Trial:
+    """Return the trial of a row at its place in the reference's call, among copies of another one."""
+    size, at = len(_plan_copies(place, setting, folder).places), place % setting.largest_batch
+    places = tuple(place if number == at else other for number in range(size))
+    return Trial(name=f"company-{place}-{other}", places=places, batch=size, folder=folder)
+
+
+def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting: Setting) -> dict[int, list[Any]]:
+    """Compare an output of rows among copies of themselves with the reference's, each at its place in the call.
+
+    Returned are the source's answers for those rows that are at a step: they differ, and are not mixed.
+    """
+    found = {trial.places[0]: row for trial in copies if (row := _read_row(name, due, trial, setting)) is not None}
+    if not found or not due.size:
+        return {}
+    everywhere, bound = np.ones(due.shape[1:], bool), choose_bound(due, setting.source)
+    made = replace_rows(due, found)
+    errors = measure_errors(due, made, noise=everywhere)
+    off = [place for place in found if errors[place].max(initial=0.0) > bound]
+    if not off:
+        return {}
+    answers = {place: [found[place], *_run_companies(name, due, place, setting)] for place in off}
+    most = len(off) >= _REPEATED and len(off) > len(found) / 2
+    if most or list_varying(due, answers, bound=bound, noise=everywhere):
+        difference = find_difference(name, due, made, places=range(len(due)), bound=bound, noise=everywhere)
+        assert difference is not None  # noqa: S101 - some row is off by the same measure
         difference = replace(difference, compared=len(copies))
         raise explain_mixing(difference.describe("among the rows beside it", "among copies of itself"))
+    return answers
+
+
+def _run_companies(name: str, due: NDArray[Any], place: int, setting: Setting) -> list[NDArray[Any]]:
+    """Return an output of a row in calls with several other rows."""
+    count = setting.samples.splits[SEARCH].n
+    others = sorted({(place + count * part // (_COMPANIES + 1)) % count for part in range(1, _COMPANIES + 1)} - {place})
+    if not others:
+        return []
+    with setting.store.workspace() as folder:
+        trials = [_plan_company(place, other, setting, folder) for other in others]
+        write_rows(trials, setting.locate(setting.samples.splits[SEARCH].feeds))
+        run_trials(trials, setting)
+        rows = [_read_row(name, due, trial, setting, place=place) for trial in trials]
+    return [row for row in rows if row is not None]
+
+
+def _read_row(
+    name: str, due: NDArray[Any], trial: Trial, setting: Setting, *, place: int | None = None
+) -> NDArray[Any] | None:
+    """Return an output of the row of a trial at its place in the reference's call; None where it did not run."""
+    outputs = trial.read_real(setting.source).get(name)
+    if outputs is None or outputs.shape != (trial.batch, *due.shape[1:]):
+        return None
+    return np.asarray(outputs[(trial.places[0] if place is None else place) % setting.largest_batch])
 
 
 def _list_differing(
     name: str, due: NDArray[Any], calls: Trial, setting: Setting, *, noise: NDArray[Any] | None
-) -> list[int]:
-    """Return the rows of some calls for which the source's output is not the reference's."""
+) -> dict[int, NDArray[Any]]:
+    """Return the rows of some calls for which the source's output is not the reference's, with that output."""
     outputs = calls.read_real(setting.source).get(name)
     if outputs is None or outputs.shape != (len(calls.places), *due.shape[1:]) or not due.size:
-        return []
-    found = due.copy()
-    found[[*calls.places]] = outputs
-    off = (measure_errors(due, found, noise=noise) > choose_bound(due, setting.source)).any(axis=1)
-    return [int(place) for place in np.flatnonzero(off)]
+        return {}
+    made = dict(zip(calls.places, outputs, strict=True))
+    errors = measure_errors(due, replace_rows(due, made), noise=noise)
+    off = (errors > choose_bound(due, setting.source)).any(axis=1)
+    return {int(place): np.asarray(made[int(place)]) for place in np.flatnonzero(off)}

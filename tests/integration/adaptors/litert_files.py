@@ -45,6 +45,39 @@ def write(folder: Path, kind: str) -> Path:
     return folder
 
 
+def write_linear(folder: Path, weights: str, *, read: bool = False) -> Path:
+    """Write a file of one linear layer, whose weights are floats or of int8; these may be ``read`` as floats first."""
+    types, graph, model = schema.TensorType, schema.SubGraphT(), schema.ModelT()
+    values = np.arange(9).reshape(3, 3).astype(np.float32 if weights == "FLOAT32" else np.int8)
+    x, w, y, floats = (make_tensor(name, types.FLOAT32) for name in ("x", "w", "y", "floats"))
+    w.type, w.buffer, w.shape, w.shapeSignature = getattr(types, weights), 1, [3, 3], None
+    floats.shape, floats.shapeSignature = [3, 3], None
+    if weights == "INT8":
+        w.quantization = schema.QuantizationParametersT()
+        w.quantization.scale, w.quantization.zeroPoint = [0.1], [0]
+    graph.tensors, model.buffers = [x, w, y, floats], [schema.BufferT(), schema.BufferT()]
+    model.buffers[1].data = np.frombuffer(values.tobytes(), np.uint8)
+    steps = [("FULLY_CONNECTED", [0, 3 if read else 1, -1], [2])]
+    steps = [("DEQUANTIZE", [1], [3]), *steps] if read else steps
+    graph.inputs, graph.outputs, graph.operators, model.operatorCodes = [0], [2], [], []
+    for number, (name, inputs, outputs) in enumerate(steps):
+        operator, code = schema.OperatorT(), schema.OperatorCodeT()
+        code.builtinCode = getattr(schema.BuiltinOperator, name)
+        code.deprecatedBuiltinCode, code.version = code.builtinCode, 3 if name == "FULLY_CONNECTED" else 2
+        operator.opcodeIndex, operator.inputs, operator.outputs = number, inputs, outputs
+        if name == "FULLY_CONNECTED":
+            operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
+            operator.builtinOptions = schema.FullyConnectedOptionsT()
+        graph.operators.append(operator)
+        model.operatorCodes.append(code)
+    model.version, model.subgraphs = 3, [graph]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    folder.mkdir()
+    (folder / "model.tflite").write_bytes(builder.Output())
+    return folder
+
+
 def main() -> None:
     """Write what became of the files."""
     path, scratch = sys.argv[1], Path(sys.argv[2])
@@ -67,7 +100,12 @@ def main() -> None:
     except RuntimeError as error:
         resized = str(error)
     refused = {kind: str(files.describe(str(write(scratch / kind, kind)))) for kind in ("COMPLEX64", "STRING")}
-    found = {"opened": opened, "right": right, "refused": refused, "resized": resized}
+    kinds = {"floats": ("FLOAT32", False), "int8": ("INT8", False), "read": ("INT8", True)}
+    linear = {
+        kind: files.describe(str(write_linear(scratch / kind, weights, read=read))).get("operators")
+        for kind, (weights, read) in kinds.items()
+    }
+    found = {"linear": linear, "opened": opened, "right": right, "refused": refused, "resized": resized}
     (scratch / "found.json").write_text(json.dumps(found))
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from kedro_hone.adaptors.litert import adaptor as module
+from kedro_hone.comparing.quantization import quantizes_activations
+from kedro_hone.core.values.artifact import Artifact
 
 pytestmark = pytest.mark.toolchain
 
@@ -39,3 +41,18 @@ def test_tensors_that_no_conversion_takes_are_named_by_their_type(found, kind, s
 
 def test_a_size_that_the_file_does_not_allow_is_refused(found):
     assert "Attempting to resize dimension 1" in found["resized"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "operators", "quantized"),
+    [
+        ("floats", ["FULLY_CONNECTED"], False),
+        ("int8", ["FULLY_CONNECTED of int8"], True),
+        ("read", ["DEQUANTIZE", "FULLY_CONNECTED"], False),
+    ],
+)
+def test_operators_are_listed_and_those_of_int8_are_known(found, kind, operators, quantized):
+    source = Artifact(format="", digest="", inputs=(), outputs=(), metadata={"operators": found["linear"][kind]})
+
+    assert found["linear"][kind] == operators
+    assert quantizes_activations(source) is quantized

@@ -8,6 +8,9 @@ import pytest
 import torch
 
 from kedro_hone.adaptors.pytorch import adaptor as module
+from kedro_hone.comparing.quantization import quantizes_activations
+from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 
@@ -114,3 +117,32 @@ def test_what_nobody_states_is_asked_of_the_recipe(bench, tmp_path):
     found, _ = bench.call("describe", tmp_path, "torchscript-module")
     assert found["slug"] == "recipe-invalid"
     assert "its arguments are x" in found["refused"]
+
+
+QUANTIZE = {
+    "script": torch.jit.script,
+    "trace": lambda net: torch.jit.trace(net, torch.ones(2, 4)),
+    "script inside": lambda net: torch.nn.Sequential(torch.jit.script(net), torch.nn.ReLU()),
+    "class": lambda net: net,
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:torch.quantize_per_tensor:UserWarning")
+@pytest.mark.parametrize(("dtype", "quantized"), [(torch.qint8, True), (torch.float16, False)])
+@pytest.mark.parametrize("kind", QUANTIZE)
+def test_what_quantizes_at_run_time_is_known(kind, dtype, quantized):
+    net = torch.ao.quantization.quantize_dynamic(Plain().eval(), {torch.nn.Linear}, dtype=dtype)
+
+    listed = load_file("hone_worker_of_scripts", str(module.TOOLCHAIN.worker)).models.list_operators(
+        QUANTIZE[kind](net)
+    )
+
+    source = Artifact(format="", digest="", inputs=(), outputs=(), metadata={"operators": listed})
+    assert quantizes_activations(source) is quantized, listed
+
+
+def test_the_operators_of_a_script_are_listed(bench, script):
+    operators = describe(bench, script[0])["operators"]
+
+    assert {"aten::linear"} <= {*operators}
+    assert not [name for name in operators if not name.startswith("aten::")]

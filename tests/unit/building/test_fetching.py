@@ -5,11 +5,12 @@ import json
 import pytest
 import yaml
 
-from kedro_hone.building.fetching import fetch
+from kedro_hone.building.fetching import _read_description, fetch
 from kedro_hone.core.contract.registry import UNASKED, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -89,3 +90,14 @@ def test_a_link_in_an_adapter_is_not_followed(link, tmp_path):
     with pytest.raises(HoneError) as caught:
         fetch("models:/ada/1", Links(link, target), recipe, Store(tmp_path / "store"), run)
     assert (caught.value.slug, link in caught.value.what) == ("model-external-data", True)
+
+
+@pytest.mark.parametrize("quantizing", ["quantized::linear_dynamic", "QuantizeLinear"])
+def test_what_quantizes_is_not_cut_from_a_long_list_of_operators(quantizing):
+    """It decides whether a conversion must agree in each row."""
+    listed = [*(f"aten::kind_{number:02}" for number in range(80)), quantizing]
+
+    _, noted = _read_description({"operators": listed}, "models:/digits/1")
+
+    assert quantizing in noted["operators"]
+    assert len(noted["operators"]) == MOST_OPERATORS

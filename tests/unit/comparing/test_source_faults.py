@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kedro_hone.comparing.source_company import is_quantized
+from kedro_hone.comparing.quantization import is_quantized
 from kedro_hone.comparing.source_faults import check_finite, check_rows, count_not_finite
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec

@@ -1,0 +1,63 @@
+"""Whether a model quantizes what it computes, by the whole names of its operators.
+
+Only names that are known count. An author's ``VectorQuantizer``, or a quantile, is exact arithmetic; and weights that
+are only dequantized are read as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from kedro_hone.core.values.artifact import Artifact
+
+_ONNX: Final = re.compile(
+    r"QuantizeLinear|FakeQuantize|DynamicQuantize(Linear|MatMul|LSTM)|Mat[Mm]ulInteger(16|ToFloat)?|ConvInteger"
+    r"|QLinear(Conv|MatMul|Add|Mul|AveragePool|GlobalAveragePool|Concat|LeakyRelu|ReduceMean|Sigmoid|Softmax|Where)"
+    r"|QAttention|QGemm|QEmbedLayerNormalization|QOrdered(Attention|Gelu|LayerNormalization|LongformerAttention|MatMul)"
+    r"|QuantizeWithOrder"
+)
+_TORCH: Final = re.compile(
+    r"(aten|quantized_decomposed)\.(fake_)?quantize_per_(tensor|channel|token)\w*"
+    r"|aten\.fused_moving_avg_obs_fake_quant|aten\.quantized_(lstm|gru)(_cell)?"
+    r"|quantized_decomposed\.(fake_)?quantize_per_channel_group"
+    r"|torchao\.(quantize_affine|fake_quantize_affine)\w*"
+    r"|(quantized|onednn)\.q?(linear|conv([123]d)?|conv_transpose[123]d)\w*?_dynamic"
+    r"|quantized\.quantized_(lstm|gru|rnn_relu|rnn_tanh)_cell_dynamic"
+)
+"""With a dot after the namespace, and without the overload."""
+_MODULES: Final = re.compile(
+    r"torch\.ao\.(nn\.quantized|nn\.intrinsic\.quantized|nn\.quantizable)\.(?!reference\.)(dynamic\.)?"
+    r"(?!Embedding|DeQuantize|Float|\w*Packed)\w+"
+    r"|DynamicQuantized(Linear|LinearReLU|LSTM|GRU|Conv[123]d)"
+    r"|torch\.ao\.quantization\.(\w+\.)*(FakeQuantize|FusedMovingAvgObsFakeQuantize|FixedQParamsFakeQuantize)"
+)
+_LITERT: Final = re.compile(r"QUANTIZE|FAKE_QUANT|[A-Z0-9_]+ of int8")
+"""What its worker lists; an operator of int8 takes integers, or turns floats into them for int8 weights."""
+_ROUND: Final = re.compile(r"Round|ROUND|(aten\.)?round_?")
+
+
+def quantizes(operator: str) -> bool:
+    """Return whether an operator of this name quantizes what a model computes."""
+    name = _normalize(operator)
+    return any(each.fullmatch(name) for each in (_ONNX, _TORCH, _MODULES, _LITERT))
+
+
+def quantizes_activations(source: Artifact) -> bool:
+    """Return whether a model quantizes what it computes, and not only its weights, which are read as they are."""
+    return any(map(quantizes, _list_names(source)))
+
+
+def is_quantized(source: Artifact) -> bool:
+    """Return whether a model has operators that quantize: a border of rounding makes a small difference large."""
+    return quantizes_activations(source) or any(_ROUND.fullmatch(_normalize(name)) for name in _list_names(source))
+
+
+def _list_names(source: Artifact) -> list[str]:
+    listed = source.metadata.get("operators")
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []
+
+
+def _normalize(name: str) -> str:
+    """Return a name with a dot after the namespace, and without what an overload is called."""
+    return re.sub(r"^((?!torch\.)\w+\.\w+)\.\w+$", r"\1", name.replace("::", "."))

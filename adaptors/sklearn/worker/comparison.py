@@ -79,7 +79,7 @@ def find_scores(estimator: Any, rows: Any) -> Array:
         scores = np.asarray(estimator.decision_function(rows), np.float64)
         scores = np.stack([np.zeros(len(scores)), scores], axis=1) if scores.ndim == 1 else scores
         if scores.shape[1] == classes:
-            return 1 + scores - scores.max(axis=1, keepdims=True)
+            return np.asarray(1 + scores - scores.max(axis=1, keepdims=True))
     if hasattr(estimator, "predict_proba"):
         return np.asarray(estimator.predict_proba(rows), np.float64)
     return np.tile(np.arange(classes, dtype=np.float64), (len(rows), 1))

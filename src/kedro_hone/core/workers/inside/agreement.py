@@ -227,7 +227,7 @@ class _Judge:
             if (
                 alike
                 and wanted.dtype.kind not in "fc"
-                and _has_ties({one: due[one] for one in (self._scores[name],)} if name in self._scores else due)
+                and _has_ties({name: due[self._scores[name]]} if name in self._scores else due)
                 and self._is_like(name, wanted)
                 and self._is_like(name, answer)
                 and not any(tally.numbers and tally.apart for tally in part.values())

@@ -35,7 +35,7 @@ class OnnxOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="sklearn.onnx",
-        version=5,
+        version=6,
         toolchain=TOOLCHAIN,
         stage=Stage.CONVERT,
         accepts=frozenset({"sklearn"}),

@@ -5,13 +5,14 @@ skl2onnx does not tell a pipeline that its scores are wanted, and takes the near
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from . import parts
+from .deciding import normalize, write_numbers, write_sigmoid
+from .scores import find_scores, keep_classes
 from .writing import Writer
 
 
@@ -29,7 +30,8 @@ def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
         )
         made.append(_calibrate(writer, one, model.classes_, scores))
     label, probabilities = (output.full_name for output in operator.outputs)
-    mean = writer.add("Mean", *made, output=probabilities)
+    mean = writer.add("Div", writer.add("Sum", *made), writer.keep([len(made)], np.float64))
+    write_numbers(writer, model, container, made=mean, output=probabilities)
     place = writer.add("ArgMax", mean, axis=1, keepdims=0)
     writer.add("Gather", keep_classes(writer, model), place, output=label)
 
@@ -44,27 +46,6 @@ def shape_classifier(operator: Any) -> None:
     operator.outputs[1].type = FloatTensorType([rows, len(classes)])
 
 
-def find_scores(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool) -> str:
-    """Return the name of a classifier's probabilities, or of its ``raw`` scores as ``decision_function`` returns them.
-
-    The scores of two classes are two columns, of which the second one counts.
-
-    Raises:
-        NotImplementedError: The scores have no converter.
-    """
-    from skl2onnx._parse import _parse_sklearn
-
-    base = parts.unwrap(base)
-    last = parts.find_last(base)
-    if raw and not container.has_options(last, "raw_scores"):
-        raise NotImplementedError(f"the scores of {type(last).__name__} have no converter")
-    known = {"zipmap": False, **({"raw_scores": True} if raw else {})}  # LightGBM's takes False for True
-    asked = {name: value for name, value in known.items() if container.has_options(last, name)}
-    for one in (scope, container):
-        one.add_options(id(last), asked)
-    return str(_parse_sklearn(scope, base, inputs)[1].full_name)
-
-
 def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
     """Write the final estimator over what the others return; skl2onnx takes both columns of two classes' scores.
 
@@ -72,7 +53,7 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
         NotImplementedError: It stacks labels, or scores that have no converter.
     """
     from skl2onnx._parse import _parse_sklearn
-    from skl2onnx.common.data_types import FloatTensorType
+    from skl2onnx.common.data_types import DoubleTensorType
 
     writer, model = Writer(scope, container), operator.raw_operator
     columns = []
@@ -82,23 +63,19 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
         scores = find_scores(scope, container, one, operator.inputs, raw=method == "decision_function")
         columns.append(writer.choose_columns(scores, [1]) if len(model.classes_) == 2 else scores)
     passed = operator.inputs if model.passthrough else ()
-    columns += [writer.add("Cast", one.full_name, to=TensorProto.FLOAT) for one in passed]
+    columns += [writer.add("Cast", one.full_name, to=TensorProto.DOUBLE) for one in passed]
     joined = writer.add("Concat", *columns, axis=1)
-    stacked = scope.declare_local_variable("stacked", FloatTensorType([None, model.final_estimator_.n_features_in_]))
+    stacked = scope.declare_local_variable("stacked", DoubleTensorType([None, model.final_estimator_.n_features_in_]))
     writer.add("Identity", joined, output=stacked.full_name)
     final = parts.unwrap(model.final_estimator_)
     last = parts.find_last(final)
     for one in (scope, container):
-        one.add_options(id(last), {"zipmap": False} if container.has_options(last, "zipmap") else {})
+        asked = {"zipmap": False, "wide": True}
+        one.add_options(id(last), {name: asked[name] for name in asked if container.has_options(last, name)})
     place, probabilities = (one.full_name for one in _parse_sklearn(scope, final, [stacked]))
-    writer.add("Identity", probabilities, output=operator.outputs[1].full_name)
+    write_numbers(writer, model, container, made=probabilities, output=operator.outputs[1].full_name)
     # The final estimator was fitted on the places of the classes.
     writer.add("Gather", keep_classes(writer, model), place, output=operator.outputs[0].full_name)
-
-
-def keep_classes(writer: Writer, model: Any) -> str:
-    """Add the classes of a classifier as a constant."""
-    return writer.keep(model.classes_, str if model.classes_.dtype.kind in "OU" else np.int64)
 
 
 def _calibrate(writer: Writer, calibrated: Any, classes: Any, scores: str) -> str:
@@ -111,32 +88,29 @@ def _calibrate(writer: Writer, calibrated: Any, classes: Any, scores: str) -> st
         for place, one in enumerate(calibrated.calibrators)
     ]
     if binary:
-        return writer.add("Concat", writer.add("Sub", writer.keep([1.0]), columns[0]), columns[0], axis=1)
+        return writer.add("Concat", writer.add("Sub", writer.keep([1.0], np.float64), columns[0]), columns[0], axis=1)
     known = dict(zip(calibrated.estimator.classes_.tolist(), columns, strict=True))
-    absent = writer.add("Mul", columns[0], writer.keep([0.0]))  # of a class that the rows of this one lacked
-    return _normalize(writer, [known.get(one, absent) for one in classes.tolist()])
-
-
-def _normalize(writer: Writer, columns: Sequence[str]) -> str:
-    """Return the name of probabilities that sum to one: equal ones where all are zero."""
-    table = writer.add("Concat", *columns, axis=1)
-    total = writer.add("ReduceSum", table, writer.keep([1], np.int64), keepdims=1)
-    empty = writer.add("Equal", total, writer.keep([0.0]))
-    shares = writer.add("Div", table, writer.add("Where", empty, writer.keep([1.0]), total))
-    return writer.add("Where", empty, writer.keep([1 / len(columns)]), shares)
+    absent = writer.add(
+        "Mul", columns[0], writer.keep([0.0], np.float64)
+    )  # of a class that the rows of this one lacked
+    table = writer.add("Concat", *[known.get(one, absent) for one in classes.tolist()], axis=1)
+    return normalize(writer, table, 1 / len(classes))
 
 
 def _write_sigmoid(writer: Writer, score: str, calibrator: Any) -> str:
-    slope, shift = writer.keep([-calibrator.a_]), writer.keep([-calibrator.b_])
-    return writer.add("Sigmoid", writer.add("Add", writer.add("Mul", score, slope), shift))
+    slope, shift = writer.keep([-calibrator.a_], np.float64), writer.keep([-calibrator.b_], np.float64)
+    return write_sigmoid(writer, writer.add("Add", writer.add("Mul", score, slope), shift))
 
 
 def _write_isotonic(writer: Writer, score: str, calibrator: Any) -> str:
     """Write a line from each threshold to the next: how far a score is along each, times how much that rises."""
     x, y = (np.asarray(one, np.float64) for one in (calibrator.X_thresholds_, calibrator.y_thresholds_))
-    first = writer.keep([y[0]])
+    first, last = writer.keep([y[0]], np.float64), writer.keep([y[-1]], np.float64)
+    above = writer.add("GreaterOrEqual", score, writer.keep([x[-1]], np.float64))
     if len(x) == 1:
-        return writer.add("Add", writer.add("Mul", score, writer.keep([0.0])), first)
-    passed = writer.add("Div", writer.add("Sub", score, writer.keep(x[:-1])), writer.keep(np.diff(x)))
-    shares = writer.add("Clip", passed, writer.keep(0.0), writer.keep(1.0))
-    return writer.add("Add", writer.add("MatMul", shares, writer.keep(np.diff(y)[:, None])), first)
+        return writer.add("Where", above, first, first)
+    passed = writer.add("Sub", score, writer.keep(x[:-1], np.float64))
+    passed = writer.add("Div", passed, writer.keep(np.diff(x), np.float64))
+    shares = writer.add("Clip", passed, writer.keep(0.0, np.float64), writer.keep(1.0, np.float64))
+    risen = writer.add("Add", writer.add("MatMul", shares, writer.keep(np.diff(y)[:, None], np.float64)), first)
+    return writer.add("Where", above, last, risen)  # which is rounded: it may be above another class's

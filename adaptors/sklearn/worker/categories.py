@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .parts import find_only, get
+from .parts import find_only, get, list_parts
 
 Categories = dict[str, list[Any]]
 """By the name of a column: its categories, each of which stands for its place."""
@@ -36,12 +36,38 @@ def list_categories(estimator: Any) -> Categories:
     return {name: known for name, known in zip(marked, list_encoded(model), strict=True) if is_text(known)}
 
 
+def _find_known(estimator: Any) -> Categories:
+    try:
+        return list_categories(estimator)
+    except (LookupError, AttributeError):  # of a part that numbers none
+        return {}
+
+
 def has_categories(estimator: Any) -> bool:
     """Return whether an estimator numbers the categories of some columns itself."""
     try:
         return bool(list_categories(estimator))
     except LookupError:
         return True
+
+
+def find_cut(estimator: Any) -> str | None:
+    """Return the first category, or class, that ends with a NUL character; None if absent.
+
+    NumPy's arrays of text drop it, so that it would be another category in the converted model.
+    """
+    found = [*_get_lists(estimator), *_find_known(estimator).values()]
+    texts = (one for known in found for one in np.ravel(np.asarray(known, object)).tolist() if isinstance(one, str))
+    cut = next((one for one in texts if one.endswith("\0")), None)
+    if cut is not None:
+        return cut
+    return next((said for _, part in list_parts(estimator) if (said := find_cut(part)) is not None), None)
+
+
+def _get_lists(estimator: Any) -> list[Any]:
+    """Return the categories of an encoder's columns, and the classes of a classifier."""
+    known, classes = get(estimator, "categories_"), get(estimator, "classes_")
+    return [*(known if isinstance(known, list) else ()), *([classes] if isinstance(classes, np.ndarray) else ())]
 
 
 def list_encoded(model: Any) -> list[list[Any]]:

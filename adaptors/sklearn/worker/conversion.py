@@ -54,6 +54,8 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
         known = categories.list_categories(estimator)
     except LookupError as error:
         return {"refused": f"the categories of its columns cannot be converted: {error}"}
+    if (cut := categories.find_cut(estimator)) is not None:
+        return {"refused": f"the category {cut!r} ends with a NUL character, which arrays of text drop: rename it"}
     inputs = job["input"]["inputs"]
     joined = joining.find_type(estimator, inputs, known)
     table = {"name": joining.TABLE, "dtype": joined, "shape": ["batch", len(inputs)]}

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from . import boosting, calibration, encoding, naming, precision, scaling
+from . import boosting, calibration, deciding, encoding, naming, precision, scaling
+from .scores import keep_classes
 from .writing import Converter, Writer, change
 
 Shapes = Callable[[Any], None]
@@ -19,6 +20,7 @@ _OF_TREES = ("decision_tree", "random_forest", "gradient_boosting", "isolation_f
 """Modules of skl2onnx that write scikit-learn's trees, each by its own name for one function."""
 _WRITE, _MISSING = "add_tree_to_attribute_pairs", "nodes_missing_value_tracks_true"
 _OF_CLASSES = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
+_OF_SCORES = {**_OF_CLASSES, "wide": [True, False]}
 
 
 @cache  # what is mended twice is wrong again
@@ -70,8 +72,8 @@ def _mend_steps() -> None:
         _mend(kind, boosting.mend_histograms)
     for kind in (ensemble.ExtraTreesClassifier, ensemble.RandomForestClassifier):
         _mend(kind, _divide_votes)
-    for kind in (ensemble.VotingClassifier, ensemble.VotingRegressor):
-        _mend(kind, lambda convert: change(convert, _plan_votes))
+    _mend(ensemble.VotingRegressor, lambda convert: change(convert, _plan_votes))
+    _mend_scores()
     for kind, convert in (
         (calibrations.CalibratedClassifierCV, calibration.convert_calibrated),
         (ensemble.StackingClassifier, calibration.convert_stacking),
@@ -93,6 +95,21 @@ def _mend_steps() -> None:
     _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoding.mend_shapes)
 
 
+def _mend_scores() -> None:
+    """Let classifiers whose scores are sums compute in fp64, and choose labels by these."""
+    from sklearn import ensemble, linear_model, multiclass, neural_network, svm
+
+    for kind in (linear_model.LogisticRegression, linear_model.SGDClassifier, svm.LinearSVC):
+        _mend(kind, partial(_replace, deciding.convert_linear), shapes=lambda _: calibration.shape_classifier)
+    for kind, mend in (
+        (ensemble.VotingClassifier, lambda convert: deciding.replace_voting(change(convert, _plan_votes))),
+        (ensemble.BaggingClassifier, deciding.replace_bagging),
+        (multiclass.OneVsRestClassifier, partial(_replace, deciding.convert_one_vs_rest)),
+        (neural_network.MLPClassifier, partial(_replace, deciding.convert_network)),
+    ):
+        _mend(kind, mend)
+
+
 def _replace(convert: Converter, _: Converter) -> Converter:
     return convert
 
@@ -108,7 +125,7 @@ def _mend(
 
     alias = _get_sklearn_operator_name(kind)
     own = get_converter(alias)
-    options = {**(_OF_CLASSES if issubclass(kind, ClassifierMixin) else {}), **(own.get_allowed_options() or {})}
+    options = {**(_OF_SCORES if issubclass(kind, ClassifierMixin) else {}), **(own.get_allowed_options() or {})}
     made = shapes(get_shape_calculator(alias))
     update_registered_converter(kind, alias, made, mend(own), options=options or None)
 
@@ -169,7 +186,7 @@ def _divide_votes(convert: Converter) -> Converter:
         if len(model.classes_) == 2:
             label = writer.release(node, 0)
             place = writer.add("ArgMax", node.output[1], axis=1, keepdims=0)
-            writer.add("Gather", calibration.keep_classes(writer, model), place, output=label)
+            writer.add("Gather", keep_classes(writer, model), place, output=label)
 
     return mended
 

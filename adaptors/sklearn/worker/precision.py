@@ -27,7 +27,18 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
     All others are given fp32: trees of scikit-learn and XGBoost cast to it themselves, and the rest compares nothing.
     """
     import lightgbm
-    from sklearn import calibration, ensemble, impute, pipeline, preprocessing
+    from sklearn import (
+        calibration,
+        discriminant_analysis,
+        ensemble,
+        impute,
+        linear_model,
+        multiclass,
+        neural_network,
+        pipeline,
+        preprocessing,
+        svm,
+    )
 
     numbers = (
         impute.SimpleImputer,
@@ -41,6 +52,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
     )
     scores = (
         calibration.CalibratedClassifierCV,
+        discriminant_analysis.LinearDiscriminantAnalysis,
         ensemble.HistGradientBoostingClassifier,
         ensemble.HistGradientBoostingRegressor,
         ensemble.BaggingClassifier,
@@ -50,7 +62,17 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
         lightgbm.LGBMClassifier,
         lightgbm.LGBMRanker,
         lightgbm.LGBMRegressor,
+        linear_model.LogisticRegression,
+        linear_model.LogisticRegressionCV,
+        linear_model.PassiveAggressiveClassifier,
+        linear_model.Perceptron,
+        linear_model.RidgeClassifier,
+        linear_model.RidgeClassifierCV,
+        linear_model.SGDClassifier,
+        multiclass.OneVsRestClassifier,
+        neural_network.MLPClassifier,
         pipeline.Pipeline,
+        svm.LinearSVC,
     )
     return frozenset(numbers), frozenset(scores)
 

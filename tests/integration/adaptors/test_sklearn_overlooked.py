@@ -21,13 +21,12 @@ REFUSED = {
     "lightgbm linear": "variable differs",
     "lightgbm zeros": "probabilities differ",
     "lightgbm square root": "variable differs",
-    "modified huber": "differ",
     "neighbors by distance": "probabilities differ",
 }
 NAMED = ("xgboost of names", "boosted votes", "mean of regressors", "strange votes")
 TAKEN = (
     *("forest of holes", "power", "lightgbm dart", "xgboost poisson", "xgboost softmax", "xgboost parallel"),
-    *("xgboost margins", "histograms of categories", "isotonic", "calibrated"),
+    *("xgboost margins", "histograms of categories", "isotonic", "calibrated", "modified huber"),
 )
 
 

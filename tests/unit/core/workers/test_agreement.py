@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -239,3 +240,66 @@ def test_places_of_equal_scores_are_no_difference_where_all_rows_are_the_same():
         return change(graph(feeds), "places", feeds["X"].sum(axis=1) == 0, -(2**31))
 
     assert "places differ" in compare_all(take_largest, overflow, [zeros], has_steps=False).problem
+
+
+def saturate(feeds, *, sure=0.0):
+    """Return labels by scores, and probabilities that are equal where the first number is above ``sure``."""
+    scores, tied = feeds["X"], feeds["X"][:, :1] > sure
+    shares = np.where(tied, np.float32(0.5), classify(feeds)["probabilities"])
+    return {"label": scores.argmax(axis=1), "probabilities": shares, "scores": scores}
+
+
+def take_first(feeds, *, sure=0.0, where=slice(None)):
+    """Return what a graph makes of such probabilities: the first of equal ones."""
+    due = saturate(feeds, sure=sure)
+    labels = due["label"].copy()
+    labels[where] = due["probabilities"].argmax(axis=1)[where]
+    return {"label": labels, "probabilities": due["probabilities"]}
+
+
+def test_no_label_is_excused_by_equal_probabilities_where_the_source_decides_by_scores_that_differ():
+    told = compare_all(saturate, take_first, scores={"label": "scores"}).problem
+    assert told.startswith("label differs")
+    some = np.repeat([[9.0, 0.0, 50.0]], 16, axis=0)
+    probe = Probe("above", {"X": some}, [*range(16)], [Part("with column 0 above", slice(None))])
+    sure = partial(saturate, sure=5.0), partial(take_first, sure=5.0)
+    assert compare_all(*sure, scores={"label": "scores"}).problem is None
+    assert (
+        "with column 0 above: label is 2 by the source"
+        in compare_all(*sure, [probe], scores={"label": "scores"}).problem
+    )
+
+
+@pytest.mark.parametrize(("count", "taken"), [(1, True), (2, False)])
+def test_of_a_probe_few_labels_may_be_other_ones_though_the_source_s_scores_tie(count, taken):
+    def source(feeds):
+        shares = classify(feeds)["probabilities"]
+        tied = np.where(feeds["X"][:, :1] == 7, np.float32([0.4, 0.4, 0.2]), shares)
+        return {"label": tied.argmax(axis=1), "probabilities": tied}
+
+    def graph(feeds):
+        return change(source(feeds), "label", np.flatnonzero(feeds["X"][:, 0] == 7)[:count], 1)
+
+    rows = X[:20].copy()
+    rows[:8, 0] = 7
+    probe = Probe("next", {"X": rows}, [*range(20)], [Part("with column 0 set to 7", slice(None))])
+    found = compare_all(source, graph, [probe], scores={"label": "probabilities"}, has_steps=False, share=0.0)
+    assert (found.problem is None) == taken
+
+
+def test_zeros_whose_probabilities_are_equal_excuse_no_label_that_scores_decide():
+    def source(feeds):
+        scores = np.tile([0.0, 1.0, 5.0], (len(feeds["X"]), 1))
+        return {
+            "label": scores.argmax(axis=1),
+            "probabilities": np.zeros((len(scores), 3), np.float32),
+            "scores": scores,
+        }
+
+    def graph(feeds):
+        found = source(feeds)
+        zeros = (feeds["X"] == 0).all(axis=1)
+        return {"label": np.where(zeros, 0, found["label"]), "probabilities": found["probabilities"]}
+
+    zeros = Probe("zero", {"X": np.zeros((4, 3))}, [*range(4)], [Part("of zeros", slice(None))], alike=True)
+    assert "of zeros: label is 2" in compare_all(source, graph, [zeros], scores={"label": "scores"}).problem

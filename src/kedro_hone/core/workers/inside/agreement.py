@@ -22,7 +22,8 @@ Model = Callable[[Arrays], Arrays]
 SHARE = 0.01
 """The share of rows that may be further off: at a threshold of a tree, rounding to fp32 sends a row another way."""
 TIES = 0.05
-"""The share of calibration rows whose label may be another one where the source's two largest scores are the same."""
+"""The share of rows whose label may be another one where the source's two largest scores are the same; one at least, in
+a probe."""
 _MOST_CALLS = 128
 """Calls that find the rows which a source does not refuse."""
 CALIBRATION = "of the calibration data"
@@ -137,7 +138,8 @@ def compare(
         rows: The places of the calibration rows that are compared.
         has_steps: Whether rounding may send a row another way, as in trees.
         by_column: The outputs whose columns each have a range of their own.
-        scores: By the name of a label, the output by which it is chosen: between equal scores, rounding decides.
+        scores: By the name of a label, the source's scores by which it is chosen: between equal ones, rounding decides.
+            The graph need not have them: they are compared only where it does.
         share: The share of rows that may be too far off, as the recipe has it. When None, as ``Tally.is_too_far`` has.
     """
     judge = _Judge(graph, has_steps=has_steps, by_column=by_column, scores=scores, share=share)
@@ -206,8 +208,9 @@ class _Judge:
             said = " ".join(str(error).split())[:300]
             return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
         part: dict[str, Tally] = {}
-        numbers_first = sorted(due.items(), key=lambda one: one[1].dtype.kind not in "fc")
-        for name, wanted in numbers_first if alike else due.items():
+        shared = {name: array for name, array in due.items() if name in made or name not in self._scores.values()}
+        numbers_first = sorted(shared.items(), key=lambda one: one[1].dtype.kind not in "fc")
+        for name, wanted in numbers_first if alike else shared.items():
             if name not in self._scales:
                 self._scales[name] = measure(wanted, by_column=name in self._by_column)
             scale = self._scales[name]
@@ -219,12 +222,12 @@ class _Judge:
             distances, say = find_distances(wanted, answer, scale, rows=len(places))
             if name in self._scores:
                 tied = find_ties(due[self._scores[name]]) & (distances > 1)
-                if kind != CALIBRATION or tied.mean() <= TIES:
+                if tied.sum() <= max(TIES * len(tied), int(kind != CALIBRATION)):
                     distances = np.where(tied, 0.0, distances)
             if (
                 alike
                 and wanted.dtype.kind not in "fc"
-                and _has_ties(due)
+                and _has_ties({name: due[self._scores[name]]} if name in self._scores else due)
                 and self._is_like(name, wanted)
                 and self._is_like(name, answer)
                 and not any(tally.numbers and tally.apart for tally in part.values())

@@ -1,0 +1,51 @@
+"""A label is another one in no row, however sure the model is: it is chosen by the source's own scores."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kedro_hone.adaptors.sklearn import adaptor as module
+
+pytestmark = pytest.mark.toolchain
+
+SCRIPT = Path(__file__).with_name("decided_models.py")
+FEW = (
+    "OneVsRest of LogisticRegression, 4 classes",
+    "OneVsRest of LinearSVC, 2 classes",
+    "OneVsRest of SGD of text, 3 classes",
+    "SGD by log_loss, 4 classes",
+    "SGD by modified_huber, 4 classes",
+    "LinearSVC, 4 classes",
+    "Calibrated LinearSVC, 4 classes",
+    "VotingClassifier without weights, 4 classes",
+)
+NONE = [[0, 0]] * 3
+
+
+@pytest.fixture
+def count(environments, tmp_path):
+    """Return a function from names of configurations, or none for all, to the fresh rows of each that differ."""
+    environment = environments.ensure(module.TOOLCHAIN)
+
+    def count(*names: str) -> dict[str, list[list[int]] | str]:
+        command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(tmp_path), *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads((tmp_path / "made.json").read_text())
+
+    return count
+
+
+def test_labels_and_probabilities_of_rows_of_any_size_are_the_source_s(count):
+    assert count(*FEW) == dict.fromkeys(FEW, NONE)
+
+
+@pytest.mark.nightly
+def test_so_are_those_of_every_classifier_that_decides_by_scores(count):
+    found = count()
+    assert {name: said for name, said in found.items() if said != NONE} == {}
+    assert len(found) > len(FEW)

@@ -77,13 +77,7 @@ class Tally:
             self.worst, self.example = largest, describe(int(distances.argmax()))
 
     def is_too_far(self, *, has_steps: bool, share: float | None) -> bool:
-        """Return whether more rows are apart than may be.
-
-        Args:
-            has_steps: Whether the source computes in steps, as trees do.
-            share: The share of rows that may be apart. When None, 1 % of them, or one where the source computes in
-                steps.
-        """
+        """Return whether more rows are apart than a share; if None, 1 %, or one where the source computes in steps."""
         if share is not None:
             return self.apart > int(self.rows * share)
         return self.apart > max(int(self.rows * SHARE), int(has_steps or not self.numbers))

@@ -8,9 +8,10 @@ import select
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,6 +40,23 @@ class DigitsSamples:
     calibration: Path
     x: np.ndarray
     y: np.ndarray
+
+
+@pytest.fixture(scope="session")
+def run_there(environments) -> Callable[..., dict[str, Any]]:
+    """Return a function that runs a script with a toolchain's Python, and returns what it wrote as JSON.
+
+    The script gets the worker's file, the folder, and the names that follow.
+    """
+
+    def run_there(toolchain: Toolchain, script: Path, folder: Path, *names: str, wrote: str) -> dict[str, Any]:
+        environment = environments.ensure(toolchain)
+        command = [environment.python, str(script), str(toolchain.worker.resolve()), str(folder), *names]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-4000:]
+        return json.loads((folder / wrote).read_text())
+
+    return run_there
 
 
 @pytest.fixture(scope="session")

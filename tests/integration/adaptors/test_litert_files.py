@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -18,13 +16,9 @@ SCRIPT = Path(__file__).with_name("litert_files.py")
 
 
 @pytest.fixture(scope="module")
-def found(environments, tmp_path_factory):
+def found(run_there, tmp_path_factory):
     """What the script wrote, in the toolchain's own process."""
-    folder, environment = tmp_path_factory.mktemp("files"), environments.ensure(module.TOOLCHAIN)
-    command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-4000:]
-    return json.loads((folder / "found.json").read_text())
+    return run_there(module.TOOLCHAIN, SCRIPT, tmp_path_factory.mktemp("files"), wrote="found.json")
 
 
 def test_as_few_interpreters_stay_open_as_are_used(found):

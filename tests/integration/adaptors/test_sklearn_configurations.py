@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,15 +28,12 @@ FEW = (
 
 
 @pytest.fixture(scope="session")
-def convert(environments, shared):
+def convert(run_there, shared):
     """Return a function from names of configurations, or none for all, to what became of them."""
-    environment = environments.ensure(module.TOOLCHAIN)
 
     def convert(*names: str) -> dict[str, dict]:
         def make(folder: Path) -> None:
-            command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(folder), *names]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr[-4000:]
+            run_there(module.TOOLCHAIN, SCRIPT, folder, *names, wrote="made.json")
 
         return json.loads((make_once(shared / f"configurations-{len(names)}", make) / "made.json").read_text())
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -31,15 +30,12 @@ TAKEN = (
 
 
 @pytest.fixture(scope="session")
-def convert(environments, shared):
+def convert(run_there, shared):
     """Return a function from names of estimators to what the worker made of them, all in one process."""
-    environment = environments.ensure(module.TOOLCHAIN)
 
     def convert(name: str, *names: str) -> dict[str, dict]:
         def make(folder: Path) -> None:
-            command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(folder)]
-            done = subprocess.run([*command, *names], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr[-4000:]
+            run_there(module.TOOLCHAIN, SCRIPT, folder, *names, wrote="made.json")
 
         return json.loads((make_once(shared / f"overlooked-{name}", make) / "made.json").read_text())
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,17 +24,9 @@ FEW = (
 
 
 @pytest.fixture
-def count(environments, tmp_path):
+def count(run_there, tmp_path):
     """Return a function from names of configurations, or none for all, to the fresh rows of each that differ."""
-    environment = environments.ensure(module.TOOLCHAIN)
-
-    def count(*names: str) -> dict[str, int]:
-        command = [environment.python, str(SCRIPT), str(module.TOOLCHAIN.worker.resolve()), str(tmp_path), *names]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-4000:]
-        return json.loads((tmp_path / "made.json").read_text())
-
-    return count
+    return partial(run_there, module.TOOLCHAIN, SCRIPT, tmp_path, wrote="made.json")
 
 
 def test_trees_behind_scaled_numbers_answer_fresh_rows_as_their_source(count):

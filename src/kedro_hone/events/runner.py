@@ -125,9 +125,10 @@ class Runner:
             try:
                 self._run(job)
             except Exception as error:  # noqa: BLE001 - the device must be served on; a full disk is the usual reason
-                log("job-not-started", level=logging.ERROR, job=job.id, reason=f"{type(error).__name__}: {error}")
+                reason = f"{type(error).__name__}: {error}"
+                log("job-not-started", level=logging.ERROR, job=job.id, reason=reason)
                 with suppress(HoneError):
-                    try_later(self._queue, job, f"It could not be started: {error}", self._bounds)
+                    try_later(self._queue, job, f"It could not be started, or not be watched: {reason}", self._bounds)
                 self._stopping.wait(_POLL_SECONDS * 10)
 
     def _claim(self, device: str) -> Job | None:

@@ -33,7 +33,7 @@ import numpy as np
 from by_hand_child import WINNER
 from by_hand_models import Model
 from by_hand_texts import measure_fall
-from turns import Order, Times, Turns, compare, launch
+from turns import Order, Times, Turns, collect, compare, launch
 
 from kedro_hone.core.machine.hardware import read_host
 
@@ -71,7 +71,7 @@ def try_by_hand(model: Model, given: argparse.Namespace) -> tuple[Times, dict[st
     draw = random.Random(0)  # noqa: S311 - an order of measuring
     launches = [launch(orders, rounds=given.rounds, draw=draw, script=CHILD) for _ in range(given.launches)]
     seconds = (time.perf_counter() - began) * len(built) / len(named)
-    return {name: [each[name] for each in launches if name in each] for name in named}, quality, seconds
+    return collect(launches), quality, seconds
 
 
 def search(model: Model, given: argparse.Namespace) -> float:

@@ -18,8 +18,8 @@ from typing import Any
 Order = dict[str, Any]
 """What a process opens: its ``name``, the ``shapes``, and what its script needs."""
 
-Times = dict[str, list[dict[str, list[float]]]]
-"""By contestant: for each launch, the seconds of each burst by shape."""
+Times = dict[str, list[dict[str, list[float]] | None]]
+"""By contestant: for each launch, the seconds of each burst by shape; None where it failed in that launch."""
 
 BURST_SECONDS = 0.06
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}  # as in all workers
@@ -67,16 +67,16 @@ class Turns:
         return self._process.stdout.readline().strip() if self._process.stdout else ""
 
 
-def time_calls(call: Callable[[Any], object], feeds: Any) -> float:
-    """Return the median seconds of a burst of calls, after three that are not timed."""
+def time_calls(call: Callable[[Any], object], feeds: Any, *, clock: Callable[[], float] = time.perf_counter) -> float:
+    """Return the median seconds, by a clock, of a burst of calls, after three that are not timed."""
     times: list[float] = []
     for _ in range(3):
         call(feeds)
     end = time.perf_counter() + BURST_SECONDS
     while len(times) < 5 or time.perf_counter() < end:
-        start = time.perf_counter()
+        start = clock()
         call(feeds)
-        times.append(time.perf_counter() - start)
+        times.append(clock() - start)
     return statistics.median(times)
 
 
@@ -102,13 +102,23 @@ def launch(orders: list[Order], *, rounds: int, draw: random.Random, script: str
         return times
 
 
+def collect(launches: list[dict[str, dict[str, list[float]]]]) -> Times:
+    """Return what ``launch`` returned at each launch, by contestant."""
+    names = dict.fromkeys(name for each in launches for name in each)
+    return {name: [each.get(name) for each in launches] for name in names}
+
+
 def compare(times: Times, shape: str, *, winner: str) -> dict[str, tuple[float, float, float, float]]:
-    """Return of each configuration its time over the winner's: the geometric mean, least and most; and its seconds."""
+    """Return of each configuration its time over the winner's: the geometric mean, least and most; and its seconds.
+
+    Each launch of a configuration is compared with the winner's in the same launch.
+    """
     rows: dict[str, tuple[float, float, float, float]] = {}
     for name, launches in times.items():
         ratios = [
             statistics.median(theirs / ours for theirs, ours in zip(mine[shape], reference[shape], strict=True))
-            for mine, reference in zip(launches, times[winner], strict=False)
+            for mine, reference in zip(launches, times[winner], strict=True)
+            if mine and reference
         ]
         if ratios:
             mean = math.exp(statistics.fmean(map(math.log, ratios)))
@@ -116,6 +126,6 @@ def compare(times: Times, shape: str, *, winner: str) -> dict[str, tuple[float, 
                 mean,
                 min(ratios),
                 max(ratios),
-                statistics.median(t for each in launches for t in each[shape]),
+                statistics.median(t for each in launches if each for t in each[shape]),
             )
     return rows

@@ -33,7 +33,7 @@ def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
         raise _explain_unknown(name, [one.id for one in offered], result)
     setting.store.locate(artifact)
     judged = f"{setting.source.digest} {setting.samples.digest}"
-    number = count_choice(setting.store.memory, judged=judged, run=setting.run.run_id, candidate=name)
+    number = count_choice(setting.store.notes, judged=judged, run=setting.run.run_id, candidate=name)
     confidence = spend_on_choice(setting.recipe.gates.confidence, number=number)
     logger.info("chosen    %s, of %d; choice %d by this data, at %.3g %%", name, len(offered), number, 100 * confidence)
     others = [_leave(one, name) for one in result.standings if one is not chosen]

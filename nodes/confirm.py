@@ -21,7 +21,6 @@ from itertools import product
 from typing import Any
 
 from kedro_hone.building.budget import bound_confirmation
-from kedro_hone.comparing.gates.load import BUSY
 from kedro_hone.comparing.launches import enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
@@ -37,6 +36,7 @@ from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.judgement import Judged
 from kedro_hone.core.values.measurement import (
+    BUSY,
     ConfirmationResult,
     Finalist,
     Hardware,

@@ -34,9 +34,12 @@ def test_two_configurations_take_turns_and_one_that_fails_is_left_out(tmp_path):
     times = turns.launch(orders, rounds=2, draw=random.Random(0), script=script)
 
     assert {name: len(found["two"]) for name, found in times.items()} == {"ours": 2, "theirs": 2}
-    rows = turns.compare({name: [found] for name, found in times.items()}, "two", winner="ours")
+    rows = turns.compare(turns.collect([times]), "two", winner="ours")
     assert rows["ours"][:3] == (1, 1, 1)
     assert rows["theirs"][1] > 0
+    slow, fast = ({"two": [seconds]} for seconds in (2.0, 1.0))
+    lost = turns.collect([{"ours": slow}, {"ours": fast, "theirs": slow}])  # theirs failed in the first launch
+    assert turns.compare(lost, "two", winner="ours")["theirs"][:3] == (2, 2, 2)
     turn = turns.Turns(orders[0], script=script)
     assert turn.ask("gate") == "saved"
     turn.close()

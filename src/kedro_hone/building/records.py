@@ -37,7 +37,7 @@ def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scr
         yield None
         return
     name = digest_json([*place]).removeprefix("sha256:")[:16]
-    kept, lent = store.memory / FOLDER / f"{toolchain.name}-{name}.jsonl", scratch / "records.jsonl"
+    kept, lent = store.notes / FOLDER / f"{toolchain.name}-{name}.jsonl", scratch / "records.jsonl"
     scratch.mkdir(parents=True, exist_ok=True)
     lent.write_bytes(_read(kept))
     try:

@@ -49,7 +49,7 @@ async def count(request: Request) -> Response:
         _format("hone_failing_registries", "Registries that the last sweep could not ask.", [({}, failing)]),
         _format(
             "hone_longest_wait_seconds",
-            "Since the oldest job was asked for that waits.",
+            "Seconds since the oldest waiting job was asked for.",
             [({}, await service.call(queue.find_longest_wait))],
         ),
     )

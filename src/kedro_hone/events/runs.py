@@ -70,6 +70,8 @@ async def show_report(request: Request) -> Response:
     service = admit(request)
     job = await _find_job(request, service)
     result = await _read_result(service, job)
+    if not result.folder:
+        raise HTTPException(404, f"run {job.id} has no report")
     try:
         page = await asyncio.to_thread(read_regular, Path(result.folder, "report.html"))
     except (OSError, ValueError) as error:
@@ -96,7 +98,7 @@ async def submit(request: Request) -> Response:
     if chosen is None:
         raise HTTPException(422, f"there is no rule {str(rule)[:100]!r}")
     key = key or secrets.token_hex(16)
-    wanted = await service.call(service.make_request, uri, chosen, version=key, asked=True)
+    wanted = await service.call(service.make_request, uri, chosen, asked=True)
     return await _accept(request, service, wanted.model_copy(update={"key": f"asked:{key}:{wanted.key}"}))
 
 

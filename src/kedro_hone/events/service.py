@@ -20,10 +20,10 @@ from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.log import log
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
+from kedro_hone.events.recurrence import Recurrence
 from kedro_hone.events.retention import clean_up
 from kedro_hone.events.rules import Rule, find_rule, list_hidden, list_unreachable
 from kedro_hone.events.runner import Runner
-from kedro_hone.events.schedule import Schedule
 from kedro_hone.events.settings import Secrets, Settings
 from kedro_hone.events.sweep import Sweep
 
@@ -84,7 +84,7 @@ class Service:
                 hidden=hidden,
             )
             calls += [partial(self.sweep.repeat, one) for one in settings.sweep.registries]
-        self.schedule = Schedule(*calls)
+        self.schedule = Recurrence(*calls)
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
         """Call a function of the queue, or one that logs, in the one thread for both: it may wait for the disk."""

@@ -6,7 +6,7 @@ import click
 
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.github.reporting import report
-from kedro_hone.github.running import run
+from kedro_hone.github.runner import run
 
 
 @click.command()

@@ -2,8 +2,8 @@
 
 Routes are every path from the source model to something that can run, generated from the adaptors' formats:
 ``convert → compress* → convert* → compile``. A converter that is an alternative begins routes of its own at the
-source. They depend on the recipe alone, never on the model: an adaptor that does
-not take this model refuses it during the run.
+source. They depend on the recipe alone, never on the model: an adaptor that does not take this model refuses it during
+the run.
 """
 
 from __future__ import annotations

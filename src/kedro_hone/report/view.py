@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.registry import Publication
 from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup, Status
+from kedro_hone.core.values.measurement import BUSY, Interval, Latency, Quality, Speedup, Status
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import Chart, draw_chart
@@ -38,7 +38,6 @@ _CALLS: Final = {
     "keras": "outputs = model.predict(inputs)  # as the source does",
 }
 """How a winner is called, by the interface that it has."""
-_BUSY: Final = 0.1  # a machine of which other processes took more than this share of the cores
 _LOAD_GATE: Final = "other_load"
 _MOST: Final = 16  # shapes, and metrics, that two runs are compared by
 
@@ -88,7 +87,7 @@ class View:
         if evidence.verdict is Verdict.PASS:
             losses = map(wording.format_loss, evidence.subject_quality[:1])
             text = ", ".join([wording.format_speed(evidence.speedups), *losses])
-            text += ", on a busy machine" if self._load[0] > _BUSY else ""
+            text += ", on a busy machine" if self._load[0] > BUSY else ""
         named = (evidence.recipe.get("model") or {}).get("module")
         return text if named or not baseline else f"{text}, measured against {baseline}"
 
@@ -107,7 +106,7 @@ class View:
         """A warning that the machine was busy with other work."""
         share, phase = self._load
         compared = any(candidate.route and candidate.ratios for candidate in self.evidence.candidates)
-        if share <= _BUSY or not compared:
+        if share <= BUSY or not compared:
             return ""
         return (
             f"This machine was busy: other processes took {share * 100:.0f} % of its cores while the candidates were "

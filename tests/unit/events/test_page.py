@@ -127,7 +127,9 @@ def test_what_models_and_logs_say_is_text(inside, service):
     who="registry",
     stopped_by="a sandbox without scripts, forms and origin",
 )
-def test_the_report_is_shown_where_it_can_do_nothing(inside, service, tmp_path):
+def test_the_report_is_shown_where_it_can_do_nothing(inside, service, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "report.html").write_text("of another run")
     inside.post("/runs", data={"uri": "models:/digits/1"}, headers=FORM)
     assert inside.get("/runs/1/report").status_code == 404
     folder, run = service.runner.find_folder(1), tmp_path / "run"

@@ -13,7 +13,7 @@ from kedro_hone.core.contract.registry import NewVersions, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.queue import Queue
-from kedro_hone.events.schedule import Schedule
+from kedro_hone.events.recurrence import Recurrence
 from kedro_hone.events.settings import SweepSection, read_settings
 from kedro_hone.events.sweep import Arrivals, Sweep, find_arrivals
 
@@ -84,7 +84,7 @@ def start():
     made = []
 
     def start_(sweep):
-        schedule = Schedule(partial(sweep.repeat, "models:/"))
+        schedule = Recurrence(partial(sweep.repeat, "models:/"))
         made.append((sweep, schedule))
         schedule.start()
         return schedule

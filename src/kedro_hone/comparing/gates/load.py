@@ -15,8 +15,6 @@ from pydantic import Field
 from kedro_hone.core.contract.gates import Gate, Measurements
 from kedro_hone.core.values.judgement import Judged, Judgement
 
-BUSY: Final = 0.1
-"""Above this share a machine is called busy."""
 QUIET: Final = 0.25
 """Above this share a ratio holds for that load alone: the alias does not move, whatever limit a recipe has. A winner
 that was 1.45 to 2.5 times as fast under load was 0.85 times as fast on the idle machine."""

@@ -54,25 +54,25 @@ class Store:
 
     Attributes:
         root: The local folder.
-        memory: The folder in which searches leave what they remember: the root, unless the cache was moved.
+        notes: The folder of tuning records and of counted choices: the root, unless the cache was moved.
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes;
             ``store-unreachable``, where there is a remote store.
     """
 
-    def __init__(self, root: Path, *, remote: Remote | None = None, memory: Path | None = None) -> None:
+    def __init__(self, root: Path, *, remote: Remote | None = None, notes: Path | None = None) -> None:
         self._disk, self._remote = Disk(root), remote
         self._shared: Disk | Remote = remote or self._disk
         self.root = self._disk.root
-        self.memory = memory or self.root
+        self.notes = notes or self.root
 
     def move_cache(self, folder: Path) -> Store:
         """Return the store with its cache below another folder; as it is where it is no shared store."""
         if self._remote is None:
             return self
         name = digest_json(self._remote.url).removeprefix("sha256:")
-        return Store(folder / name, remote=self._remote, memory=self.memory)
+        return Store(folder / name, remote=self._remote, notes=self.notes)
 
     def workspace(self) -> AbstractContextManager[Path]:
         """Make an empty folder on the store's file system, removed at the end."""

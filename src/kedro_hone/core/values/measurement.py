@@ -14,6 +14,8 @@ from kedro_hone.core.values.unscored import Unscored
 
 Load = Annotated[float, Field(ge=0, le=1)]
 """A share of the cores' time."""
+BUSY: Final = 0.1
+"""Above this load of other processes a machine is called busy."""
 
 
 class Interval(Value):

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from kedro_hone.core.errors import HoneError
-from kedro_hone.github.running import run
+from kedro_hone.github.runner import run
 
 CHILD = """#!{python}
 import json, os, pathlib, sys

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-class Schedule(threading.Thread):
+class Recurrence(threading.Thread):
     """Calls functions in one thread, each of them again after the pause that it returned, until it is stopped.
 
     Args:

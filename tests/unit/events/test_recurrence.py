@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import threading
 
-from kedro_hone.events.schedule import Schedule
+from kedro_hone.events.recurrence import Recurrence
 
 HANG = 60.0
 
@@ -20,7 +20,7 @@ def test_each_call_has_its_own_pause_and_the_first_is_at_once():
         counts[1] += 1
         return 3600.0
 
-    schedule = Schedule(seldom, often)
+    schedule = Recurrence(seldom, often)
     schedule.start()
     assert done.wait(HANG)
     schedule.stop()
@@ -29,7 +29,7 @@ def test_each_call_has_its_own_pause_and_the_first_is_at_once():
 
 
 def test_one_that_was_not_started_can_be_stopped():
-    Schedule(lambda: 0.0).stop()
+    Recurrence(lambda: 0.0).stop()
 
 
 def test_nothing_more_is_called_once_it_is_stopped():
@@ -40,7 +40,7 @@ def test_nothing_more_is_called_once_it_is_stopped():
         schedule._stopping.set()
         return 0.0
 
-    schedule = Schedule(first, lambda: calls.append("second") or 0.0)
+    schedule = Recurrence(first, lambda: calls.append("second") or 0.0)
     schedule.start()
     schedule.join(HANG)
     assert calls == ["first"]

@@ -41,8 +41,8 @@ class Schedule:
     Where the budget has an end, a node waits whose candidates are all expected to have less than ``LEAST_SPEED`` of the
     speed of a *rival*: a candidate that only converts, so that it holds the quality gate, which is valid, or may still
     become so. When nothing else is left to run, the rival is valid: then the search ends. Only measured speeds count:
-    who has an unknown one is no rival, and never waits. Nor does a route with an adaptor that the recipe names, or that
-    is of a toolchain in its list.
+    a candidate of unknown speed is no rival, and never waits. Nor does a route with an adaptor that the recipe names,
+    or that is of a toolchain in its list.
     """
 
     def __init__(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any], host: Host) -> None:
@@ -105,8 +105,8 @@ class Schedule:
         return 0.0 if first is None or self._recipe.budget == "thorough" else LEAST_SPEED * self._speeds[first]
 
     def _find_rival(self) -> str | None:
-        """Return the fastest rival of those whose speed was measured; None if absent."""
-        return max(self._rivals & self._speeds.keys(), key=lambda name: (self._speeds[name], name), default=None)
+        """Return the fastest rival of those whose speed was measured, the first one of equals; None if absent."""
+        return max((name for name in self._speeds if name in self._rivals), key=self._speeds.__getitem__, default=None)
 
     def _end_search(self) -> None:
         times = 1 / LEAST_SPEED

@@ -21,13 +21,13 @@ Array = np.ndarray[Any, Any]
 SCORES = "kedro_hone_scores"
 """The source's own scores, by which it chooses a label."""
 _BY_PROBABILITIES = ("BaggingClassifier",)
-"""The classes of scikit-learn that choose by probabilities, though they have a ``decision_function``, too."""
+"""The classes of scikit-learn that choose by probabilities, though they also have a ``decision_function``."""
 
 
 def compare(estimator: Any, graph: Any, job: Json) -> Any:
     """Return how an estimator and the graph that was made of it compare, as ``agreement.Comparison``.
 
-    Both answer rows of the calibration data, and probes that are made of them.
+    Both are run on rows of the calibration data, and on probes that are made of them.
     """
     specs = job["input"]["inputs"]
     with np.load(job["calibration"], allow_pickle=False) as archive:
@@ -45,7 +45,7 @@ def compare(estimator: Any, graph: Any, job: Json) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is odd in probes
         found = agreement.compare(
-            partial(_answer, estimator, specs),
+            partial(_predict, estimator, specs),
             graph,
             data,
             make_probes,
@@ -60,8 +60,8 @@ def compare(estimator: Any, graph: Any, job: Json) -> Any:
     return found
 
 
-def _answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what an estimator answers, and the scores of a classifier."""
+def _predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Return what an estimator predicts, and the scores of a classifier."""
     found = estimators.answer(estimator, specs, feeds)
     if estimators.is_classifier(estimator):
         found[SCORES] = find_scores(estimator, estimators.make_rows(estimator, specs, feeds))
@@ -69,20 +69,40 @@ def _answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> di
 
 
 def find_scores(estimator: Any, rows: Any) -> Array:
-    """Return the scores by which a classifier chooses a label: a column for each class, of which the largest is 1.
+    """Return the scores by which a classifier chooses a label: a column for each class.
 
-    They are those of ``decision_function``, whose differences count as they are, and else the probabilities. Without
-    either of them no two are equal.
+    They are those of ``decision_function``, of which the largest becomes 1, and else the probabilities. Without either
+    of them no two are equal.
     """
-    classes = len(estimator.classes_)
-    if hasattr(estimator, "decision_function") and type(parts.find_last(estimator)).__name__ not in _BY_PROBABILITIES:
-        scores = np.asarray(estimator.decision_function(rows), np.float64)
-        scores = np.stack([np.zeros(len(scores)), scores], axis=1) if scores.ndim == 1 else scores
-        if scores.shape[1] == classes:
-            return np.asarray(1 + scores - scores.max(axis=1, keepdims=True))
-    if hasattr(estimator, "predict_proba"):
-        return np.asarray(estimator.predict_proba(rows), np.float64)
+    classes, last = len(estimator.classes_), parts.find_last(estimator)
+    if not _chooses_by_pairs(last):
+        if hasattr(estimator, "decision_function") and type(last).__name__ not in _BY_PROBABILITIES:
+            scores = np.asarray(estimator.decision_function(rows), np.float64)
+            scores = np.stack([np.zeros(len(scores)), scores], axis=1) if scores.ndim == 1 else scores
+            if scores.shape[1] == classes:
+                return _scale(scores)
+        if hasattr(estimator, "predict_proba"):
+            return np.asarray(estimator.predict_proba(rows), np.float64)
     return np.tile(np.arange(classes, dtype=np.float64), (len(rows), 1))
+
+
+def _chooses_by_pairs(last: Any) -> bool:
+    """Return whether the last step of a classifier, or the final one that it stacks, has a score for each pair."""
+    final = parts.get(last, "final_estimator_")
+    steps = (last, *(() if final is None else (parts.find_last(final),)))
+    return any(parts.get(step, "decision_function_shape") == "ovo" for step in steps)
+
+
+def _scale(scores: Array) -> Array:
+    """Return scores of which the largest of each row is 1, with differences in units of their range.
+
+    That is the range of the row itself, or of the median row where this one's is smaller: one row of large scores does
+    not make ties of all others.
+    """
+    with np.errstate(invalid="ignore"):
+        extent = np.ptp(scores, axis=1, keepdims=True)
+        extent = np.maximum(extent, np.median(extent))
+        return np.asarray(1 + (scores - scores.max(axis=1, keepdims=True)) / np.where(extent > 0, extent, 1.0))
 
 
 def open_graph(path: Path, threads: int) -> Any:

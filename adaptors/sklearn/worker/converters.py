@@ -80,6 +80,8 @@ def _mend_steps() -> None:
     ):
         _mend(kind, partial(_replace, convert), shapes=lambda _: calibration.shape_classifier)
     for kind, write in (
+        (preprocessing.Binarizer, scaling.write_binary),
+        (preprocessing.KBinsDiscretizer, scaling.write_bins),
         (preprocessing.MaxAbsScaler, scaling.write_largest),
         (preprocessing.MinMaxScaler, scaling.write_range),
         (preprocessing.PolynomialFeatures, scaling.write_products),
@@ -90,7 +92,6 @@ def _mend_steps() -> None:
         _mend(kind, scaling.replace(write), shapes=scaling.mend_shapes)
     _mend(impute.SimpleImputer, _mend_imputer, shapes=scaling.mend_shapes)
     _mend(preprocessing.QuantileTransformer, partial(change, make=lambda model: model), shapes=scaling.mend_shapes)
-    _mend(preprocessing.KBinsDiscretizer, lambda convert: change(convert, encoding.make_dense))
     _mend(preprocessing.OrdinalEncoder, partial(_replace, encoding.convert_ordinal))
     _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoding.mend_shapes)
 

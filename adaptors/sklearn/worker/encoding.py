@@ -39,13 +39,6 @@ def plan_imputer(imputer: Any) -> Any:
     return imputer
 
 
-def make_dense(discretizer: Any) -> Any:
-    """Return a discretizer whose table is dense, as all tables of ONNX are."""
-    if discretizer.encode == "onehot":
-        discretizer.encode = "onehot-dense"
-    return discretizer
-
-
 def groups(encoder: Any) -> bool:
     """Return whether an encoder of columns groups rare categories, or takes unknown ones for these."""
     return bool(encoder._infrequent_enabled) or encoder.handle_unknown not in {"error", "ignore"}  # noqa: SLF001

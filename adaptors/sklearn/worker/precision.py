@@ -1,7 +1,7 @@
 """Which steps of a graph compute in fp64, as scikit-learn does with rows in fp64, and which in fp32.
 
 A tree compares a number with a threshold. Where a scaler before it rounds to fp32 on the way, a row may go another way
-than in the source. So what is computed before trees is fp64, and it becomes fp32 where scikit-learn itself casts it.
+than in the source. So scalers, imputers, polynomials and bins are fp64, which becomes fp32 where scikit-learn casts it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ def is_near(variable: Any) -> bool:
 def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
     """Return the steps whose converters take fp64 and return it, and those that take it and return fp32.
 
-    All others are given fp32: trees of scikit-learn and XGBoost cast to it themselves, and the rest compares nothing.
+    All others are given fp32. Trees of scikit-learn and XGBoost cast to it themselves; what the rest computes before
+    trees, such as PCA, is rounded, so that a row near a threshold may go another way.
     """
     import lightgbm
     from sklearn import (
@@ -42,6 +43,8 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
 
     numbers = (
         impute.SimpleImputer,
+        preprocessing.Binarizer,
+        preprocessing.KBinsDiscretizer,
         preprocessing.MaxAbsScaler,
         preprocessing.MinMaxScaler,
         preprocessing.PolynomialFeatures,
@@ -78,7 +81,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
 
 
 def cast_between(topology: type) -> None:
-    """Let the topology of skl2onnx cast the inputs of a step to fp32, where its converter does not take fp64."""
+    """Make the topology of skl2onnx cast the inputs of a step to fp32, where its converter does not take fp64."""
     numbers, scores = find_doubles()
     calculate, convert = topology.call_shape_calculator, topology.call_converter  # type: ignore[attr-defined]
     casts: dict[int, list[tuple[str, str]]] = {}

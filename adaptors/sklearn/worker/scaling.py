@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ class Numbers:
     def __init__(self, writer: Writer, *, single: bool) -> None:
         self.writer, self._single = writer, single
         self.dtype: Any = np.float32 if single else np.float64
-        self._type = TensorProto.FLOAT if single else TensorProto.DOUBLE
+        self.type = TensorProto.FLOAT if single else TensorProto.DOUBLE
 
     def take(self, inputs: Any) -> str:
         """Return the name of the table of an operator's inputs, in the type of the numbers."""
@@ -30,7 +31,7 @@ class Numbers:
     def _cast(self, variable: Any) -> str:
         kept = type(variable.type).__name__ == ("FloatTensorType" if self._single else "DoubleTensorType")
         name = str(variable.full_name)
-        return name if kept else self.writer.add("Cast", name, to=self._type)
+        return name if kept else self.writer.add("Cast", name, to=self.type)
 
     def keep(self, values: Any) -> str:
         """Add a constant of the type of the numbers."""
@@ -119,12 +120,43 @@ def _clip(numbers: Numbers, table: str, low: float, high: float) -> str:
     return numbers.writer.add("Clip", table, numbers.keep(low), numbers.keep(high))
 
 
+def write_binary(numbers: Numbers, model: Any, table: str) -> str:
+    """Write Binarizer, which compares numbers in their own type."""
+    wide = isinstance(model.threshold, np.float64)  # numpy then compares fp32 in fp64, but not by Python's own float
+    compared, dtype = (numbers.widen(table), np.float64) if wide else (table, numbers.dtype)
+    above = numbers.writer.add("Greater", compared, numbers.writer.keep(model.threshold, dtype))
+    return numbers.writer.add("Where", above, numbers.keep(1.0), numbers.keep(0.0))
+
+
+def write_bins(numbers: Numbers, model: Any, table: str) -> str:
+    """Write KBinsDiscretizer: the number of inner edges at or below each number, or a column for each bin."""
+    writer, counts = numbers.writer, np.asarray(model.n_bins_, np.int64)
+    edges = np.full((len(counts), max(counts.max() - 1, 1)), np.inf)
+    for row, known in zip(edges, model.bin_edges_, strict=True):
+        row[: len(known) - 2] = known[1:-1]
+    if model.dtype == np.float32:
+        table = writer.add("Cast", table, to=TensorProto.FLOAT)
+    wide = writer.add("Unsqueeze", writer.add("Cast", table, to=TensorProto.DOUBLE), writer.keep([2], np.int64))
+    passed = writer.add("Cast", writer.add("GreaterOrEqual", wide, writer.keep(edges, np.float64)), to=numbers.type)
+    if model.encode == "ordinal":
+        return writer.add("ReduceSum", passed, writer.keep([2], np.int64), keepdims=0)
+    bins = writer.add("ReduceSum", passed, writer.keep([2], np.int64), keepdims=1)
+    found = writer.add("Cast", writer.add("Equal", bins, numbers.keep(np.arange(counts.max()))), to=numbers.type)
+    flat = writer.add("Reshape", found, writer.keep([-1, len(counts) * counts.max()], np.int64))
+    kept = np.arange(counts.max()) < counts[:, None]
+    return writer.choose_columns(flat, np.flatnonzero(kept).tolist())
+
+
 def write_imputer(numbers: Numbers, model: Any, table: str) -> str:
     """Write SimpleImputer; columns that had no value when it was fitted are left out, as it does.
 
     Raises:
-        NotImplementedError: Numbers are imputed by a text, or stand for a missing one by what is no number.
+        NotImplementedError: Numbers are imputed by a text, or a missing one is none, such as None.
     """
+    if texts := [one for one in model.statistics_ if isinstance(one, str)]:
+        raise NotImplementedError(f"numbers are imputed by {texts[0]!r}")
+    if not isinstance(model.missing_values, Real):
+        raise NotImplementedError(f"missing_values={model.missing_values!r} of numbers has no converter")
     writer, statistics = numbers.writer, np.asarray(model.statistics_, np.float64)
     kept = np.isfinite(statistics) | bool(model.keep_empty_features)
     if not kept.all():

@@ -21,6 +21,7 @@ import numpy as np
 
 FITTED, FRESH, COLUMNS = 600, 2000, 6
 NEAR = 1e-5
+_OF_BINS = ("KBinsDiscretizer", "Binarizer")
 
 
 def make_rows() -> tuple[Any, Any]:
@@ -53,6 +54,12 @@ def make_matrix() -> tuple[Any, Any]:
     return frame, y
 
 
+def make_edges() -> tuple[Any, Any]:
+    """Return rows of one decimal from 0 to 6, which are often the edge of a bin."""
+    frame, y = make_rows()
+    return (frame.fillna(1.0) % 6).round(1), y
+
+
 def make_two_classes() -> tuple[Any, Any]:
     """Return such rows of two classes."""
     frame, y = make_rows()
@@ -79,6 +86,8 @@ def list_steps() -> dict[str, Any]:
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import (
+        Binarizer,
+        KBinsDiscretizer,
         MaxAbsScaler,
         MinMaxScaler,
         PolynomialFeatures,
@@ -90,6 +99,9 @@ def list_steps() -> dict[str, Any]:
 
     def impute(*steps: Any) -> Any:
         return make_pipeline(SimpleImputer(), *steps)
+
+    def bins(encode: str) -> Any:
+        return impute(KBinsDiscretizer(15, encode=encode, strategy="uniform"))
 
     names = [f"column {place}" for place in range(COLUMNS)]
     columns = partial(
@@ -111,6 +123,9 @@ def list_steps() -> dict[str, Any]:
         "PolynomialFeatures": lambda: impute(PolynomialFeatures(3)),
         "products": lambda: impute(PolynomialFeatures(interaction_only=True, include_bias=False)),
         "SimpleImputer": impute,
+        "KBinsDiscretizer": partial(bins, "ordinal"),
+        "KBinsDiscretizer of columns": partial(bins, "onehot-dense"),
+        "Binarizer": lambda: impute(Binarizer(threshold=9 * 0.3)),
         "ColumnTransformer": columns,
     }
 
@@ -143,8 +158,10 @@ def list_configurations() -> Iterator[tuple[str, Any, Any]]:
 
     for step, model in product(steps, models):
         yield f"{step}, {model}", make_rows, partial(behind, step, model)
-    for step in ("StandardScaler", "MinMaxScaler", "RobustScaler", "PolynomialFeatures"):
+    for step in ("StandardScaler", "MinMaxScaler", "RobustScaler", "PolynomialFeatures", *_OF_BINS):
         yield f"{step}, RandomForest of fp32", make_single, partial(behind, step)
+    for step in _OF_BINS:
+        yield f"{step} of edges, RandomForest", make_edges, partial(behind, step)
     yield "StandardScaler, RandomForest of two classes", make_two_classes, behind
     for name, make in (("a matrix", make_matrix), ("fp32", make_single)):
         yield f"ColumnTransformer, RandomForest of {name}", make, partial(behind, "ColumnTransformer")

@@ -20,6 +20,8 @@ FEW = (
     "ColumnTransformer, LightGBM",
     "RobustScaler, RandomForest of fp32",
     "StandardScaler, RandomForest of two classes",
+    "KBinsDiscretizer of edges, RandomForest",
+    "Binarizer of edges, RandomForest",
 )
 
 

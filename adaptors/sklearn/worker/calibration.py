@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from . import parts
 from .deciding import normalize, write_numbers, write_sigmoid
-from .scores import find_scores, keep_classes
+from .scores import find_scores, keep_classes, parse
 from .writing import Writer
 
 
@@ -52,7 +51,6 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
     Raises:
         NotImplementedError: It stacks labels, or scores that have no converter.
     """
-    from skl2onnx._parse import _parse_sklearn
     from skl2onnx.common.data_types import DoubleTensorType
 
     writer, model = Writer(scope, container), operator.raw_operator
@@ -67,12 +65,8 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
     joined = writer.add("Concat", *columns, axis=1)
     stacked = scope.declare_local_variable("stacked", DoubleTensorType([None, model.final_estimator_.n_features_in_]))
     writer.add("Identity", joined, output=stacked.full_name)
-    final = parts.unwrap(model.final_estimator_)
-    last = parts.find_last(final)
-    for one in (scope, container):
-        asked = {"zipmap": False, "wide": True}
-        one.add_options(id(last), {name: asked[name] for name in asked if container.has_options(last, name)})
-    place, probabilities = (one.full_name for one in _parse_sklearn(scope, final, [stacked]))
+    made = parse(scope, container, model.final_estimator_, [stacked], options={"zipmap": False, "wide": True})
+    place, probabilities = (one.full_name for one in made)
     write_numbers(writer, model, container, made=probabilities, output=operator.outputs[1].full_name)
     # The final estimator was fitted on the places of the classes.
     writer.add("Gather", keep_classes(writer, model), place, output=operator.outputs[0].full_name)

@@ -104,11 +104,21 @@ def _mend_scores() -> None:
         _mend(kind, partial(_replace, deciding.convert_linear), shapes=lambda _: calibration.shape_classifier)
     for kind, mend in (
         (ensemble.VotingClassifier, lambda convert: deciding.replace_voting(change(convert, _plan_votes))),
-        (ensemble.BaggingClassifier, deciding.replace_bagging),
+        (ensemble.BaggingClassifier, partial(_replace, deciding.convert_bagging)),
+        (multiclass.OneVsOneClassifier, partial(_replace, _refuse_pairs)),
         (multiclass.OneVsRestClassifier, partial(_replace, deciding.convert_one_vs_rest)),
         (neural_network.MLPClassifier, partial(_replace, deciding.convert_network)),
     ):
         _mend(kind, mend)
+
+
+def _refuse_pairs(scope: Any, operator: Any, container: Any) -> None:
+    """Refuse OneVsOneClassifier.
+
+    Raises:
+        NotImplementedError: Always.
+    """
+    raise NotImplementedError("skl2onnx returns the places of its classes in a table instead of the labels")
 
 
 def _replace(convert: Converter, _: Converter) -> Converter:

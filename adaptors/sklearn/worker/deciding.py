@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from .scores import find_column, find_scores, is_asked, keep_classes
+from .precision import is_near
+from .scores import find_column, find_scores, find_votes, is_asked, keep_classes
 from .writing import Converter, Writer
 
 _WIDE = np.float64
@@ -19,13 +20,13 @@ _ACTIVATIONS = {"identity": "Identity", "logistic": "Sigmoid", "relu": "Relu", "
 
 
 def convert_linear(scope: Any, operator: Any, container: Any) -> None:
-    """Write a linear classifier: its scores, the label of the largest, and probabilities as its class has them."""
+    """Write a linear classifier: the label of the largest score, and its probabilities, or its scores without any."""
     writer, model = Writer(scope, container), operator.raw_operator
     weights = np.atleast_2d(model.coef_)
     shift = writer.keep(np.broadcast_to(model.intercept_, len(weights)), _WIDE)
     products = writer.add("MatMul", _take(writer, operator.inputs), writer.keep(weights.T, _WIDE))
     scores, binary = writer.add("Add", products, shift), len(weights) == 1
-    if is_asked(container, model, "raw_scores"):
+    if is_asked(container, model, "raw_scores") or not hasattr(model, "predict_proba"):
         made = _pair(writer, scores, writer.add("Neg", scores)) if binary else scores
     else:
         made = _write_probabilities(writer, model, scores, binary=binary)
@@ -33,7 +34,7 @@ def convert_linear(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _write_probabilities(writer: Writer, model: Any, scores: str, *, binary: bool) -> str:
-    """Return the name of a linear classifier's probabilities; of its scores where its class has none."""
+    """Return the name of a linear classifier's probabilities, as its class computes them."""
     if not binary and type(model).__name__ != "SGDClassifier":
         return writer.add("Softmax", scores, axis=1)
     one = writer.keep([1.0], _WIDE)
@@ -110,22 +111,41 @@ def replace_voting(convert: Converter) -> Converter:
     return written
 
 
-def replace_bagging(convert: Converter) -> Converter:
-    """Return a converter of BaggingClassifier by probabilities; what votes by labels is left to another one."""
+def convert_bagging(scope: Any, operator: Any, container: Any) -> None:
+    """Write BaggingClassifier: the mean of its estimators' probabilities, or votes, each over columns of its own.
 
-    def written(scope: Any, operator: Any, container: Any) -> None:
-        model = operator.raw_operator
-        plain = [len(one.classes_) == model.n_classes_ and hasattr(one, "predict_proba") for one in model.estimators_]
-        every = np.arange(model.n_features_in_)
-        if not all(plain) or not all(np.array_equal(some, every) for some in model.estimators_features_):
-            convert(scope, operator, container)
-            return
-        writer = Writer(scope, container)
-        found = [find_scores(scope, container, one, operator.inputs, raw=False) for one in model.estimators_]
-        mean = writer.add("Div", writer.add("Sum", *found), writer.keep([len(found)], _WIDE))
-        _finish(writer, operator, container, scores=mean, made=mean)
+    skl2onnx counts votes over the rows, and leaves out the classes that an estimator was not fitted on.
+    """
+    writer, model = Writer(scope, container), operator.raw_operator
+    raw, every, found = is_asked(container, model, "raw_scores"), np.arange(model.n_features_in_), list[str]()
+    for one, places in zip(model.estimators_, model.estimators_features_, strict=True):
+        whole = np.array_equal(places, every)
+        inputs = operator.inputs if whole else [_choose_inputs(scope, writer, operator.inputs, places)]
+        if not raw and not hasattr(one, "predict_proba"):
+            found.append(find_votes(scope, container, one, inputs, count=model.n_classes_))
+            continue
+        shares = find_scores(scope, container, one, inputs, raw=raw)
+        if len(one.classes_) < model.n_classes_:  # the others are 0
+            shares = writer.add("MatMul", shares, writer.keep(np.eye(model.n_classes_)[one.classes_], _WIDE))
+        found.append(shares)
+    mean = writer.add("Div", writer.add("Sum", *found), writer.keep([len(found)], _WIDE))
+    _finish(writer, operator, container, scores=mean, made=mean)
 
-    return written
+
+def _choose_inputs(scope: Any, writer: Writer, inputs: Any, places: Any) -> Any:
+    """Return a variable with some columns of an operator's inputs: in fp32 if all of these are, else in fp64."""
+    from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
+
+    kinds = {type(one.type) for one in inputs}
+    if any(kind.__name__ == "StringTensorType" for kind in kinds):
+        raise NotImplementedError("text of which some columns are chosen has no converter")
+    single = kinds == {FloatTensorType}
+    kind, code = (FloatTensorType, TensorProto.FLOAT) if single else (DoubleTensorType, TensorProto.DOUBLE)
+    chosen = scope.declare_local_variable("columns", kind([None, len(places)]))
+    chosen.near = any(map(is_near, inputs))
+    table = writer.choose_columns(_take(writer, inputs), [*map(int, places)])
+    writer.add("Cast", table, to=code, output=chosen.full_name)
+    return chosen
 
 
 def write_sigmoid(writer: Writer, scores: str) -> str:

@@ -25,18 +25,34 @@ def find_scores(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool
     Raises:
         NotImplementedError: The scores have no converter.
     """
-    from skl2onnx._parse import _parse_sklearn
-
-    writer, base = Writer(scope, container), parts.unwrap(base)
     last = parts.find_last(base)
     if raw and not container.has_options(last, "raw_scores"):
         raise NotImplementedError(f"the scores of {type(last).__name__} have no converter")
     known = {"zipmap": False, "wide": True, **({"raw_scores": True} if raw else {})}  # LightGBM's takes False for True
-    asked = {name: value for name, value in known.items() if container.has_options(last, name)}
+    found = parse(scope, container, base, inputs, options=known)[1]
+    return Writer(scope, container).add("Cast", found.full_name, to=TensorProto.DOUBLE)
+
+
+def find_votes(scope: Any, container: Any, base: Any, inputs: Any, *, count: int) -> str:
+    """Return the name of a table with a column for each class: 1 for the predicted one, and 0 for the others.
+
+    The classes are the numbers from 0 up to ``count``.
+    """
+    writer, label = Writer(scope, container), parse(scope, container, base, inputs, options={"zipmap": False})[0]
+    number = writer.add("Cast", label.full_name, to=TensorProto.INT64)
+    column = writer.add("Reshape", number, writer.keep([-1, 1], np.int64))
+    return writer.add("Cast", writer.add("Equal", column, writer.keep(range(count), np.int64)), to=TensorProto.DOUBLE)
+
+
+def parse(scope: Any, container: Any, base: Any, inputs: Any, *, options: dict[str, bool]) -> Any:
+    """Return the variables of a classifier's label and numbers, given the options of its last step, if it has them."""
+    from skl2onnx._parse import _parse_sklearn
+
+    base = parts.unwrap(base)
+    last = parts.find_last(base)
     for one in (scope, container):
-        one.add_options(id(last), asked)
-    found = str(_parse_sklearn(scope, base, inputs)[1].full_name)
-    return writer.add("Cast", found, to=TensorProto.DOUBLE)
+        one.add_options(id(last), {name: options[name] for name in options if container.has_options(last, name)})
+    return _parse_sklearn(scope, base, inputs)
 
 
 def find_column(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool) -> str:

@@ -12,6 +12,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,13 +77,19 @@ Fit = Callable[[], Any]
 def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     from sklearn import ensemble, linear_model, neighbors, svm
     from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.frozen import FrozenEstimator
     from sklearn.impute import KNNImputer, SimpleImputer
     from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, TunedThresholdClassifierCV
+    from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import KBinsDiscretizer, SplineTransformer, StandardScaler
+    from sklearn.tree import DecisionTreeClassifier
+
+    def bag(one: Any, share: float = 0.5) -> Any:
+        return ensemble.BaggingClassifier(one, 5, max_features=share, random_state=0)
 
     logistic = linear_model.LogisticRegression
     forest = lambda: ensemble.RandomForestClassifier(20, random_state=0)  # noqa: E731
@@ -115,6 +122,27 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
             lambda: ensemble.StackingClassifier([("svm", svm.LinearSVC()), *votes], logistic()),
         ),
         "BaggingClassifier": (make_numbers, lambda: ensemble.BaggingClassifier(logistic(), 5, random_state=0)),
+        **{
+            f"BaggingClassifier(max_features=0.5) over {name}": (make_numbers, partial(bag, one))
+            for name, one in {
+                "LogisticRegression": logistic(),
+                "SGDClassifier": linear_model.SGDClassifier(random_state=0),
+                "LinearDiscriminantAnalysis": LinearDiscriminantAnalysis(),
+                "OneVsRestClassifier": OneVsRestClassifier(logistic()),
+                "DecisionTreeClassifier": DecisionTreeClassifier(max_depth=5, random_state=0),
+            }.items()
+        },
+        "BaggingClassifier over LinearSVC": (make_numbers, lambda: bag(svm.LinearSVC(), 1.0)),
+        "BaggingRegressor(max_features=0.5) over Ridge": (
+            make_numbers,
+            lambda: ensemble.BaggingRegressor(linear_model.Ridge(), 5, max_features=0.5, random_state=0),
+        ),
+        "OneVsOneClassifier": (make_numbers, lambda: OneVsOneClassifier(logistic())),
+        "SVC(decision_function_shape='ovo')": (make_numbers, lambda: svm.SVC(decision_function_shape="ovo")),
+        "KBinsDiscretizer(strategy='uniform'), RandomForestClassifier": (
+            make_numbers,
+            lambda: make_pipeline(KBinsDiscretizer(12, encode="ordinal", strategy="uniform"), forest()),
+        ),
         "RandomizedSearchCV over RandomForestClassifier": (
             make_numbers,
             lambda: RandomizedSearchCV(forest(), {"max_depth": [3, 6]}, n_iter=2, cv=2, random_state=0),

@@ -61,6 +61,9 @@ def list_models() -> dict[str, tuple[int, Fit]]:
     def trees() -> Any:
         return tree.DecisionTreeClassifier(max_depth=4, random_state=0)
 
+    def bag(one: Any) -> Any:
+        return ensemble.BaggingClassifier(one, 5, max_features=0.5, bootstrap_features=True, random_state=0)
+
     pair = [("logistic", logistic()), ("network", network())]
     fits: dict[str, Fit] = {
         "OneVsRest of LogisticRegression": lambda: OneVsRestClassifier(logistic()),
@@ -92,6 +95,13 @@ def list_models() -> dict[str, tuple[int, Fit]]:
         "VotingClassifier without weights": lambda: ensemble.VotingClassifier(pair, voting="soft"),
         "StackingClassifier": lambda: ensemble.StackingClassifier(pair, logistic(), cv=2),
         "BaggingClassifier": lambda: ensemble.BaggingClassifier(logistic(), 6, random_state=0),
+        "BaggingClassifier of some columns": lambda: bag(logistic()),
+        "BaggingClassifier of some columns of LinearSVC": lambda: bag(svm.LinearSVC()),
+        "BaggingClassifier of some columns of OneVsRest": lambda: bag(OneVsRestClassifier(logistic())),
+        "BaggingClassifier of few rows": lambda: ensemble.BaggingClassifier(
+            discriminant_analysis.LinearDiscriminantAnalysis(), 6, max_samples=9, random_state=0
+        ),
+        "Calibrated BaggingClassifier": lambda: CalibratedClassifierCV(bag(logistic()), cv=2),
         "MLPClassifier": network,
     }
     both = {f"{name}, {count} classes": (count, fit) for name, fit in fits.items() for count in (2, 4)}

@@ -22,6 +22,8 @@ FEW = (
     "XGBClassifier(enable_categorical=True)",
     "SplineTransformer, LogisticRegression",
     "GridSearchCV over TfidfVectorizer",
+    "BaggingClassifier(max_features=0.5) over LogisticRegression",
+    "OneVsOneClassifier",
     "GridSearchCV over Ridge of two targets",
     "MultiOutputRegressor over Ridge",
 )

@@ -21,6 +21,8 @@ FEW = (
     "LinearSVC, 4 classes",
     "Calibrated LinearSVC, 4 classes",
     "VotingClassifier without weights, 4 classes",
+    "BaggingClassifier of some columns, 2 classes",
+    "BaggingClassifier of some columns of LinearSVC, 4 classes",
 )
 NONE = [[0, 0]] * 3
 

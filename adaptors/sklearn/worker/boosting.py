@@ -123,7 +123,7 @@ def mend_lightgbm(convert: Converter) -> Converter:
 def find_margins(model: Any) -> list[float]:
     """Return what the leaves of a classifier of XGBoost are added to: one number, or one for each class.
 
-    XGBoost 3 keeps it as ``base_score``: as a probability where the objective is logistic, and as it is elsewhere.
+    XGBoost 3 stores it as ``base_score``: as a probability where the objective is logistic, and as it is elsewhere.
     """
     learner = json.loads(model.get_booster().save_config())["learner"]
     said = json.loads(learner["learner_model_param"]["base_score"])
@@ -141,9 +141,9 @@ def _set(node: onnx.NodeProto, name: str, value: Any) -> None:
 
 
 def mend_histograms(convert: Converter) -> Converter:
-    """Number the categories of columns as the trees do, and hand lists of plain numbers to the container.
+    """Number the categories of columns as the trees do, and give lists of plain numbers to the container.
 
-    ONNX takes neither the arrays nor the truth values there. skl2onnx keeps thresholds in fp64 for version 3 only.
+    ONNX takes neither the arrays nor the truth values there. skl2onnx writes thresholds in fp64 for version 3 only.
     """
     convert_version: Any = convert
 

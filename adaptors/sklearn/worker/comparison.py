@@ -62,7 +62,7 @@ def compare(estimator: Any, graph: Any, job: Json) -> Any:
 
 def _predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return what an estimator predicts, and the scores of a classifier."""
-    found = estimators.answer(estimator, specs, feeds)
+    found = estimators.predict(estimator, specs, feeds)
     if estimators.is_classifier(estimator):
         found[SCORES] = find_scores(estimator, estimators.make_rows(estimator, specs, feeds))
     return found

@@ -24,7 +24,7 @@ class UnsuitedError(Exception):
 
 
 def describe(job: Json) -> Json:
-    """Return the tensors of an estimator, what the learner tells of it, and warnings; or why it is not taken."""
+    """Return the tensors of an estimator, what the learner describes of it, and warnings; or why it is not taken."""
     try:
         estimator, said = estimators.open_estimator(job)
     except estimators.UntrustedError as error:
@@ -125,11 +125,11 @@ def _refuse_kind(estimator: Any) -> None:
         return
     if noun := _OTHERS.get(kind):
         what = f"{type(parts.find_last(estimator)).__name__} is {noun}"
-        raise UnsuitedError(f"{what}, and its answers cannot be judged: a classifier or a regressor is taken")
+        raise UnsuitedError(f"{what}, and its predictions cannot be judged: a classifier or a regressor is taken")
 
 
 def _labels_several(estimator: Any) -> bool:
-    """Return whether a classifier answers a row with several labels, though it may list its classes once."""
+    """Return whether a classifier predicts several labels for a row, though it may list its classes once."""
     last = parts.find_last(estimator)
     count = parts.get(last, "n_features_in_")
     if count is None:

@@ -1,4 +1,4 @@
-"""The converters of steps over columns: categories, bins, and what is imputed."""
+"""The converters of steps over columns: categories, and what is imputed."""
 
 from __future__ import annotations
 

@@ -241,7 +241,7 @@ def find_missing_value(estimator: Any) -> Any:
     return odd[0] if odd else np.nan
 
 
-def answer(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
+def predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
     """Return the labels and probabilities of a classifier, or what a regressor predicts, as (rows, numbers)."""
     rows = make_rows(estimator, specs, feeds)
     predicted = np.asarray(estimator.predict(rows))
@@ -266,7 +266,7 @@ class Session:
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return the labels and probabilities of a classifier, or what a regressor predicts, as (rows, numbers)."""
-        return answer(self._estimator, self._specs, feeds)
+        return predict(self._estimator, self._specs, feeds)
 
     def prepare(self, feeds: dict[str, Array]) -> Any:
         """Return the call that is timed: the author's own, on rows as the author has them."""

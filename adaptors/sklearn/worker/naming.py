@@ -47,7 +47,7 @@ class StepError(Exception):
 
 
 def carry_steps(topology: type) -> None:
-    """Let the topology of skl2onnx raise ``StepError`` where the shapes or the nodes of a step cannot be computed."""
+    """Make the topology of skl2onnx raise ``StepError`` where the shapes or the nodes of a step cannot be computed."""
     for name in ("call_shape_calculator", "call_converter"):
         setattr(topology, name, _carry_step(getattr(topology, name)))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-_OF_ANSWERS = {
+_OF_PREDICTIONS = {
     "FixedThresholdClassifier": "estimator_",
     "SelfTrainingClassifier": "estimator_",
     "TransformedTargetRegressor": "regressor_",
@@ -66,7 +66,7 @@ def _open(estimator: Any) -> Any:
 
 def _find_within(estimator: Any) -> Any:
     """Return the fitted estimator of one that changes predictions only; None for others."""
-    if name := _OF_ANSWERS.get(type(estimator).__name__):
+    if name := _OF_PREDICTIONS.get(type(estimator).__name__):
         return get(estimator, name)
     calibrated = get(estimator, "calibrated_classifiers_")
     return calibrated[0].estimator if calibrated else None

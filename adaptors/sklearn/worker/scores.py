@@ -70,7 +70,7 @@ def find_column(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool
         predicted = str(_parse_sklearn(scope, base, inputs)[0].full_name)
         wide = writer.add("Cast", predicted, to=TensorProto.DOUBLE)
         return writer.add("Reshape", wide, writer.keep([-1, 1], np.int64))
-    base = copy.deepcopy(base) if raw else base  # what is asked of a step is known by the object itself
+    base = copy.deepcopy(base) if raw else base  # skl2onnx finds a step's options by the object itself
     return writer.choose_columns(find_scores(scope, container, base, inputs, raw=raw), [1])
 
 

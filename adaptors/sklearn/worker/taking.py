@@ -69,12 +69,12 @@ def _make_value(spec: Json, known: Any) -> Any:
 
 
 def _takes(estimator: Any, specs: list[Json], row: Json) -> bool:
-    """Return whether an estimator answers two equal rows."""
+    """Return whether an estimator takes two equal rows."""
     feeds = _repeat(specs, row)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of what is odd in the row
         try:
-            estimators.answer(estimator, specs, feeds)
+            estimators.predict(estimator, specs, feeds)
         except Exception:  # noqa: BLE001 - it raises what its steps do
             return False
     return True

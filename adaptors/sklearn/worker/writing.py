@@ -60,7 +60,7 @@ class Writer:
 def convert_copy(convert: Converter, scope: Any, operator: Any, container: Any, made: Any) -> None:
     """Convert a changed copy of an operator's estimator, in its place."""
     model, kept = operator.raw_operator, scope.options
-    if kept and id(model) in kept:  # skl2onnx finds what it was told of an estimator by the object itself
+    if kept and id(model) in kept:  # skl2onnx finds an estimator's options by the object itself
         scope.options = {**kept, id(made): kept[id(model)]}
     operator.raw_operator = made
     try:

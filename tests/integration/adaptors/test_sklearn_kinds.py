@@ -1,4 +1,4 @@
-"""Estimators whose answers cannot be judged are refused by what they are, described by scikit-learn in this process."""
+"""Estimators whose predictions cannot be judged are refused by kind, described by scikit-learn in this process."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_columns_of_categories_reach_the_source_as_such():
     model = HistGradientBoostingClassifier(max_iter=20, min_samples_leaf=2).fit(frame, color == "red")
     specs = [{"name": "size", "dtype": "float64"}, {"name": "color", "dtype": "str"}]
     feeds = {"size": X[:7, :1], "color": np.asarray(color, dtype=str)[:7, None]}
-    found = worker.estimators.answer(model, specs, feeds)
+    found = worker.estimators.predict(model, specs, feeds)
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(frame[:7]), rtol=1e-6)
     assert worker.estimators.find_categories(model) == {"color": ["blue", "green", "red"]}
     assert worker.estimators.find_categories(HistGradientBoostingClassifier(max_iter=5).fit(X, Y[:, 0])) == {}

@@ -69,7 +69,7 @@ def test_a_missing_text_reaches_the_source_as_the_author_has_it():
         make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), OneHotEncoder(handle_unknown="ignore"))
     )
     feeds = {"children": np.array([[1], [2]]), "port": np.array([["Cherbourg"], [MISSING]])}
-    found = worker.estimators.answer(model, COLUMNS, feeds)["probabilities"]
+    found = worker.estimators.predict(model, COLUMNS, feeds)["probabilities"]
     rows = pd.DataFrame({"children": [1, 2], "port": ["Cherbourg", np.nan]})
     np.testing.assert_allclose(found, model.predict_proba(rows), rtol=1e-6)
 

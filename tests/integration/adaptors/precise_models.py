@@ -21,7 +21,7 @@ import numpy as np
 
 FITTED, FRESH, COLUMNS = 600, 2000, 6
 NEAR = 1e-5
-_OF_BINS = ("KBinsDiscretizer", "Binarizer")
+_OF_BINS = ("KBinsDiscretizer", "Binarizer", "Binarizer by numpy's float")
 
 
 def make_rows() -> tuple[Any, Any]:
@@ -126,6 +126,7 @@ def list_steps() -> dict[str, Any]:
         "KBinsDiscretizer": partial(bins, "ordinal"),
         "KBinsDiscretizer of columns": partial(bins, "onehot-dense"),
         "Binarizer": lambda: impute(Binarizer(threshold=9 * 0.3)),
+        "Binarizer by numpy's float": lambda: impute(Binarizer(threshold=np.float64(2.7))),
         "ColumnTransformer": columns,
     }
 

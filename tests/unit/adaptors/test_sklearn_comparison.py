@@ -41,6 +41,13 @@ def test_equal_scores_are_ties_whatever_their_range(size):
     np.testing.assert_array_equal(tied, scores[:, 0] < scores[:, 1])
 
 
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_row_of_large_scores_makes_no_ties_of_the_others(classes):
+    model, x = fit(LinearSVC(), classes)
+    x[0] *= 1e9
+    assert find_ties(comparison.find_scores(model, x)).sum() == 0
+
+
 def test_scores_that_are_all_the_same_are_ties():
     model, x = fit(LinearSVC())
     model.coef_, model.intercept_ = np.zeros_like(model.coef_), np.ones_like(model.intercept_)

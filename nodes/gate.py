@@ -21,6 +21,7 @@ from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.gates import Measurements
 from kedro_hone.core.stats.levels import share_confidence
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.text import open_logger
 from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.composite import read_parts
@@ -86,7 +87,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
     else:
         told = list_shared(result.validations)
         reasons = [*reasons, *told] if finalists else [*told, *reasons]
-    reasons += filter(None, (say_choice(result.choice), say_untried(result, stopped=setting.run.is_stopped())))
+    reasons += filter(None, (say_choice(result.choice), say_untried(result, setting.run)))
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None
     return Decision(
@@ -142,16 +143,18 @@ def say_choice(choice: Choice | None) -> str:
     )
 
 
-def say_untried(result: RaceResult, *, stopped: bool) -> str:
+def say_untried(result: RaceResult, run: RunFolder) -> str:
     """Return how many candidates were not tried, or an empty string.
 
-    A larger budget tries more of those that were not built or validated, unless a person stopped the search. The race
-    has a limit of its own.
+    A larger budget tries more of those that were not built or validated, unless a person stopped the search. Where a
+    faster candidate ended it, only a budget without an end does; so where a person chose, since that search was an
+    earlier run's. The race has a limit of its own.
     """
     built = [one.slug for one in result.validations].count(BUDGET)
     untried = built + [one.slug for one in result.standings].count(BUDGET)
     count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
-    more = ", and a larger hone.budget tries more" if built and not stopped else ""
+    budget = "hone.budget: thorough" if run.read_end() or result.choice else "a larger hone.budget"
+    more = f", and {budget} tries more" if built and not run.is_stopped() else ""
     return f"{count} not tried: the report says why{more}" if untried else ""
 
 

@@ -132,7 +132,7 @@ def _place_composite() -> list[Pipeline]:
             candidate=COMPOSITE,
             route=(),
             name="validate",
-            inputs={"outcome": outcome, **EXPECTED},
+            inputs={"outcome": outcome, "reference": "reference"},
             output="validation",
             decided_by=VALIDATED,
             namespace=COMPOSITE,

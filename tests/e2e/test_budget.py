@@ -46,8 +46,8 @@ toolchain: shop
 versions:
   - version: ">=1"
     adaptors:
-      shop.fast: {usual: {convolution: {AVX2: {seconds: 0.1, speed: 1}}}}
-      shop.slow: {usual: {convolution: {AVX2: {seconds: 7, speed: 0.02}}}}
+      shop.fast: {usual: {convolution: {AVX2: &fast {seconds: 0.1, speed: 1}, VNNI: *fast, AMX: *fast}}}
+      shop.slow: {usual: {convolution: {AVX2: &slow {seconds: 7, speed: 0.02}, VNNI: *slow, AMX: *slow}}}
 """
 
 
@@ -57,7 +57,7 @@ def test_what_is_usually_far_slower_than_a_valid_candidate_is_not_tried(project)
     (worker,) = project.root.glob("src/*/toolchain/worker/__init__.py")
     worker.write_text(worker.read_text().replace('"inputs": [', '"operators": ["Conv"],\n        "inputs": [', 1))
     (worker.parents[1] / "capabilities.yml").write_text(USUAL)
-    project.set(budget="default")
+    project.set(budget="default", toolchains="default")
     project.run("--pipelines", "assess", code={0, 11})
     said = "shop.slow: it takes about 7 s, and source.shop_fast is valid and usually more than 2 times as fast; "
     assert list_untried(project)[SLOW].startswith(said)

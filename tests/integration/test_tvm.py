@@ -102,7 +102,7 @@ def test_what_is_tuned_is_right_and_the_next_run_knows_it(bench):
     assert validation.largest_error < 1e-4
     assert [shape.name for shape in tuned.static_shapes] == ["batch1", "batch64"]
     assert tuned.metadata["tuning"]["trials"] > 0
-    (records,) = (bench.setting.store.memory / FOLDER).glob("tvm-*.jsonl")
+    (records,) = (bench.setting.store.notes / FOLDER).glob("tvm-*.jsonl")
     known = len(records.read_text().splitlines())
     assert known == tuned.metadata["tuning"]["trials"]
 

@@ -10,14 +10,17 @@ from typing import Final
 from pydantic import Field
 
 from kedro_hone.core.contract.adaptor import Adaptor
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, Stage
 from kedro_hone.core.values.base import Value
 from kedro_hone.recipe.prior import Usual, find_usual
 
 LEAST_RECORDS: Final = 2
-DEFAULT = Usual(seconds=5.0, validation=2.0, speed=1.0)
+STEP_SECONDS: Final = 5.0
+VALIDATION_SECONDS: Final = 2.0
+UNKNOWN_SPEED: Final = 1.0
 """What the order of a search assumes of an adaptor of which nothing was measured."""
 
 
@@ -40,14 +43,20 @@ class Forecast(Value):
 
     def find_speed(self, route: Iterable[str]) -> float:
         """Return the expected speed of a route's candidate: that of its runtime, times those of its compressors."""
-        return math.prod(self._find(name).speed or 1.0 for name in route)
+        return math.prod(self._find(name).speed or UNKNOWN_SPEED for name in route)
+
+    def knows_speed(self, route: Iterable[str]) -> bool:
+        """Return whether the speeds of a route's runtime and compressors were all measured; converters have none."""
+        known = read_catalogue().adaptors
+        converters = {name for name, adaptor in known.items() if adaptor.stage is Stage.CONVERT}
+        return all(self._find(name).speed is not None for name in route if name not in converters)
 
     def sum_seconds(self, steps: Iterable[str], *, runtime: str) -> float:
         """Return the expected seconds of some steps and of a validation, with defaults where nothing is known."""
         seconds = [self.find_seconds(name) for name in steps]
-        known = [DEFAULT.seconds if each is None else each for each in seconds]
         validation = self.find_validation(runtime)
-        return sum(filter(None, known)) + ((DEFAULT.validation if validation is None else validation) or 0.0)
+        building = sum(STEP_SECONDS if each is None else each for each in seconds)
+        return building + (VALIDATION_SECONDS if validation is None else validation)
 
     def _find(self, adaptor: str) -> Usual:
         return self.adaptors.get(adaptor, Usual())

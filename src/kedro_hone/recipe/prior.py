@@ -17,11 +17,11 @@ from pydantic import Field, TypeAdapter
 
 from kedro_hone.core.contract.adaptor import Adaptor
 from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, Stage
 from kedro_hone.core.values.base import Json, Value
 from kedro_hone.recipe.capabilities import CAPABILITIES, UNREADABLE, explain_invalid, read_file, require_known_keys
 
-Kind = Literal["convolution", "transformer", "trees", "recurrent"]
+Kind = Literal["convolution", "transformer", "recurrent"]
 """A kind of network."""
 Level = Literal["AVX2", "VNNI", "AMX"]
 """What an x86 CPU has, of which the last is named: one with AMX has the others, too."""
@@ -51,9 +51,8 @@ _PRIOR: Final[TypeAdapter[dict[Kind, dict[Level, Usual]]]] = TypeAdapter(dict[Ki
 def find_kind(source: Artifact) -> Kind | None:
     """Return the kind of network that a source model is, by its format and its operators; None where nothing tells."""
     listed = source.metadata.get("operators")
-    names = " ".join(map(str, listed)).lower() if isinstance(listed, list) else ""
+    names = " ".join(map(str, listed)).lower().replace("_", "") if isinstance(listed, list) else ""
     kinds: Mapping[Kind, tuple[str, ...]] = {
-        "trees": ("treeensemble", "forest", "boost", "lgbm", "xgb"),
         "recurrent": ("lstm", "gru", "rnn"),
         "transformer": ("layernorm", "attention"),
         "convolution": ("conv",),
@@ -70,7 +69,8 @@ def find_level(host: Host) -> Level | None:
 def find_usual(adaptor: Adaptor, source: Artifact, host: Host) -> Usual:
     """Return the usual figures of an adaptor for a model on a machine.
 
-    What was not measured at the machine's level is that of the level below, or else of the one above.
+    What was not measured at the machine's level is that of the level below, or else of the one above. Not so the speed
+    of a runtime: it is over that of the fastest candidate of its own level, so that those of two levels do not compare.
 
     Raises:
         HoneError: ``capabilities-invalid``: the file cannot be read, or has an unknown key.
@@ -83,7 +83,10 @@ def find_usual(adaptor: Adaptor, source: Artifact, host: Host) -> Usual:
     found: dict[str, float] = {}
     for each in reversed([known[level] for level in nearest if level in known]):
         found |= each.model_dump(exclude_none=True)
-    return Usual(**found)
+    usual = Usual(**found)
+    if adaptor.stage is not Stage.COMPILE:
+        return usual
+    return usual.model_copy(update={"speed": known.get(level, Usual()).speed})
 
 
 def read_prior(adaptor: Adaptor) -> dict[Kind, dict[Level, Usual]]:

@@ -16,6 +16,7 @@ from kedro.pipeline.node import Node
 from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.routes import only_converts
 from kedro_hone.comparing.verdict import can_win
+from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.host import Host
 from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.graph import read_plan
@@ -39,8 +40,9 @@ class Schedule:
 
     Where the budget has an end, a node waits whose candidates are all expected to have less than ``LEAST_SPEED`` of the
     speed of a *rival*: a candidate that only converts, so that it holds the quality gate, which is valid, or may still
-    become so. When nothing else is left to run, the rival is valid: then the search ends. A route with an adaptor that
-    the recipe names never waits.
+    become so. When nothing else is left to run, the rival is valid: then the search ends. Only measured speeds count:
+    a candidate of unknown speed is no rival, and never waits. Nor does a route with an adaptor that the recipe names,
+    or that is of a toolchain in its list.
     """
 
     def __init__(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any], host: Host) -> None:
@@ -50,7 +52,7 @@ class Schedule:
         ends = [step for step in steps if step.ends]
         self._ends = {step.namespace: [end for end in ends if step.leads_to(end)] for step in steps}
         validated = {node.namespace for node in pipeline.nodes if _VALIDATE in node.tags}
-        self._rivals = {end.namespace: end for end in ends if end.namespace in validated and only_converts(end.route)}
+        self._rivals = {end.namespace for end in ends if end.namespace in validated and only_converts(end.route)}
 
     def sort(self, ready: Iterable[Node], *, idle: bool) -> list[Node]:
         """Return the nodes that may start, the first ones first; where nothing runs (``idle``), one at least."""
@@ -69,7 +71,7 @@ class Schedule:
         if _VALIDATE in node.tags and node.namespace in self._rivals:
             found: Validation = self._catalog.load(f"{node.namespace}.validation")
             if found.status is not Status.MEASURED or not can_win(found, self._recipe.gates):
-                del self._rivals[node.namespace]
+                self._rivals.remove(node.namespace)
 
     def weigh(self, node: Node) -> float:
         """Return the largest expected speed that a node leads to, over the seconds until then; others come first."""
@@ -91,23 +93,40 @@ class Schedule:
         return self._forecast.find_speed(end.route) / max(seconds, 0.1)
 
     def _find_speed(self, node: Node) -> float:
-        """Return the largest expected speed that a node leads to; infinite where the recipe names an adaptor of it."""
-        named = {*self._recipe.adaptors, *chain.from_iterable(self._recipe.routes)}
+        """Return the largest expected speed that a node leads to; infinite where one is unknown, or must not wait."""
         ends = self._ends.get(node.namespace or "", ())
-        speeds = (math.inf if named.intersection(end.route) else self._forecast.find_speed(end.route) for end in ends)
-        return max(speeds, default=math.inf)
+        if any(not self._named.isdisjoint(end.route) for end in ends):
+            return math.inf
+        return max((self._speeds.get(end.namespace, math.inf) for end in ends), default=math.inf)
 
     def _find_least(self) -> float:
-        if self._recipe.budget == "thorough":
-            return 0.0
-        return LEAST_SPEED * max((self._forecast.find_speed(end.route) for end in self._rivals.values()), default=0.0)
+        """Return the expected speed below which a candidate waits."""
+        first = self._find_rival()
+        return 0.0 if first is None or self._recipe.budget == "thorough" else LEAST_SPEED * self._speeds[first]
+
+    def _find_rival(self) -> str | None:
+        """Return the fastest rival of those whose speed was measured, the first one of equals; None if absent."""
+        return max((name for name in self._speeds if name in self._rivals), key=self._speeds.__getitem__, default=None)
 
     def _end_search(self) -> None:
-        first = max(self._rivals.values(), key=lambda end: self._forecast.find_speed(end.route))
         times = 1 / LEAST_SPEED
         self._catalog.load("run").end_search(
-            f"{first.namespace} is valid and usually more than {times:g} times as fast; `budget: thorough` tries it"
+            f"{self._find_rival()} is valid and usually more than {times:g} times as fast; `budget: thorough` tries it"
         )
+
+    @cached_property
+    def _speeds(self) -> dict[str, float]:
+        """The expected speeds of candidates, by their namespace, where they were measured."""
+        ends = [step for step in self._steps.values() if step.ends and self._forecast.knows_speed(step.route)]
+        return {end.namespace: self._forecast.find_speed(end.route) for end in ends}
+
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        """The adaptors that the recipe names: one by one, in its routes, or by their toolchain."""
+        recipe = self._recipe
+        toolchains = recipe.toolchains if isinstance(recipe.toolchains, tuple) else ()
+        listed = [name for name, one in read_catalogue().adaptors.items() if one.toolchain.name in toolchains]
+        return frozenset((*listed, *recipe.adaptors, *chain.from_iterable(recipe.routes)))
 
     @cached_property
     def _recipe(self) -> Recipe:

@@ -27,7 +27,7 @@ from kedro_hone.runner.schedule import ALONE, Schedule
 
 
 class SearchRunner(AbstractRunner):
-    """Runs nodes that are ready in the order of the speed that they are expected to lead to a second.
+    """Runs nodes that are ready, with the largest expected speed per second of work first.
 
     Args:
         is_async: Ignored: nodes run in threads already, and what they load is small.

@@ -34,6 +34,15 @@ def test_the_speed_of_a_route_is_that_of_its_runtime_times_those_of_its_compress
     assert FORECAST.find_speed(("y.run",)) == 1.0
 
 
+def test_a_speed_is_known_where_the_runtime_and_each_compressor_were_measured():
+    known = Forecast(adaptors={name: Usual(speed=0.5) for name in ("openvino.f32", "onnxruntime.int8-static")})
+    assert known.knows_speed(("openvino.ir", "openvino.f32")), "a converter has no speed"
+    assert known.knows_speed(("onnxruntime.int8-static", "openvino.ir", "openvino.f32"))
+    assert not known.knows_speed(("onnxruntime.int8-dynamic", "openvino.ir", "openvino.f32"))
+    assert not known.knows_speed(("onnxruntime.int8-static", "onnxruntime.session"))
+    assert not known.knows_speed(("y.run",))
+
+
 def test_the_seconds_of_a_route_are_those_of_its_steps_and_its_validation():
     assert FORECAST.sum_seconds(("x.int8", "x.run"), runtime="x.run") == 4.5
     assert FORECAST.sum_seconds((), runtime="x.run") == 0.5

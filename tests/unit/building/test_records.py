@@ -27,14 +27,14 @@ def lend(store, tmp_path):
 
 
 def read(store) -> list[str]:
-    (kept,) = (store.memory / FOLDER).glob("*.jsonl")
+    (kept,) = (store.notes / FOLDER).glob("*.jsonl")
     return kept.read_text().splitlines()
 
 
 def test_a_toolchain_that_remembers_nothing_gets_no_file(lend, store):
     with lend(remembers=False) as path:
         assert path is None
-    assert not (store.memory / FOLDER).exists()
+    assert not (store.notes / FOLDER).exists()
 
 
 def test_what_a_worker_adds_the_next_one_finds(lend):
@@ -88,7 +88,7 @@ def test_a_link_is_not_followed(lend, store, tmp_path):
     with lend() as path:
         path.unlink()
         path.symlink_to(tmp_path / "secret")
-    assert not list((store.memory / FOLDER).glob("*.jsonl"))
+    assert not list((store.notes / FOLDER).glob("*.jsonl"))
 
 
 def test_the_newest_are_kept_where_there_are_too_many(lend, store, monkeypatch):

@@ -2,9 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.values.measurement import BUDGET, RaceResult, Standing, Status, Validation
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.core.values.measurement import BUDGET, Choice, RaceResult, Standing, Status, Validation
 from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.nodes.gate import say_untried
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunFolder(root=tmp_path, run_id="run", project=tmp_path)
 
 
 def race(*slugs, validated=()):
@@ -20,17 +26,31 @@ def race(*slugs, validated=()):
     )  # fmt: skip
 
 
-def test_what_was_not_tried_is_counted():
-    assert say_untried(race(BUDGET), stopped=False) == "1 candidate was not tried: the report says why"
-    assert say_untried(race(BUDGET, validated=[BUDGET] * 2), stopped=True).startswith("3 candidates were not tried")
+def test_what_was_not_tried_is_counted(run):
+    assert say_untried(race(BUDGET), run) == "1 candidate was not tried: the report says why"
+    assert say_untried(race(BUDGET, validated=[BUDGET] * 2), run).startswith("3 candidates were not tried")
 
 
-@pytest.mark.parametrize(("stopped", "hint"), [(False, True), (True, False)])
-def test_a_larger_budget_is_named_where_it_helps(stopped, hint):
-    said = say_untried(race(validated=[BUDGET]), stopped=stopped)
-    assert said.endswith(", and a larger hone.budget tries more") is hint
+def test_a_larger_budget_is_named_where_it_helps(run):
+    assert say_untried(race(validated=[BUDGET]), run).endswith(", and a larger hone.budget tries more")
+
+
+def test_where_a_faster_candidate_ended_the_search_no_number_of_seconds_tries_more(run):
+    run.end_search("a is valid and usually faster")
+    assert say_untried(race(validated=[BUDGET]), run).endswith(", and hone.budget: thorough tries more")
+
+
+def test_of_a_choice_the_search_was_an_earlier_one_whose_end_is_unknown(run):
+    choice = Choice(candidate="a", number=1, offered=2, confidence=0.95)
+    chosen = race(validated=[BUDGET]).model_copy(update={"choice": choice})
+    assert say_untried(chosen, run).endswith(", and hone.budget: thorough tries more")
+
+
+def test_where_a_person_stopped_the_search_no_budget_is_named(run):
+    run.stop()
+    assert say_untried(race(validated=[BUDGET]), run) == "1 candidate was not tried: the report says why"
 
 
 @pytest.mark.parametrize("slugs", [(), ("",), ("format",)])
-def test_nothing_is_said_of_what_was_left_out_for_another_reason(slugs):
-    assert say_untried(race(*slugs, validated=slugs), stopped=False) == ""
+def test_nothing_is_said_of_what_was_left_out_for_another_reason(slugs, run):
+    assert say_untried(race(*slugs, validated=slugs), run) == ""

@@ -10,7 +10,7 @@ from toolchains.toy import adaptor as toy
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.artifact import Artifact, Stage
 from kedro_hone.recipe.prior import Usual, find_kind, find_level, find_usual, read_prior
 
 FLAGS = {"AVX2": {"avx2"}, "VNNI": {"avx2", "avx512_vnni"}, "AMX": {"avx2", "avx512_vnni", "amx_tile"}, "Arm": {"neon"}}
@@ -50,7 +50,10 @@ def test_most_adaptors_of_the_default_toolchains_have_figures_of_convolutions():
         (["Conv2d", "LayerNorm", "Linear"], "pytorch-module", "transformer"),
         (["LayerNormalization", "MatMul"], "onnx", "transformer"),
         (["Embedding", "LSTM"], "pytorch-module", "recurrent"),
-        (["TreeEnsembleClassifier"], "onnx", "trees"),
+        (["aten::_convolution", "aten::layer_norm", "aten::linear"], "torchscript", "transformer"),
+        (["aten.conv2d.default", "aten.layer_norm.default"], "exported-program", "transformer"),
+        (["aten::_convolution", "aten::batch_norm"], "torchscript", "convolution"),
+        (["TreeEnsembleClassifier"], "onnx", None),
         ([], "transformers", "transformer"),
         (["Linear", "ReLU"], "pytorch-module", None),
         ([], "sklearn", None),
@@ -73,11 +76,27 @@ def test_the_level_is_the_last_that_a_machine_has(level):
 
 def test_what_was_not_measured_at_a_level_is_that_of_the_next_one(tmp_path):
     adaptor = plant(tmp_path, "{convolution: {AVX2: {seconds: 2, speed: 0.5}, VNNI: {speed: 0.9, validation: 4}}}")
-    found = {level: find_usual(adaptor, make_source("Conv"), make_host(level)) for level in FLAGS}
+    compressor = replace(adaptor, stage=Stage.COMPRESS)
+    found = {level: find_usual(compressor, make_source("Conv"), make_host(level)) for level in FLAGS}
     assert found["AVX2"] == Usual(seconds=2.0, validation=4.0, speed=0.5)
     assert found["VNNI"] == found["AMX"] == Usual(seconds=2.0, validation=4.0, speed=0.9)
     assert found["Arm"] == Usual()
     assert find_usual(adaptor, make_source("LSTM"), make_host("VNNI")) == Usual()
+
+
+def test_the_speed_of_a_runtime_is_never_that_of_another_level(tmp_path):
+    """It is over the fastest of its own level, which is another candidate at each."""
+    adaptor = plant(tmp_path, "{convolution: {AVX2: {seconds: 2, speed: 0.5}, VNNI: {speed: 0.9, validation: 4}}}")
+    found = {level: find_usual(adaptor, make_source("Conv"), make_host(level)) for level in FLAGS}
+    assert found["AVX2"] == Usual(seconds=2.0, validation=4.0, speed=0.5)
+    assert found["VNNI"] == Usual(seconds=2.0, validation=4.0, speed=0.9)
+    assert found["AMX"] == Usual(seconds=2.0, validation=4.0)
+
+
+@pytest.mark.parametrize(("level", "speed"), [("AVX2", 0.65), ("VNNI", None), ("AMX", None)])
+def test_tvm_is_compared_with_others_only_where_it_was_measured(level, speed):
+    usual = find_usual(read_catalogue().adaptors["tvm.cpu"], make_source("Conv"), make_host(level))
+    assert usual == Usual(validation=2.2, speed=speed)
 
 
 def test_without_a_file_nothing_is_known(tmp_path):

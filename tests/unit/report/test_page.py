@@ -57,6 +57,13 @@ def test_every_verdict_stands_first_in_words(verdict):
     assert outline.text.index(verdict.value) < outline.text.index("Every candidate")
 
 
+def test_what_was_not_tried_is_said_to_have_reasons_of_its_own(page):
+    """The budget is one of several: a faster candidate, the race's number of candidates, or a person."""
+    text = Outline(page).text
+    assert "Not built, validated or raced to the end; each row has the reason." in text
+    assert "The budget ended" not in text
+
+
 def test_every_candidate_is_there_with_its_reason(page):
     text = Outline(page).text
     for candidate in make_evidence().candidates:

@@ -57,7 +57,7 @@ def make_schedule(monkeypatch, run):
     def make(*, host=None, nodes=None, forecast=FORECAST, source=None, **recipe):
         names = ["onnxruntime.session", "onnxruntime.int8-static", "openvino.ir", "openvino.f32", "pytorch.aoti"]
         names += ["pytorch.torchscript", "pytorch.onnx"]
-        chosen = read_recipe({"model": {"uri": "m"}, "toolchains": [*{n.split(".")[0] for n in names}], **recipe})
+        chosen = read_recipe({"model": {"uri": "m"}, **recipe})
         plan = make_plan(chosen)
         steps = tuple(step for step in plan.routes.steps if {*step.route} <= {*names})
         monkeypatch.setattr(module, "read_plan", lambda: SimpleNamespace(routes=SimpleNamespace(steps=steps)))
@@ -152,16 +152,53 @@ def test_what_the_recipe_names_does_not_wait(make_schedule):
     assert list_names(schedule.sort([compile_in(name) for name in (*SLOW, F32)], idle=False)) == [F32, SLOW[0]]
 
 
+def test_adaptors_of_toolchains_that_the_recipe_lists_do_not_wait(make_schedule):
+    schedule, _ = make_schedule(toolchains=["onnxruntime", "openvino", "pytorch"])
+    assert list_names(schedule.sort([compile_in(name) for name in (*SLOW, F32)], idle=False)) == [F32, *SLOW[::-1]]
+
+
+def test_with_all_toolchains_the_slower_ones_wait(make_schedule):
+    schedule, _ = make_schedule(toolchains="all")
+    assert list_names(schedule.sort([compile_in(name) for name in (*SLOW, F32)], idle=False)) == [F32]
+
+
 def test_who_is_not_in_the_pipeline_is_nobodys_rival(make_schedule):
     """A namespace that is run alone is asked for."""
     schedule, _ = make_schedule(nodes=[validate(SLOW[0])])
     assert list_names(schedule.sort([compile_in(SLOW[0])], idle=False)) == [SLOW[0]]
 
 
+def forget(*names):
+    """Return the forecast without the speeds of some adaptors."""
+    known = {k: v.model_copy(update={"speed": None}) if k in names else v for k, v in FORECAST.adaptors.items()}
+    return Forecast(adaptors=known)
+
+
 def test_of_what_nothing_was_measured_does_not_wait(make_schedule):
-    known = {name: usual for name, usual in FORECAST.adaptors.items() if name != "pytorch.aoti"}
-    schedule, _ = make_schedule(forecast=Forecast(adaptors=known))
+    schedule, _ = make_schedule(forecast=forget("pytorch.aoti"))
     assert list_names(schedule.sort([compile_in(name) for name in SLOW], idle=False)) == [SLOW[0]]
+
+
+def test_a_candidate_of_a_compressor_of_unknown_speed_does_not_wait(make_schedule):
+    slow = {"onnxruntime.session": Usual(speed=0.2), "openvino.f32": Usual(speed=1.0)}
+    schedule, _ = make_schedule(forecast=Forecast(adaptors=slow))
+    ready = [compile_in(name) for name in (SESSION, INT8, F32)]
+    assert sorted(list_names(schedule.sort(ready, idle=False))) == sorted([INT8, F32])
+
+
+def test_a_rival_of_unknown_speed_lets_nobody_wait(make_schedule):
+    schedule, _ = make_schedule(forecast=forget("onnxruntime.session", "openvino.f32"))
+    ready = [compile_in(name) for name in SLOW]
+    assert list_names(schedule.sort(ready, idle=False)) == [*SLOW[::-1]], "torchscript is the only rival that is known"
+
+
+def test_the_rival_that_ends_the_search_is_one_of_known_speed(make_schedule, run):
+    """The reason says how much faster it usually is."""
+    schedule, catalog = make_schedule(forecast=forget("onnxruntime.session"))
+    for name in (SESSION, F32, INT8):
+        judge(schedule, catalog, name)
+    schedule.sort([compile_in(name) for name in SLOW], idle=True)
+    assert run.read_end().startswith(f"{F32} is valid and usually more than 2 times as fast")
 
 
 @pytest.mark.parametrize(("gibibytes", "places"), [(24, 3), (14, 2), (13, 1), (4, 1)])

@@ -187,7 +187,7 @@ class Choice(Value):
 
 
 BUDGET: Final = "budget"
-"""The slug of a standing that was not tried since the budget was spent."""
+"""The slug of what was not built, validated or raced to the end; its reason says why."""
 
 
 class RaceResult(Made):

@@ -455,14 +455,14 @@ def test_it_crosses_to_another_process_and_has_a_file_system_of_its_own_there(ur
     assert one._files is not other._files
 
 
-def test_its_cache_can_be_moved_and_the_memory_stays(machines, tmp_path):
+def test_its_cache_can_be_moved_and_the_notes_stay(machines, tmp_path):
     one, _ = machines
     artifact = seal(one, "model")
 
     moved = one.move_cache(tmp_path / "caches")
 
     assert moved.root.parent == tmp_path / "caches"
-    assert moved.memory == one.root
+    assert moved.notes == one.root
     assert moved.locate(moved.find_artifact(artifact.digest)).is_relative_to(moved.root)
     assert read_files(moved, artifact.digest) == read_files(one, artifact.digest)
     local = Store(tmp_path / "local")

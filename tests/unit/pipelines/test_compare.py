@@ -1,0 +1,18 @@
+"""The graph that compares candidates."""
+
+from __future__ import annotations
+
+import pytest
+
+from kedro_hone.core.values.composite import COMPOSITE
+from kedro_hone.pipelines import compare
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import read_recipe
+
+
+@pytest.mark.filterwarnings("ignore:One or more dataset names contain")
+def test_a_composite_which_no_budget_leaves_out_is_validated_without_the_forecast():
+    pipeline = compare.create_pipeline(make_plan(read_recipe({"model": {"uri": "models:/digits/1"}})))
+    given = {node.name for node in pipeline.nodes if "forecast" in node.inputs}
+    validated = {node.name for node in pipeline.nodes if "validate" in node.tags}
+    assert validated - given == {f"{COMPOSITE}.validate"}

@@ -146,7 +146,6 @@ ADAPTORS = (
     ),
     _quantizer(
         name="onnxruntime.int8-static",
-        version=2,  # beside weights of four bits too
         summary="Quantizes weights and activations to int8 (QDQ) with ranges from calibration data; "
         "best for conv nets.",
         options=StaticOptions,

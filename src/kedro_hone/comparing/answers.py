@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.differences import measure_errors, measure_scale
+from kedro_hone.comparing.differences import measure_errors, measure_floats, measure_scale
 
 Array = NDArray[Any]
 Answers = Mapping[int, Sequence[Array]]
@@ -90,8 +90,6 @@ def replace_rows(array: Array, rows: Mapping[int, Array]) -> Array:
 
 
 def _measure_largest(want: Array, got: Array, places: Sequence[int]) -> float:
-    wide = np.complex128 if "c" in {want.dtype.kind, got.dtype.kind} else np.float64
-    due, made = (array[[*places]].astype(wide) for array in (want, got))
-    with np.errstate(invalid="ignore"):
-        errors = np.abs(made - due) / np.maximum(measure_scale(want), np.abs(due))
+    """Return the largest finite difference in some rows, over the largest value of the output without masks."""
+    errors = measure_floats(want[[*places]], got[[*places]], measure_scale(want))
     return float(errors[np.isfinite(errors)].max(initial=0.0))

@@ -96,11 +96,9 @@ def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool
         np.array_equal(array, np.broadcast_to(array[:1], array.shape), equal_nan=array.dtype.kind in "fc")
         for array in feeds.values()
     )
-    if (
-        any(len(array) < 2 for array in feeds.values())
-        or not all(same)
-        or not has_ties(due.values(), rounding=ROUNDING)
-    ):
+    if any(len(array) < 2 for array in feeds.values()) or not all(same):
+        return False
+    if not has_ties(due.values(), rounding=ROUNDING):
         return False
     whole = [name for name, array in due.items() if array.dtype.kind in "iu" and array.size]
     bounds = {name: (int(usual[name].min()), int(usual[name].max())) for name in whole}

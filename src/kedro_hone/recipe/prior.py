@@ -50,7 +50,7 @@ _PRIOR: Final[TypeAdapter[dict[Kind, dict[Level, Usual]]]] = TypeAdapter(dict[Ki
 
 
 def find_kind(source: Artifact) -> Kind | None:
-    """Return the kind of network that a source model is, by its format and its operators; None where nothing tells."""
+    """Return the kind of network that a source model is, by its format and its operators; None if unknown."""
     listed = source.metadata.get("operators")
     names = " ".join(map(str, listed)).lower().replace("_", "") if isinstance(listed, list) else ""
     kinds: Mapping[Kind, str] = {

@@ -1,12 +1,13 @@
 """Is the winner of a real model as fast as the best that somebody configures by hand?
 
 The models are those of ``tests/wheel_models.py``, which wheels carry; nothing of their packages is installed. For each
-a project is made, in which ``kedro run`` searches a winner for single rows and one thread. Next to it six
-configurations of ONNX Runtime and OpenVINO are built by hand, and two of PyTorch where the source is a module. One
-holds where its outputs on the gate's rows fall short of the source's by no more than the recipe's ``drop``, by the
-program ``fidelity``. All take turns as in ``by_hand.py``. The search confirms one finalist in three launches, since it
-is measured here again; one that they cannot decide on is measured, too. Where a run keeps the source, that is. Timed is
-the processor's time, so that what others take of the cores counts little::
+a project is made, in which ``kedro run`` searches a winner for single rows and one thread, of a model whose sizes but
+the batch are those of the data. Next to it six configurations of ONNX Runtime and OpenVINO are built by hand, and two
+of PyTorch where the source is a module. One holds where its outputs on the gate's rows fall short of the source's by
+no more than the recipe's ``drop``, by the program ``fidelity``. All take turns as in ``by_hand.py``. The search
+confirms one finalist in three launches, since it is measured here again; one that they cannot decide on is measured,
+too. Where a run keeps the source, that is. Timed is the processor's time, so that what others take of the cores counts
+little::
 
     python benchmarks/wheels.py                                # an hour
     python benchmarks/wheels.py --models magika --folder DIR   # searches nothing where DIR has a search that ended
@@ -30,7 +31,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the models of wheels and the small project are
 
 from turns import Order, Turns, collect, compare, launch, time_calls
-from wheels_builds import OPENERS, SHAPE, SOURCE, Model, Project, build, split
+from wheels_builds import OPENERS, SHAPE, SOURCE, Model, Project, build, fix, split
 
 from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.programs import fidelity
@@ -77,6 +78,9 @@ def search(model: Model, folder: Path, budget: str) -> Project:
     if not project.root.exists():
         folder.mkdir(parents=True)
         project = models.make_project(projects.make_template(folder / "template"), folder, model)
+        if not model.is_network and model.script is None:
+            path = project.root / "models" / "wheel" / "model.onnx"
+            fix(path, path, model.draw(1, np.random.default_rng(0)), first=1)  # the batch stays free
     project.parameters = {
         "model": {"uri": "models/voices" if model.script else "models/wheel"},
         "program": {"name": "fidelity"},

@@ -106,7 +106,7 @@ def build(model: Model, project: Project, folder: Path) -> dict[str, Order]:
     else:
         given = project.root / project.parameters["model"]["uri"] / "model.onnx"
         orders[SOURCE] = {"opener": "onnx", "path": str(given)}
-        fix(given, source, folder)
+        fix(given, source, dict(np.load(folder / f"{SHAPE}.npz")))
     plain = {"opener": "onnx", "path": str(source)}
     orders["ONNX Runtime"] = plain
     orders["ONNX Runtime, denormals are zeros"] = {**plain, "flush": True}
@@ -141,14 +141,15 @@ def export(model: Model, wheel: Path, path: Path) -> None:
     )
 
 
-def fix(source: Path, path: Path, folder: Path) -> None:
-    """Write an ONNX file with the sizes of one row."""
+def fix(source: Path, path: Path, row: Feeds, *, first: int = 0) -> None:
+    """Write an ONNX file with the sizes of a row, from the first axis that is given."""
     import onnx  # noqa: PLC0415 - slow to import
 
-    model, feeds = onnx.load(source), np.load(folder / f"{SHAPE}.npz")
+    model = onnx.load(source)
     for value in model.graph.input:
-        if value.name in feeds.files:
-            for dimension, size in zip(value.type.tensor_type.shape.dim, feeds[value.name].shape, strict=True):
+        if value.name in row:
+            dims = value.type.tensor_type.shape.dim
+            for dimension, size in zip(dims[first:], row[value.name].shape[first:], strict=True):
                 dimension.dim_value = size
     del model.graph.value_info[:]
     onnx.save(model, path)

@@ -76,7 +76,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         measured = [_gather(one, found[name], load=confirmation.other_load) for name, one in finalists.items()]
         ask_gates(results, measured, withheld)
-        verdict, reasons = decide(results, confirmation, result.validations)
+        verdict, reasons = decide(results, result, confirmation)
         winner, golden = results.winner, None
         if winner in scorer.outputs:
             golden = scorer.keep_golden(winner, largest_error=found[winner].largest_error or 0.0)

@@ -64,6 +64,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             kept_rows = {name: array[: recipe.calibration_rows] for name, array in read_arrays(calibration).items()}
             np.savez(calibration, allow_pickle=False, **kept_rows)
             cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
+            notes["warnings"] += describe_free_sizes(scratch / SEARCH / "feeds.npz", source, recipe)
             store.keep_tree(digest, scratch)
         notes |= {"program": kept}
         store.write_value(digest, notes)
@@ -152,3 +153,29 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
             rows = np.take(arrays[spec.name], range(shape.batch), axis=0, mode="wrap")
             batch[spec.name] = crop(rows, spec.shape, shape.sizes, rows=arrays)
         np.savez(folder / "shapes" / f"{shape.name}.npz", allow_pickle=False, **batch)
+
+
+def describe_free_sizes(feeds: Path, source: Artifact, recipe: Recipe) -> list[str]:
+    """Return a warning for each shape of the recipe that leaves sizes other than the batch free, with what to write.
+
+    Graphs of fixed sizes are faster, and only who serves the model knows whether these sizes ever change. Rows of
+    tokens have any length, so those of Transformers get no warning.
+    """
+    if "transformers" in source.metadata:
+        return []
+    with open_arrays(feeds) as arrays:
+        sizes = {
+            dim: arrays[spec.name].shape[axis]
+            for spec in source.inputs
+            for axis, dim in enumerate(spec.shape)
+            if axis > 0 and isinstance(dim, str) and dim != "batch"
+        }
+    found = []
+    for shape in recipe.all_shapes:
+        if free := {dim: size for dim, size in sizes.items() if dim not in shape.sizes}:
+            named = ", ".join(f"{dim}: {size}" for dim, size in {**shape.sizes, **free}.items())
+            found.append(
+                f"the shape {shape.name!r} leaves {', '.join(free)} free. Where these never change in use, "
+                f"`shapes: {{{shape.name}: {{{named}}}}}` lets toolchains compile for them"
+            )
+    return found

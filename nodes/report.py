@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import kedro_hone
@@ -15,6 +15,7 @@ from kedro_hone.core.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFo
 from kedro_hone.core.contract.registry import VersionInfo
 from kedro_hone.core.text import hide_secrets, open_logger
 from kedro_hone.core.values.artifact import Artifact
+from kedro_hone.core.values.base import Json
 from kedro_hone.core.values.composite import read_parts
 from kedro_hone.core.values.decision import Decision
 from kedro_hone.core.values.digest import digest_json
@@ -149,6 +150,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         raced = {"speedup": standing.objective, **standing.model_dump(include={"latency", "ratios", "rounds"})}
     elif status is Status.MEASURED:
         status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
+    machine_options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
     return records.CandidateRecord(
         id=validation.candidate.id,
         route=validation.candidate.route,
@@ -157,21 +159,21 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         failure_class=(failure or None) if status is Status.FAILED else None,
         build_seconds=validation.build_seconds,
         cached=validation.cached,
-        machine_options=outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {},
+        machine_options=machine_options,
         options=validation.candidate.options,
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
-        note=" ".join(filter(None, _list_notes(validation))),
+        note=" ".join(filter(None, _list_notes(validation, machine_options))),
     )
 
 
-def _list_notes(validation: Validation) -> Iterator[str]:
+def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[str, Json]]) -> Iterator[str]:
     """Yield remarks on a candidate: the options that the machine turned on, a language model's cache, its parts."""
     yield validation.note
     outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
         return
-    rows = outcome.metadata.get("machine_options", {}).items()
+    rows = machine_options.items()
     pairs = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, row in rows for name, value in row.items() if value]
     if pairs:
         yield f"For the CPU, {'; '.join(pairs)}."

@@ -128,7 +128,7 @@ ADAPTORS = (
         version=2,
         summary="Fuses each attention of a transformer, its embeddings and its norms to one operator, in fp32.",
         options=FusedOptions,
-        default=False,  # no faster than what ONNX Runtime fuses by itself, measured on MiniLM
+        default=False,  # no faster than what ONNX Runtime fuses by itself: docs/reference/figures.md, "fused attention"
     ),
     _quantizer(
         name="onnxruntime.int8-dynamic",

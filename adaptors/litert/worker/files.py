@@ -24,8 +24,17 @@ FORMAT = "tflite-file"
 MOST_OPEN = 4
 """The most interpreters of a session, each with the model and the tensors of one shape in memory."""
 _DEFAULT = session.SIGNATURE
-_READ = frozenset({"DEQUANTIZE", "GATHER", "EMBEDDING_LOOKUP", "RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE"})
-"""Operators that read or move integers, and compute nothing with them."""
+_READ = frozenset(
+    {"DEQUANTIZE", "DENSIFY", "CAST", "BITCAST", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "SHAPE", "RANK"}
+    | {"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "PACK", "UNPACK"}
+    | {"CONCATENATION", "PAD", "PADV2", "MIRROR_PAD", "TILE", "BROADCAST_TO", "FILL", "REVERSE_V2", "REVERSE_SEQUENCE"}
+    | {"SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND", "SELECT", "SELECT_V2", "WHERE"}
+    | {"SCATTER_ND", "DYNAMIC_UPDATE_SLICE", "MATRIX_DIAG", "MATRIX_SET_DIAG", "ASSIGN_VARIABLE", "READ_VARIABLE"}
+    | {"STABLEHLO_RESHAPE", "STABLEHLO_TRANSPOSE", "STABLEHLO_SLICE", "STABLEHLO_DYNAMIC_SLICE", "STABLEHLO_GATHER"}
+    | {"RESIZE_NEAREST_NEIGHBOR", "SPARSE_TO_DENSE", "STABLEHLO_SELECT"}
+    | {"STABLEHLO_CONCATENATE", "STABLEHLO_PAD", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_DYNAMIC_UPDATE_SLICE"}
+)
+"""Operators that read, choose or move integers, and compute nothing with them."""
 
 
 class UnsuitedError(Exception):

@@ -28,6 +28,8 @@ QUANTIZED = {
     *("MatMulIntegerToFloat", "DynamicQuantizeLSTM"),
 }
 """Operators of quantized graphs."""
+QUANTIZED_ACTIVATIONS = QUANTIZED - {"MatMulNBits"}
+"""Those that quantize what is computed, and not only weights."""
 
 _FUSED = ATTENTION | {
     *("EmbedLayerNormalization", "QEmbedLayerNormalization", "SkipLayerNormalization", "BiasGelu", "FastGelu"),

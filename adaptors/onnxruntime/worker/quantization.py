@@ -75,7 +75,7 @@ def _quantize_dynamic(job: Json, output: Path) -> Json:
 def _quantize_static(job: Json, output: Path) -> Json:
     """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
-    if graphs.count(model).keys() & graphs.QUANTIZED:
+    if graphs.count(model).keys() & graphs.QUANTIZED_ACTIVATIONS:
         return {"nothing_to_do": "the graph is quantized already"}
     cached.drop_cache(model)  # the quantizer would take what it begins with for weights
     if get_opset_version(model) < 13:  # per-channel scales need it

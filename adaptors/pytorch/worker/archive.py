@@ -54,23 +54,23 @@ _LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousan
 
 _NO_PROGRAM = (
     *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RuntimeError, EOFError),
-    *(OSError, OverflowError, struct.error),  # places in the file that are not
+    *(OSError, OverflowError, struct.error),  # from an offset beyond the end of the file
 )
-"""What reading raises; among the RuntimeErrors are those of too deep JSON, and of another version of the format."""
+"""What reading a damaged or foreign file raises: JSON that is nested too deeply is a RuntimeError, for example."""
 
 
-class Threat(PermissionError):  # noqa: N818 - it reads as what it says
-    """Loading a file could run code from it; the message says why."""
+class Threat(PermissionError):  # noqa: N818 - the name of what was found
+    """Loading a file could run code from it; the message is the reason."""
 
 
 def read_names(path: Path) -> dict[str, Any] | None:
-    """Return the specs that we kept in the archive, or None when other software wrote it."""
+    """Return the specs of inputs and outputs that kedro-hone wrote into the archive; None if absent."""
     found = _read_entries(path, _EXTRA + NAMES_FILE)
     return dict(json.loads(found[0])) if found else None
 
 
 def is_quantized(path: Path) -> bool:
-    """Whether the program holds PT2E's quantized operators, which only torchao registers."""
+    """Return whether the program has PT2E's quantized operators, which only torchao registers."""
     return any(b"torch.ops.quantized_decomposed." in model for model in _read_entries(path, _PROGRAM))
 
 

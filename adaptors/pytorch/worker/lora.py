@@ -34,6 +34,8 @@ _CLASSES = {
 }
 _LABELS = frozenset({"SEQ_CLS", "TOKEN_CLS"})
 _PREFIX = "base_model.model."
+_REPLACED = ".original_module."
+"""What the name of a weight of the base model has that a module of ``modules_to_save`` replaces."""
 _PARTS = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(\.weight)?")
 _MERGED = frozenset({"lora_alpha", "alpha_pattern", "use_rslora", "use_dora", "init_lora_weights", "bias", "peft_type"})
 """Options that are followed here, each with all values or with those that are checked."""
@@ -97,21 +99,32 @@ def _check(config: Mapping[str, Any]) -> None:
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
-    """Return the adapter's weights by the names of the base model's modules."""
+    """Return an adapter's weights, without those of the base model that it replaces.
+
+    They have the names of the base model's weights. A weight of the base model that nothing replaces stays as
+    ``original_module``: the base model has none of that name, so that merging refuses it.
+
+    Raises:
+        UnmergeableError: Two weights of one name have different values.
+    """
     from safetensors.torch import load_file
 
     state: dict[str, Tensor] = {}
-    replaced = {}
     for name, value in load_file(path).items():
-        plain = name.removeprefix(_PREFIX).replace(".default.", ".").replace(".modules_to_save.", ".")
-        plain = plain.replace(".base_layer.", ".")
-        if ".original_module." in plain:  # the base model's, which one of ``modules_to_save`` replaces
-            replaced[plain.replace(".original_module.", ".")] = (plain, value)
-        elif plain in state and not torch.equal(state[plain], value.float()):
+        plain = _name_as_base(name)
+        if plain in state and not torch.equal(state[plain], value.float()):
             raise UnmergeableError(f"it has the weight {plain:.100} twice, with different values")
-        else:
-            state[plain] = value.float()
-    return state | {full: value for plain, (full, value) in replaced.items() if plain not in state}
+        state[plain] = value.float()
+    replaced = {name for name in state if _REPLACED in name and name.replace(_REPLACED, ".") in state}
+    return {name: value for name, value in state.items() if name not in replaced}
+
+
+def _name_as_base(name: str) -> str:
+    """Return what the base model calls a weight of an adapter: PEFT adds a prefix and modules around the weight's."""
+    name = name.removeprefix(_PREFIX)
+    for added in (".default.", ".modules_to_save.", ".base_layer."):
+        name = name.replace(added, ".")
+    return name
 
 
 def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], own: str) -> tuple[nn.Module, set[str]]:

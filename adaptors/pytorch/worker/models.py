@@ -11,6 +11,7 @@ import importlib
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +114,12 @@ def _list_kinds(script: torch.jit.ScriptModule) -> set[str]:
     """Return the operators of a script, with those of all that it calls; none of a part without a method forward."""
     try:
         kinds = _walk(script.inlined_graph)
-        if any(kind.endswith("_fp16") for kind in kinds):  # a branch that freezing decides: both are written
-            kinds = _walk(torch.jit.freeze(script).graph)
     except RuntimeError:
         return set()
+    is_frozen = not hasattr(script, "training")
+    if any(kind.endswith("_fp16") for kind in kinds) and not is_frozen:  # it has two branches, and freezing drops one
+        with suppress(RuntimeError):  # such as that of a script in training mode
+            return _walk(torch.jit.freeze(script).graph)
     return kinds
 
 

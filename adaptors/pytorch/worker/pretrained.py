@@ -19,11 +19,11 @@ from .models import Job
 
 
 class UnsuitedError(ValueError):
-    """The model cannot be used as the recipe says; the message says why."""
+    """The model cannot be used for the recipe's task; the message is the reason."""
 
 
 def open_model(job: Job) -> nn.Module:
-    """Open the model of a job by its automatic class: fp32, evaluation mode, its default attention.
+    """Open the model of a job by its automatic class, in fp32 and evaluation mode, with its default attention.
 
     Nothing is downloaded, and no code of the repository runs unless ``trust: [remote-code]``.
 
@@ -35,9 +35,9 @@ def open_model(job: Job) -> nn.Module:
 
 
 def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
-    """Return the model of a job, and warnings of weights that its files lack, or have and its class does not use.
+    """Return the model of a job, and warnings of weights that its files lack and of weights that its class ignores.
 
-    Without those of a pooler it is opened without one.
+    Where the files lack a pooler's weights, the model is opened without a pooler.
 
     Raises:
         UnsuitedError: As ``open_model``.

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 Ties = tuple[tuple[str, ...], ...]
-"""Of each weight with more than one name: its names."""
+"""The names of each weight that has more than one."""
 
 
 def list_ties(model: nn.Module) -> Ties:
-    """Return the names of each weight of a model that has more than one."""
+    """Return the names of each weight that has more than one in a model."""
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
@@ -26,9 +26,9 @@ def find_partners(name: str, ties: Ties) -> tuple[str, ...]:
 
 
 def untie_where_different(model: nn.Module, new: Mapping[str, Tensor]) -> None:
-    """Give each name a weight of its own if new values would differ between two names of one weight.
+    """Untie all weights of a model if the new values of one weight differ between its names.
 
-    All are untied then, and the configuration says so: there is one switch for a whole model.
+    All, since its configuration has one option, ``tie_word_embeddings``, for the whole model; it is set to false.
     """
     ties, parameters = list_ties(model), dict(model.named_parameters(remove_duplicate=False))
     groups = ([new.get(name, parameters[name]) for name in group] for group in ties)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kedro_hone.building.merging import merge_adapter
 from kedro_hone.building.source_jobs import call_toolchain, explain_failure
-from kedro_hone.comparing.quantization import quantizes
+from kedro_hone.comparing.quantization import rounds
 from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
 from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
@@ -54,6 +54,8 @@ _HINTS = {
     "model again.",
 }
 """What to do where a worker refused the source, by the refusal's slug, unless its format has another hint."""
+_LONGEST = 60
+"""The most characters of an operator's name."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
 
 
@@ -175,11 +177,16 @@ def _read_description(
     noted = {name: described[name] for name in names if described.get(name)}
     listed = described.get("operators")
     if isinstance(listed, list) and listed:
-        found = [str(one)[:60] for one in listed]
-        if len(found) > MOST_OPERATORS:  # what decides how a source is compared is not cut
-            found.sort(key=lambda name: not quantizes(name))
-        noted["operators"] = [*found[:MOST_OPERATORS]]
+        noted["operators"] = [*_shorten_operators([str(one) for one in listed])]
     return specs, noted
+
+
+def _shorten_operators(names: Sequence[str]) -> list[str]:
+    """Return no more names than are kept, none too long; what decides how a source is compared is not cut."""
+    if len(names) > MOST_OPERATORS:
+        names = sorted(names, key=lambda name: not rounds(name))
+    kept = names[:MOST_OPERATORS]
+    return [name if len(name) <= _LONGEST or rounds(name) else f"{name[: _LONGEST - 1]}…" for name in kept]
 
 
 def _describe(

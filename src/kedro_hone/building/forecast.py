@@ -21,7 +21,7 @@ LEAST_RECORDS: Final = 2
 STEP_SECONDS: Final = 5.0
 VALIDATION_SECONDS: Final = 2.0
 UNKNOWN_SPEED: Final = 1.0
-"""What the order of a search assumes of an adaptor of which nothing was measured."""
+"""What the order of a search assumes of an adaptor of which nothing was measured: guesses, and no measurements."""
 
 
 class Forecast(Value):

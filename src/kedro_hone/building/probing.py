@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kedro_hone.comparing.agreement import ROUNDING, Difference, Fault, compare_outputs, explain_rows
 from kedro_hone.comparing.arrays import read_arrays
@@ -21,6 +20,7 @@ from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.values.samples import ProbeRows, Reference
 from kedro_hone.core.workers.host.session import WorkerSession
+from kedro_hone.core.workers.inside.distances import has_ties, is_like
 from kedro_hone.recipe.capabilities import find_rounding
 
 FLIPS: Final = 0.01
@@ -96,24 +96,13 @@ def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool
         np.array_equal(array, np.broadcast_to(array[:1], array.shape), equal_nan=array.dtype.kind in "fc")
         for array in feeds.values()
     )
-    if any(len(array) < 2 for array in feeds.values()) or not all(same) or not any(map(_has_ties, due.values())):
+    if any(len(array) < 2 for array in feeds.values()) or not all(same):
+        return False
+    if not has_ties(due.values(), rounding=ROUNDING):
         return False
     whole = [name for name, array in due.items() if array.dtype.kind in "iu" and array.size]
-    return all(_is_like(side[name], usual[name]) for name in whole for side in (due, made))
-
-
-def _is_like(numbers: NDArray[Any], usual: NDArray[Any]) -> bool:
-    """Return whether whole numbers are no further beyond the usual ones than these are apart."""
-    least, largest = int(usual.min()), int(usual.max())
-    span = max(largest - least, 1)
-    return least - span <= int(numbers.min()) and int(numbers.max()) <= largest + span
-
-
-def _has_ties(scores: NDArray[Any]) -> bool:
-    if scores.dtype.kind != "f" or scores.size < 2 * len(scores):
-        return False
-    largest = np.sort(scores.reshape(len(scores), -1), axis=1)[:, -2:].astype(np.float64)
-    return bool((largest[:, 1] - largest[:, 0] <= ROUNDING * np.abs(largest[:, 1])).all())
+    bounds = {name: (int(usual[name].min()), int(usual[name].max())) for name in whole}
+    return all(is_like(side[name], *bounds[name]) for name in whole for side in (due, made))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -44,12 +44,11 @@ def excuse_rows(
         if not places:
             continue
         unsteady = find_unsteady(places, batch=batch, setting=setting, reference=reference)
-        if rows := unsteady.places:
-            named = ", ".join(map(str, rows))
-            limits.append(f"the source itself returns something else in calls of {batch} for these rows: {named}")
+        if unsteady.answers:
             again = compare(where, unsteady.answers)
             excused[where] = found[where] if isinstance(again, Fault) else again
-        if unsteady.alone:
-            named = ", ".join(map(str, unsteady.alone))
-            limits.append(f"the source itself returns something else among copies for these rows: {named}")
+        for how, rows in ((f"in calls of {batch}", unsteady.in_calls), ("among copies", unsteady.among_copies)):
+            if rows:
+                named = ", ".join(map(str, rows))
+                limits.append(f"the source itself returns something else {how} for these rows: {named}")
     return excused, tuple(dict.fromkeys(limits))

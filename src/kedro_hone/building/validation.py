@@ -44,7 +44,7 @@ from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 
-VERSION = 13
+VERSION = 14
 """Increase it when the code would validate differently; it is part of a validation's key in the store."""
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.comparing.differences import measure_errors
+from kedro_hone.comparing.differences import measure_errors, measure_floats, measure_scale
 
 Array = NDArray[Any]
 Answers = Mapping[int, Sequence[Array]]
 """What the source returned for rows of an output in other calls than the reference's, by their places."""
 
 FACTOR: Final = 2.0
-"""A candidate may be so many times as far from the nearest answer as the answers are from one another."""
+"""Each number may be so many times as far from an answer's as the reference is from the other answers there."""
 
 
 def find_accepted(
@@ -24,7 +24,8 @@ def find_accepted(
 ) -> tuple[list[int], float]:
     """Return the rows in which an output is within what the source's own answers differ by, and its largest error.
 
-    Of numbers, the distance from the nearest answer counts; a class or a text has to be one of the answers.
+    A row is compared with each whole answer: of numbers, each has to be near that answer's, as far as the answers
+    differ in this place; a row of classes or texts has to be one of the answers.
 
     Args:
         want: The reference's output, rows first.
@@ -37,16 +38,26 @@ def find_accepted(
         The rows, and their largest difference from the reference, over its largest value; 0 for text and classes.
     """
     places = [place for place in answers if place < len(want)]
-    nearest = measure_errors(want, got, noise=noise)
-    spread = np.zeros(len(want))
-    for number in range(max((len(answers[place]) for place in places), default=0)):
-        other = replace_rows(want, {place: answers[place][min(number, len(answers[place]) - 1)] for place in places})
-        spread = np.maximum(spread, measure_errors(want, other, noise=noise).max(axis=1, initial=0.0))
-        nearest = np.minimum(nearest, measure_errors(other, got, noise=noise))
+    if not places:
+        return [], 0.0
     floating = want.dtype.kind in "fc"
-    allowed = np.maximum(rounding, FACTOR * np.where(np.isfinite(spread), spread, 0.0)) if floating else spread * 0
-    accepted = [place for place in places if nearest[place].max(initial=0.0) <= allowed[place]]
+    spread = np.zeros((len(places), want[0].size))
+    for one in _make_wholes(want, answers, places):
+        spread = np.maximum(spread, measure_errors(want, one, noise=noise)[places])
+    comparable = floating & np.isfinite(spread).all(axis=1, keepdims=True)
+    allowed = np.maximum(np.where(comparable, FACTOR * spread, 0.0), rounding if floating else 0.0)
+    near = np.zeros(len(places), bool)
+    for one in _make_wholes(want, answers, places):
+        near |= (measure_errors(one, got, noise=noise)[places] <= allowed).all(axis=1)
+    accepted = [place for place, is_near in zip(places, near, strict=True) if is_near]
     return accepted, _measure_largest(want, got, accepted) if floating else 0.0
+
+
+def _make_wholes(want: Array, answers: Answers, places: Sequence[int]) -> Iterator[Array]:
+    """Yield an output with each of the source's answers in its rows, first the reference's; one may be large."""
+    yield want
+    for number in range(max(len(answers[place]) for place in places)):
+        yield replace_rows(want, {place: answers[place][min(number, len(answers[place]) - 1)] for place in places})
 
 
 def list_varying(want: Array, answers: Answers, *, bound: float, noise: Array | None = None) -> list[int]:
@@ -79,7 +90,6 @@ def replace_rows(array: Array, rows: Mapping[int, Array]) -> Array:
 
 
 def _measure_largest(want: Array, got: Array, places: Sequence[int]) -> float:
-    finite = np.abs(want[np.isfinite(want)]).max(initial=0.0)
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(got[[*places]] - want[[*places]]).astype(np.float64)
-    return float(apart[np.isfinite(apart)].max(initial=0.0) / (finite or 1.0))
+    """Return the largest finite difference in some rows, over the largest value of the output without masks."""
+    errors = measure_floats(want[[*places]], got[[*places]], measure_scale(want))
+    return float(errors[np.isfinite(errors)].max(initial=0.0))

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 from kedro_hone.core.stats.speed import Faster
-from kedro_hone.core.values.measurement import Confirmation, Status, Validation
+from kedro_hone.core.values.measurement import RACED, Confirmation, Finalist, RaceResult, Standing, Status
 
 
 class Cause(StrEnum):
@@ -16,21 +16,30 @@ class Cause(StrEnum):
 
     SLOW = "not fast enough"
     BEHIND = "behind in the race"
+    NOT_CHOSEN = "not chosen"
     WORSE = "too far from the source's results"
     GATE = "fast enough, but failed another gate"
+    WITHHELD = "fast enough, but may not be published"
     UNDECIDED = "not decided"
     REFUSED = "refused"
     FAILED = "failed"
     NOT_TRIED = "not tried"
 
 
-_OF_STATUS: Final = {
+_OF_VALIDATION: Final = {
     Status.DROPPED: Cause.WORSE,
     Status.REFUSED: Cause.REFUSED,
     Status.FAILED: Cause.FAILED,
     Status.NOT_TRIED: Cause.NOT_TRIED,
 }
-_OF_SPEED: Final = {Faster.YES: Cause.GATE, Faster.NO: Cause.SLOW, "": Cause.FAILED}
+_OF_STANDING: Final = {
+    Status.MEASURED: Cause.BEHIND,
+    Status.DROPPED: Cause.BEHIND,
+    Status.REFUSED: Cause.REFUSED,
+    Status.FAILED: Cause.FAILED,
+    Status.NOT_TRIED: Cause.NOT_TRIED,
+}
+_OF_SPEED: Final = {Faster.YES: Cause.GATE, Faster.NO: Cause.SLOW}
 _STEPS: Final = {
     Cause.SLOW: "toolchains that the recipe does not select, or the shapes and threads of production",
     Cause.BEHIND: "toolchains that the recipe does not select, or the shapes and threads of production",
@@ -41,22 +50,57 @@ _STEPS: Final = {
 }
 
 
-def explain(validations: Collection[Validation], confirmation: Confirmation) -> list[str]:
-    """Return how many candidates were lost to which cause, and what may help; an empty list where there are none."""
-    counts = count_causes(validations, confirmation)
+def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> list[str]:
+    """Return how many candidates were lost to which cause, and what may help against the most frequent one.
+
+    Args:
+        race: The candidates, and what became of each in the race.
+        confirmation: Its finalists.
+        withheld: Those that are fast enough and may not be published.
+
+    Returns:
+        The counts, then a step for each of the most frequent causes that has one; nothing where there is no candidate.
+    """
+    counts = count_causes(race, confirmation, withheld=withheld)
     if not counts:
         return []
     said = ", ".join(f"{number} {cause}" for cause, number in counts.most_common())
     total = counts.total()
     found = [f"of {total} candidates: {said}" if total > 1 else f"the one candidate: {said.removeprefix('1 ')}"]
-    steps = [_STEPS[cause] for cause, _ in counts.most_common() if cause in _STEPS]
-    return [*found, *(f"what may help: {step}" for step in steps[:1])]
+    most = max(counts.values())
+    steps = dict.fromkeys(_STEPS[cause] for cause, number in counts.items() if number == most and cause in _STEPS)
+    return [*found, *(f"what may help: {step}" for step in steps)]
 
 
-def count_causes(validations: Collection[Validation], confirmation: Confirmation) -> Counter[Cause]:
+def count_causes(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> Counter[Cause]:
     """Return how many candidates were lost to each cause."""
-    speeds = {finalist.id: finalist.verdict for finalist in confirmation.finalists}
-    raced = [one.candidate.id for one in validations if one.status is Status.MEASURED]
-    found = [_OF_STATUS[one.status] for one in validations if one.status is not Status.MEASURED]
-    found += [_OF_SPEED.get(speeds[name], Cause.UNDECIDED) if name in speeds else Cause.BEHIND for name in raced]
-    return Counter(found)
+    standings = {standing.id: standing for standing in race.standings}
+    finalists = {finalist.id: finalist for finalist in confirmation.finalists}
+    counts: Counter[Cause] = Counter()
+    for validation in race.validations:
+        name = validation.candidate.id
+        if validation.status is not Status.MEASURED:
+            counts[_OF_VALIDATION[validation.status]] += 1
+        elif name in withheld:
+            counts[Cause.WITHHELD] += 1
+        elif name in finalists:
+            counts[_find_cause_of_finalist(finalists[name], confirmation)] += 1
+        else:
+            counts[_find_cause_of_raced(standings.get(name), race)] += 1
+    return counts
+
+
+def _find_cause_of_finalist(finalist: Finalist, confirmation: Confirmation) -> Cause:
+    """Return what a finalist was lost to; one without a verdict failed, unless the confirmation was cut before it."""
+    if finalist.verdict:
+        return _OF_SPEED.get(Faster(finalist.verdict), Cause.UNDECIDED)
+    return Cause.UNDECIDED if confirmation.cut and finalist.reason == confirmation.cut else Cause.FAILED
+
+
+def _find_cause_of_raced(standing: Standing | None, race: RaceResult) -> Cause:
+    """Return what a valid candidate that is no finalist was lost to; without a standing, it did not race."""
+    if standing is None:
+        return Cause.NOT_TRIED
+    if race.choice is not None and standing.status in RACED:
+        return Cause.NOT_CHOSEN
+    return _OF_STANDING[standing.status]

@@ -117,8 +117,7 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
         filled = np.where(np.isfinite(one), one, one.dtype.type(0))
         scale = measure_scale(one)
         units = measure_units(np.abs(filled) if filled.dtype.kind == "c" else filled, scale, noise=noise)
-        wide = np.complex128 if "c" in {one.dtype.kind, other.dtype.kind} else np.float64
-        return _measure_floats(one.astype(wide), other.astype(wide), units).reshape(len(one), -1)
+        return measure_floats(one, other, units).reshape(len(one), -1)
     one, other = (array.reshape(len(array), -1) for array in (one, other))
     unequal = one != other
     if one.dtype.kind in "iu" and other.dtype.kind in "iu" and int(one.max()) - int(one.min()) >= _WIDE:
@@ -126,7 +125,13 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
     return np.asarray(unequal, dtype=np.float64)
 
 
-def _measure_floats(one: NDArray[Any], other: NDArray[Any], units: NDArray[Any]) -> NDArray[np.float64]:
+def measure_floats(one: NDArray[Any], other: NDArray[Any], units: NDArray[Any] | float) -> NDArray[np.float64]:
+    """Return how much each number differs, over its unit or over the first result's number if that is larger.
+
+    Equal infinities do not differ, nor do NaN; another number that is not finite differs by infinity.
+    """
+    wide = np.complex128 if "c" in {one.dtype.kind, other.dtype.kind} else np.float64
+    one, other = one.astype(wide), other.astype(wide)
     same = (one == other) | (np.isnan(one) & np.isnan(other))
     finite = np.isfinite(one) & np.isfinite(other)
     with np.errstate(invalid="ignore", over="ignore"):

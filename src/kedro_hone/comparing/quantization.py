@@ -43,6 +43,11 @@ def quantizes(operator: str) -> bool:
     return any(each.fullmatch(name) for each in (_ONNX, _TORCH, _MODULES, _LITERT))
 
 
+def rounds(operator: str) -> bool:
+    """Return whether an operator of this name quantizes or rounds: what a source's comparison depends on."""
+    return quantizes(operator) or _ROUND.fullmatch(_normalize(operator)) is not None
+
+
 def quantizes_activations(source: Artifact) -> bool:
     """Return whether a model quantizes what it computes, and not only its weights, which are read as they are."""
     return any(map(quantizes, _list_names(source)))
@@ -50,7 +55,7 @@ def quantizes_activations(source: Artifact) -> bool:
 
 def is_quantized(source: Artifact) -> bool:
     """Return whether a model has operators that quantize: a border of rounding makes a small difference large."""
-    return quantizes_activations(source) or any(_ROUND.fullmatch(_normalize(name)) for name in _list_names(source))
+    return any(map(rounds, _list_names(source)))
 
 
 def _list_names(source: Artifact) -> list[str]:

@@ -6,7 +6,7 @@ from the reference there, since its batches are others. So before it is dropped,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -38,17 +38,15 @@ class Unsteady:
     """Rows of the search split for which the source differs from itself.
 
     Attributes:
-        answers: What else the source returned for them, by output, for those outputs only that differ.
-        alone: Those that differ among copies of themselves, too: they are at a step of the source.
+        answers: What else the source returned for them, by output, for those outputs only that differ. There are none
+            where too many rows differ to be excused.
+        in_calls: Those that differ in the calls in which the candidate got them.
+        among_copies: Those that differ among copies of themselves: they are at a step of the source.
     """
 
     answers: Mapping[str, Answers] = field(default_factory=dict)
-    alone: tuple[int, ...] = ()
-
-    @property
-    def places(self) -> tuple[int, ...]:
-        """All rows of which some output differs."""
-        return tuple(sorted({place for rows in self.answers.values() for place in rows}))
+    in_calls: tuple[int, ...] = ()
+    among_copies: tuple[int, ...] = ()
 
 
 def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, reference: Reference) -> Unsteady:
@@ -71,32 +69,46 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
     """
     if batch == setting.largest_batch or find_only_batch(setting) is not None:
         return Unsteady()
-    feeds, source = setting.locate(setting.samples.splits[SEARCH].feeds), setting.source
-    answers: dict[str, Answers] = {}
-    alone = set[int]()
     with setting.store.workspace() as folder:
         copies = [_plan_copies(place, setting, folder) for place in places[:_COPIED]]
         calls = _plan_calls(places, batch, setting, folder) if len(places) <= MOST_ROWS else None
         trials = [*copies, calls] if calls else copies
-        write_rows(trials, feeds)
+        write_rows(trials, setting.locate(setting.samples.splits[SEARCH].feeds))
         run_trials(trials, setting)
-        with open_arrays(feeds) as archive:
-            rows = {name: archive[name] for name in archive.files if name == MASK}
-        noisy = setting.locate_noise(reference)
-        noise = {} if noisy is None else read_arrays(noisy)
-        with open_arrays(setting.store.locate_tree(reference.digest) / reference.outputs) as archive:
-            for name in archive.files:  # one output at a time: it may be large
-                due = mask_padding({name: archive[name]}, rows, source)[name]
-                steps = _check_copies(name, due, copies, setting)
-                alone |= steps.keys()
-                differing = _list_differing(name, due, calls, setting, noise=noise.get(name)) if calls else {}
-                differing = {place: row for place, row in differing.items() if place in places}
-                if calls and (differing or steps):
-                    both = (steps, {place: [row] for place, row in differing.items()})
-                    answers[name] = {
-                        place: [row for found in both for row in found.get(place, ())] for place in {*steps, *differing}
-                    }
-    return Unsteady(answers=answers, alone=tuple(place for place in places if place in alone))
+        steps: dict[str, Answers] = {}
+        others: dict[str, Answers] = {}
+        for name, due, noise in _read_reference(setting, reference):
+            steps[name] = _check_copies(name, due, copies, setting)
+            differing = _list_differing(name, due, calls, setting, noise=noise) if calls else {}
+            others[name] = {place: [row] for place, row in differing.items() if place in places}
+    joined = {name: _join(steps[name], others[name]) for name in steps} if calls else {}
+    return Unsteady(
+        answers={name: answers for name, answers in joined.items() if answers},
+        in_calls=_list_places(others),
+        among_copies=_list_places(steps),
+    )
+
+
+def _read_reference(setting: Setting, reference: Reference) -> Iterator[tuple[str, NDArray[Any], NDArray[Any] | None]]:
+    """Yield each output of the reference with its noise, and with 0 for padding; one at a time: it may be large."""
+    with open_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) as archive:
+        feeds = {name: archive[name] for name in archive.files if name == MASK}
+    noisy = setting.locate_noise(reference)
+    noise = {} if noisy is None else read_arrays(noisy)
+    with open_arrays(setting.store.locate_tree(reference.digest) / reference.outputs) as archive:
+        for name in archive.files:
+            yield name, mask_padding({name: archive[name]}, feeds, setting.source)[name], noise.get(name)
+
+
+def _join(*answers: Answers) -> Answers:
+    """Return all answers of each row."""
+    places = sorted({place for each in answers for place in each})
+    return {place: [row for each in answers for row in each.get(place, ())] for place in places}
+
+
+def _list_places(outputs: Mapping[str, Answers]) -> tuple[int, ...]:
+    """Return the rows of which some output has another answer."""
+    return tuple(sorted({place for answers in outputs.values() for place in answers}))
 
 
 def _plan_copies(place: int, setting: Setting, folder: Path) -> Trial:
@@ -121,7 +133,7 @@ def _plan_company(place: int, other: int, setting: Setting, folder: Path) -> Tri
     return Trial(name=f"company-{place}-{other}", places=places, batch=size, folder=folder)
 
 
-def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting: Setting) -> dict[int, list[Any]]:
+def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting: Setting) -> Answers:
     """Compare an output of rows among copies of themselves with the reference's, each at its place in the call.
 
     Returned are the source's answers for those rows that are at a step: they differ, and are not mixed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -185,9 +185,7 @@ def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
     return f"Its winner {name} was not asked by {', '.join(sorted(unasked))}." if unasked else ""
 
 
-def decide(
-    results: GateResults, confirmation: Confirmation, validations: Collection[Validation]
-) -> tuple[Verdict, list[str]]:
+def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -> tuple[Verdict, list[str]]:
     """Make the verdict, with its reasons, one sentence each.
 
     Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
@@ -201,14 +199,14 @@ def decide(
     if confirmation.cut and any(finalist.verdict not in _DECIDED for finalist in confirmation.finalists):
         return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
     confirmed = any(finalist.verdict for finalist in confirmation.finalists)
-    if not (confirmed or any(validation.status is Status.DROPPED for validation in validations)):
-        reasons += [_NO_CANDIDATE, *explain(validations, confirmation)] if validations else [_NO_ROUTE]
+    if not (confirmed or any(validation.status is Status.DROPPED for validation in race.validations)):
+        reasons += [_NO_CANDIDATE, *explain(race, confirmation)] if race.validations else [_NO_ROUTE]
         return Verdict.INCONCLUSIVE, reasons
     if doubts := results.list_doubts():
         return Verdict.INCONCLUSIVE, [*reasons, _say_doubt(*doubts[0], results, confirmation.launches)]
     asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
     reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
-    reasons += explain(validations, confirmation)
+    reasons += explain(race, confirmation, withheld=results.withheld)
     if results.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
     verdict = Verdict.FAIL if results.gates.require_improvement else Verdict.KEEP

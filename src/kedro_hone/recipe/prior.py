@@ -10,6 +10,7 @@ They stand in the ``capabilities.yml`` of the toolchain, under the adaptor's nam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
@@ -49,15 +50,15 @@ _PRIOR: Final[TypeAdapter[dict[Kind, dict[Level, Usual]]]] = TypeAdapter(dict[Ki
 
 
 def find_kind(source: Artifact) -> Kind | None:
-    """Return the kind of network that a source model is, by its format and its operators; None where nothing tells."""
+    """Return the kind of network that a source model is, by its format and its operators; None if unknown."""
     listed = source.metadata.get("operators")
     names = " ".join(map(str, listed)).lower().replace("_", "") if isinstance(listed, list) else ""
-    kinds: Mapping[Kind, tuple[str, ...]] = {
-        "recurrent": ("lstm", "gru", "rnn"),
-        "transformer": ("layernorm", "attention"),
-        "convolution": ("conv",),
+    kinds: Mapping[Kind, str] = {
+        "recurrent": "lstm|gru|rnn",
+        "transformer": "layernorm|attention",
+        "convolution": "conv(?!ert)",  # not a conversion of a type
     }
-    found = (kind for kind, words in kinds.items() if any(word in names for word in words))
+    found = (kind for kind, pattern in kinds.items() if re.search(pattern, names))
     return next(found, "transformer" if source.format == "transformers" else None)
 
 

@@ -45,29 +45,73 @@ def write(folder: Path, kind: str) -> Path:
     return folder
 
 
-def write_linear(folder: Path, weights: str, *, read: bool = False) -> Path:
-    """Write a file of one linear layer, whose weights are floats or of int8; these may be ``read`` as floats first."""
-    types, graph, model = schema.TensorType, schema.SubGraphT(), schema.ModelT()
-    values = np.arange(9).reshape(3, 3).astype(np.float32 if weights == "FLOAT32" else np.int8)
-    x, w, y, floats = (make_tensor(name, types.FLOAT32) for name in ("x", "w", "y", "floats"))
-    w.type, w.buffer, w.shape, w.shapeSignature = getattr(types, weights), 1, [3, 3], None
-    floats.shape, floats.shapeSignature = [3, 3], None
-    if weights == "INT8":
-        w.quantization = schema.QuantizationParametersT()
-        w.quantization.scale, w.quantization.zeroPoint = [0.1], [0]
-    graph.tensors, model.buffers = [x, w, y, floats], [schema.BufferT(), schema.BufferT()]
-    model.buffers[1].data = np.frombuffer(values.tobytes(), np.uint8)
-    steps = [("FULLY_CONNECTED", [0, 3 if read else 1, -1], [2])]
-    steps = [("DEQUANTIZE", [1], [3]), *steps] if read else steps
-    graph.inputs, graph.outputs, graph.operators, model.operatorCodes = [0], [2], [], []
+MOVES = ("SPLIT", "CONCATENATION", "PAD", "EXPAND_DIMS", "SQUEEZE", "PACK", "UNPACK")
+"""Operators that move weights, which are as they were after all of them."""
+GIVEN = {
+    "SPLIT": {"numSplits": 1},
+    "CONCATENATION": {"axis": 0},
+    "SQUEEZE": {"squeezeDims": [0]},
+    "PACK": {"valuesCount": 1, "axis": 0},
+    "UNPACK": {"num": 1, "axis": 0},
+}
+NAMES = {
+    "FULLY_CONNECTED": "FullyConnected",
+    "SPLIT": "Split",
+    "CONCATENATION": "Concatenation",
+    "PAD": "Pad",
+    "EXPAND_DIMS": "ExpandDims",
+    "SQUEEZE": "Squeeze",
+    "PACK": "Pack",
+    "UNPACK": "Unpack",
+}
+VERSIONS = {"FULLY_CONNECTED": 3, "EXPAND_DIMS": 1, "SQUEEZE": 1}
+
+
+def make_constant(name: str, values: Any, buffer: int) -> Any:
+    """Return a tensor of a constant; of int8 it has a scale."""
+    tensor = schema.TensorT()
+    tensor.name, tensor.buffer, tensor.shape = name, buffer, [*values.shape]
+    tensor.type = getattr(schema.TensorType, values.dtype.name.upper())
+    if values.dtype == np.int8:
+        tensor.quantization = schema.QuantizationParametersT()
+        tensor.quantization.scale, tensor.quantization.zeroPoint = [0.1], [0]
+    return tensor
+
+
+def write_linear(folder: Path, weights: str, *, read: bool = False, moved: bool = False) -> Path:
+    """Write a file of one linear layer, whose weights are floats or of int8.
+
+    These may be ``moved`` first, by all of ``MOVES``, and ``read`` as floats.
+    """
+    graph, model = schema.SubGraphT(), schema.ModelT()
+    matrix = np.arange(9).reshape(3, 3).astype(weights.lower())
+    constants = {"w": matrix, "axis": np.zeros((), np.int32), "pads": np.zeros((2, 2), np.int32)}
+    x, y = (make_tensor(name, schema.TensorType.FLOAT32) for name in "xy")
+    graph.tensors = [x, y, *(make_constant(*each, at) for at, each in enumerate(constants.items(), start=1))]
+    model.buffers = [schema.BufferT() for _ in range(1 + len(constants))]
+    for buffer, values in zip(model.buffers[1:], constants.values(), strict=True):
+        buffer.data = np.frombuffer(values.tobytes(), np.uint8)
+    last, axis, pads = 2, 3, 4
+    steps = []
+    for name in (*(MOVES if moved else ()), *(["DEQUANTIZE"] if read else ())):
+        inputs = {"SPLIT": [axis, last], "PAD": [last, pads], "EXPAND_DIMS": [last, axis]}.get(name, [last])
+        values = matrix[None] if name in ("EXPAND_DIMS", "PACK") else matrix
+        made = make_constant(name, values.astype(np.float32) if name == "DEQUANTIZE" else values, 0)
+        graph.tensors.append(made)
+        last = len(graph.tensors) - 1
+        steps.append((name, inputs, [last]))
+    steps.append(("FULLY_CONNECTED", [0, last, -1], [1]))
+    graph.inputs, graph.outputs, graph.operators, model.operatorCodes = [0], [1], [], []
     for number, (name, inputs, outputs) in enumerate(steps):
         operator, code = schema.OperatorT(), schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, name)
-        code.deprecatedBuiltinCode, code.version = code.builtinCode, 3 if name == "FULLY_CONNECTED" else 2
+        code.deprecatedBuiltinCode, code.version = code.builtinCode, VERSIONS.get(name, 2)
         operator.opcodeIndex, operator.inputs, operator.outputs = number, inputs, outputs
-        if name == "FULLY_CONNECTED":
-            operator.builtinOptionsType = schema.BuiltinOptions.FullyConnectedOptions
-            operator.builtinOptions = schema.FullyConnectedOptionsT()
+        if name in NAMES:
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, f"{NAMES[name]}Options")
+            operator.builtinOptions = getattr(schema, f"{NAMES[name]}OptionsT")()
+            for option, value in GIVEN.get(name, {}).items():
+                setattr(operator.builtinOptions, option, value)
         graph.operators.append(operator)
         model.operatorCodes.append(code)
     model.version, model.subgraphs = 3, [graph]
@@ -100,11 +144,12 @@ def main() -> None:
     except RuntimeError as error:
         resized = str(error)
     refused = {kind: str(files.describe(str(write(scratch / kind, kind)))) for kind in ("COMPLEX64", "STRING")}
-    kinds = {"floats": ("FLOAT32", False), "int8": ("INT8", False), "read": ("INT8", True)}
-    linear = {
-        kind: files.describe(str(write_linear(scratch / kind, weights, read=read))).get("operators")
-        for kind, (weights, read) in kinds.items()
+    kinds = {"floats": ("FLOAT32", {}), "int8": ("INT8", {}), "read": ("INT8", {"read": True})}
+    kinds |= {"moved": ("INT8", {"read": True, "moved": True}), "moved int8": ("INT8", {"moved": True})}
+    described = {
+        kind: files.describe(str(write_linear(scratch / kind, of, **how))) for kind, (of, how) in kinds.items()
     }
+    linear = {kind: one.get("operators", one) for kind, one in described.items()}
     found = {"linear": linear, "opened": opened, "right": right, "refused": refused, "resized": resized}
     (scratch / "found.json").write_text(json.dumps(found))
 

@@ -12,6 +12,7 @@ from kedro_hone.core.values.artifact import Artifact
 
 pytestmark = pytest.mark.toolchain
 
+MOVES = ("SPLIT", "CONCATENATION", "PAD", "EXPAND_DIMS", "SQUEEZE", "PACK", "UNPACK")
 SCRIPT = Path(__file__).with_name("litert_files.py")
 
 
@@ -43,6 +44,8 @@ def test_a_size_that_the_file_does_not_allow_is_refused(found):
         ("floats", ["FULLY_CONNECTED"], False),
         ("int8", ["FULLY_CONNECTED of int8"], True),
         ("read", ["DEQUANTIZE", "FULLY_CONNECTED"], False),
+        ("moved", sorted(["DEQUANTIZE", "FULLY_CONNECTED", *MOVES]), False),
+        ("moved int8", sorted(["FULLY_CONNECTED of int8", *MOVES]), True),
     ],
 )
 def test_operators_are_listed_and_those_of_int8_are_known(found, kind, operators, quantized):

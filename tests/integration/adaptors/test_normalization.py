@@ -136,6 +136,19 @@ def test_an_older_model_is_written_in_the_lowest_opset_that_is_read(normalizatio
     np.testing.assert_array_equal(run(made, x=x), x)
 
 
+@pytest.mark.parametrize(
+    ("operator", "quantizes"),
+    [
+        *((name, True) for name in ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "MatMulInteger")),
+        *((name, False) for name in ("DequantizeLinear", "IntegerEncoder", "VectorQuantizeLinear", "QLinearizer")),
+    ],
+)
+def test_only_whole_names_of_operators_allow_outputs_that_are_rounded(normalization, operator, quantizes):
+    """A function of the model may have any name."""
+    graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "small", [], [])
+    assert normalization._is_quantized(helper.make_model(graph)) is quantizes
+
+
 def test_a_rewriting_that_computes_something_else_is_not_taken(normalization, make_job, tmp_path, monkeypatch, capsys):
     folder, described = save(tmp_path / "relu", helper.make_node("Relu", ["x"], ["y"]), opset=17)
 

@@ -357,6 +357,21 @@ def test_a_graph_whose_activations_are_quantized_at_run_time_is_quantized_alread
     assert notes == {"nothing_to_do": "the graph is quantized already"}
 
 
+def test_convolutions_beside_weights_of_four_bits_are_quantized(bench, digits_onnx, digits_samples):
+    """``MatMulNBits`` reads such weights, and computes with floats."""
+    calibration = str(digits_samples.calibration)
+    _, weights = bench.transform("onnxruntime.int4-weights", digits_onnx)
+    present = {node.op_type for node in onnx.load(weights / "model.onnx").graph.node}
+    assert {"MatMulNBits", "Conv"} <= present
+
+    notes, output = bench.transform("onnxruntime.int8-static", weights, calibration=calibration)
+
+    assert notes["metadata"]["quantized_operators"]["QuantizeLinear"] > 0
+    assert accuracy(bench, output, digits_samples) > 0.97
+    again, _ = bench.transform("onnxruntime.int8-static", output, calibration=calibration)
+    assert again == {"nothing_to_do": "the graph is quantized already"}
+
+
 def test_old_opset_and_a_ragged_static_batch(bench, tmp_path, digits_samples):
     rng = np.random.default_rng(0)
     weight = rng.normal(size=(4, 1, 3, 3)).astype("f4")

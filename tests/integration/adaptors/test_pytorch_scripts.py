@@ -122,7 +122,7 @@ def test_what_nobody_states_is_asked_of_the_recipe(bench, tmp_path):
 QUANTIZE = {
     "script": torch.jit.script,
     "trace": lambda net: torch.jit.trace(net, torch.ones(2, 4)),
-    "script inside": lambda net: torch.nn.Sequential(torch.jit.script(net), torch.nn.ReLU()),
+    "script inside": lambda net: torch.nn.Sequential(torch.jit.script(net), torch.nn.ReLU()).eval(),
     "class": lambda net: net,
 }
 
@@ -139,6 +139,19 @@ def test_what_quantizes_at_run_time_is_known(kind, dtype, quantized):
 
     source = Artifact(format="", digest="", inputs=(), outputs=(), metadata={"operators": listed})
     assert quantizes_activations(source) is quantized, listed
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("change", [torch.jit.freeze, lambda script: script.train()], ids=["frozen", "training"])
+def test_a_script_that_cannot_be_frozen_keeps_its_operators(change):
+    net = torch.ao.quantization.quantize_dynamic(Plain().eval(), {torch.nn.Linear}, dtype=torch.float16)
+    script = change(torch.jit.script(net.eval()))
+    with pytest.raises((RuntimeError, AttributeError)):
+        torch.jit.freeze(script)
+
+    listed = load_file("hone_worker_of_scripts", str(module.TOOLCHAIN.worker)).models.list_operators(script)
+
+    assert "quantized::linear_dynamic_fp16" in listed
 
 
 def test_the_operators_of_a_script_are_listed(bench, script):

@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from kedro_hone.building.fetching import _read_description, fetch
+from kedro_hone.comparing.quantization import rounds
 from kedro_hone.core.contract.registry import UNASKED, VersionInfo
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
@@ -92,7 +93,10 @@ def test_a_link_in_an_adapter_is_not_followed(link, tmp_path):
     assert (caught.value.slug, link in caught.value.what) == ("model-external-data", True)
 
 
-@pytest.mark.parametrize("quantizing", ["quantized::linear_dynamic", "QuantizeLinear"])
+LONG = "torch.ao.quantization.fake_quantize.FusedMovingAvgObsFakeQuantize"
+
+
+@pytest.mark.parametrize("quantizing", ["quantized::linear_dynamic", "QuantizeLinear", "Round", "aten::round", LONG])
 def test_what_quantizes_is_not_cut_from_a_long_list_of_operators(quantizing):
     """It decides whether a conversion must agree in each row."""
     listed = [*(f"aten::kind_{number:02}" for number in range(80)), quantizing]
@@ -101,3 +105,14 @@ def test_what_quantizes_is_not_cut_from_a_long_list_of_operators(quantizing):
 
     assert quantizing in noted["operators"]
     assert len(noted["operators"]) == MOST_OPERATORS
+
+
+def test_a_long_name_of_an_operator_is_cut_only_where_nothing_depends_on_it():
+    """One that is not known may not become so by being cut."""
+    odd = f"torch.ao.nn.quantized.{'A' * 38}"
+    assert len(LONG) > 60
+
+    _, noted = _read_description({"operators": [LONG, f"{odd}.modules.Other"]}, "models:/digits/1")
+
+    assert noted["operators"] == [LONG, f"{odd[:59]}…"]
+    assert [rounds(name) for name in noted["operators"]] == [True, False]

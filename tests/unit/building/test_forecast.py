@@ -94,10 +94,3 @@ def test_what_a_store_holds_of_the_steps_of_a_model_is_found(setting):
     (setting.store.root / "steps" / "odd.json").write_text("{")
     seconds = [outcome.steps[-1].seconds for outcome in made]
     assert find_medians(setting.source, setting.store.read_records()) == {"toy.compile": pytest.approx(fmean(seconds))}
-
-
-def test_old_files_of_a_store_are_left_alone(setting):
-    """An earlier version kept what steps took in ``costs.jsonl``: it is read no more."""
-    (setting.store.root / "costs.jsonl").write_text('{"what": "toy.compile", "seconds": 1e9}\n')
-    assert setting.store.read_records() == []
-    assert (setting.store.root / "costs.jsonl").exists()

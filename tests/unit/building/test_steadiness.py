@@ -38,7 +38,7 @@ def excuse(monkeypatch):
 
 
 def test_the_answers_of_unsteady_rows_are_compared_with_and_the_rows_told_once(excuse):
-    excused, limits, asked = excuse(Unsteady(answers=ANSWERS))
+    excused, limits, asked = excuse(Unsteady(answers=ANSWERS, in_calls=(4,)))
 
     assert asked == [("one", ANSWERS), ("odd", ANSWERS)]
     assert [each[0].rows for each in excused.values()] == [0, 0]
@@ -46,9 +46,16 @@ def test_the_answers_of_unsteady_rows_are_compared_with_and_the_rows_told_once(e
 
 
 def test_rows_at_a_step_are_told(excuse):
-    _, limits, _ = excuse(Unsteady(answers=ANSWERS, alone=(4,)))
+    _, limits, _ = excuse(Unsteady(answers=ANSWERS, in_calls=(4,), among_copies=(4,)))
 
     assert limits[1:] == ("the source itself returns something else among copies for these rows: 4",)
+
+
+def test_rows_that_differ_among_copies_only_are_not_said_to_differ_in_calls(excuse):
+    excused, limits, asked = excuse(Unsteady(answers=ANSWERS, among_copies=(4,)))
+
+    assert limits == ("the source itself returns something else among copies for these rows: 4",)
+    assert len(asked) == len(excused) == 2
 
 
 @pytest.mark.parametrize("rows", [(4,), ()])

@@ -35,6 +35,44 @@ def test_what_is_far_from_all_is_not(value):
     assert accept(change(7, value)) == ([], 0.0)
 
 
+@pytest.mark.parametrize("place", [1, 2, 3])
+def test_a_number_in_which_the_answers_agree_has_no_room(place):
+    other = WANT[7] + np.array([2, 0, 0, 0], np.float32)
+    value = other + np.eye(4, dtype=np.float32)[place]
+
+    assert accept(change(7, value), {7: [other]}) == ([], 0.0)
+    assert accept(change(7, other), {7: [other]})[0] == [7]
+
+
+def test_a_row_has_to_be_near_one_answer_and_is_not_put_together_from_several():
+    first, second = WANT[7] + np.array([4, 0, 0, 0], np.float32), WANT[7] + np.array([0, 4, 0, 0], np.float32)
+
+    assert accept(change(7, WANT[7] + np.array([10, 10, 0, 0], np.float32)), {7: [first, second]}) == ([], 0.0)
+    assert accept(change(7, second), {7: [first, second]})[0] == [7]
+
+
+@pytest.mark.parametrize("kind", [int, str])
+def test_classes_or_texts_of_several_answers_are_no_answer(kind):
+    want = np.array([[1, 2, 3], [4, 5, 6]]).astype(kind)
+    sides = [np.array(side).astype(kind) for side in ([7, 8, 6], [4, 8, 9])]
+
+    for row, expected in (([7, 5, 9], []), ([4, 5, 9], []), ([7, 8, 6], [1]), ([4, 8, 9], [1]), ([4, 5, 6], [1])):
+        got = np.array([[1, 2, 3], row]).astype(kind)
+        assert accept(got, {1: sides}, want=want) == (expected, 0.0)
+
+
+def test_what_was_excused_is_told_over_the_scale_without_masks():
+    want = np.concatenate([WANT, np.full((50, 1), -1e9, np.float32)], axis=1)
+    other = want[7] + np.array([0.5, 0.5, 0.5, 0.5, 0], np.float32)
+    got = want.copy()
+    got[7] = other
+
+    places, largest = accept(got, {7: [other]}, want=want)
+
+    assert places == [7]
+    assert largest == pytest.approx(0.5 / np.abs(WANT).max(), rel=1e-5)
+
+
 def test_an_answer_that_is_not_finite_allows_no_number():
     assert accept(change(7, OTHER + 1e6), {7: [WANT[7] * np.inf]}) == ([], 0.0)
 

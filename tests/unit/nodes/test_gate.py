@@ -19,6 +19,7 @@ from kedro_hone.core.values.measurement import (
     Interval,
     Latency,
     Quality,
+    RaceResult,
     Speedup,
     Status,
     Validation,
@@ -69,6 +70,18 @@ def validation(status, slug=""):
     return Validation(candidate=candidate, status=status, slug=slug)
 
 
+def end_race(validations=()):
+    return RaceResult(
+        validations=tuple(validations),
+        standings=(),
+        source_latency=(),
+        rounds=1,
+        seconds=1.0,
+        budget_ended=False,
+        timings="",
+    )
+
+
 def measure(one, **measured):
     return Measurements(id=one.id, faster=one.verdict, speedup=one.deciding, latency=one.latency, **measured)
 
@@ -92,7 +105,7 @@ def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None
         [measure(one, other_load=load, **measured.get(one.id, {})) for one in finalists],
         dict.fromkeys(unpublishable, "its licence is for evaluation only"),
     )
-    verdict, reasons = decide_verdict(results, confirmation(*finalists), found)
+    verdict, reasons = decide_verdict(results, end_race(found), confirmation(*finalists))
     return verdict, reasons, results
 
 
@@ -223,7 +236,7 @@ def test_a_confirmation_that_was_cut_short_keeps_nothing(speed, others):
     results = GateResults(gates=recipe().gates, source=itself, score={}.__getitem__)
     ask_gates(results, [measure(one) for one in finalists], {})
     cut = confirmation(*finalists).model_copy(update={"cut": "the confirmation was interrupted after 4 of 7 launches"})
-    verdict, reasons = decide_verdict(results, cut, [validation(Status.DROPPED, "quality")])
+    verdict, reasons = decide_verdict(results, end_race([validation(Status.DROPPED, "quality")]), cut)
     assert verdict is Verdict.INCONCLUSIVE
     assert reasons[-1] == "the confirmation was interrupted after 4 of 7 launches: nothing is decided"
     assert not any("no candidate could be compared" in reason for reason in reasons)
@@ -420,7 +433,7 @@ def test_every_gate_is_given_the_source(monkeypatch):
     ask_gates(results, [Measurements(id="a")], {})
     assert (results.winner, results.best) == ("a", "a")
     ask_gates(none, [], {})
-    decide_verdict(none, confirmation(finalist("b", "no")), [])
+    decide_verdict(none, end_race(), confirmation(finalist("b", "no")))
 
     assert given == [(name, "a", "source") for name in ("fast", "good", "small")] + [("small", "source", "source")]
 

@@ -5,7 +5,7 @@ import pytest
 
 from kedro_hone.core.errors import HoneError
 from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.nodes.prepare import cut_shapes
+from kedro_hone.nodes.prepare import cut_shapes, describe_free_sizes
 from kedro_hone.recipe.schema import read_recipe
 
 SPEC = TensorSpec(name="ids", dtype="int64", shape=("rows", "length"))
@@ -51,3 +51,24 @@ def test_a_batch_that_no_memory_holds_is_the_recipes_problem(tmp_path):
         cut_shapes(tmp_path / "feeds.npz", source, recipe, tmp_path)
     assert caught.value.slug == "recipe-invalid"
     assert "batch of 4,194,304 rows" in caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "said"),
+    [
+        (("rows", "length"), {"batch": 1}, "`shapes: {one: {batch: 1, length: 8}}`"),
+        (("rows", "length"), {"batch": 1, "length": 3}, None),
+        (("rows", 8), {"batch": 1}, None),
+    ],
+)
+def test_a_shape_that_leaves_sizes_free_is_named_with_what_to_write(tmp_path, shape, sizes, said):
+    np.savez(tmp_path / "feeds.npz", ids=np.arange(24).reshape(3, 8))
+    source = SOURCE.model_copy(update={"inputs": (SPEC.model_copy(update={"shape": shape}),)})
+    recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, "shapes": {"one": sizes}})
+
+    warnings = describe_free_sizes(tmp_path / "feeds.npz", source, recipe)
+
+    assert len(warnings) == (said is not None)
+    assert all(said in warning and "'one' leaves length free" in warning for warning in warnings)
+    texts = source.model_copy(update={"metadata": {"transformers": {}}})
+    assert describe_free_sizes(tmp_path / "feeds.npz", texts, recipe) == []

@@ -53,6 +53,8 @@ def test_most_adaptors_of_the_default_toolchains_have_figures_of_convolutions():
         (["aten::_convolution", "aten::layer_norm", "aten::linear"], "torchscript", "transformer"),
         (["aten.conv2d.default", "aten.layer_norm.default"], "exported-program", "transformer"),
         (["aten::_convolution", "aten::batch_norm"], "torchscript", "convolution"),
+        (["aten.convolution", "prims.convert_element_type"], "exported-program", "convolution"),
+        (["aten.linear", "aten.relu", "prims.convert_element_type"], "exported-program", None),
         (["TreeEnsembleClassifier"], "onnx", None),
         ([], "transformers", "transformer"),
         (["Linear", "ReLU"], "pytorch-module", None),

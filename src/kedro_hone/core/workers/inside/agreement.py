@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from .distances import Array, find_distances, find_ties, measure
+from .distances import Array, find_distances, find_ties, has_ties, is_like, measure
 
 Arrays = Mapping[str, Array]
 Model = Callable[[Arrays], Arrays]
@@ -156,12 +156,6 @@ def compare(
     return found
 
 
-def _has_ties(due: Arrays) -> bool:
-    """Return whether an output has scores, rows first, whose largest is there twice in each of two rows or more."""
-    scores = (one.reshape(len(one), -1) for one in due.values() if one.dtype.kind == "f" and one.ndim and len(one) > 1)
-    return any(bool(find_ties(one).all()) for one in scores)
-
-
 def choose(count: int, most: int) -> list[int]:
     """Return the places of so many of some rows at most, from the first to the last."""
     return sorted({*np.linspace(0, count - 1, min(count, most)).astype(int).tolist()})
@@ -221,9 +215,9 @@ class _Judge:
             if (
                 alike
                 and wanted.dtype.kind not in "fc"
-                and _has_ties({name: due[self._scores[name]]} if name in self._scores else due)
-                and self._is_like(name, wanted)
-                and self._is_like(name, answer)
+                and has_ties([due[self._scores[name]]] if name in self._scores else due.values())
+                and self._is_like_seen(name, wanted)
+                and self._is_like_seen(name, answer)
                 and not any(tally.numbers and tally.apart for tally in part.values())
             ):
                 distances = np.zeros_like(distances)
@@ -246,13 +240,9 @@ class _Judge:
             least, largest = self._seen.get(name, (int(wanted.min()), int(wanted.max())))
             self._seen[name] = min(least, int(wanted.min())), max(largest, int(wanted.max()))
 
-    def _is_like(self, name: str, answer: Array) -> bool:
-        """Return whether whole numbers are no further beyond those of calibration rows than these are apart."""
-        if name not in self._seen or answer.dtype.kind not in "iu":
-            return True
-        least, largest = self._seen[name]
-        span = max(largest - least, 1)
-        return least - span <= int(answer.min()) and int(answer.max()) <= largest + span
+    def _is_like_seen(self, name: str, answer: Array) -> bool:
+        """Return whether an answer is like those of calibration rows, where both are whole numbers."""
+        return name not in self._seen or answer.dtype.kind not in "iu" or is_like(answer, *self._seen[name])
 
     def find_problem_of_all(self) -> str | None:
         """Return why the graph is not the source by what was counted over parts; None if absent."""

@@ -5,7 +5,7 @@ Workers load this file by its path; it imports numpy only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -62,12 +62,24 @@ def find_distances(
     return (np.repeat(distances, rows) if shared else distances), describe
 
 
-def find_ties(scores: Array) -> Array:
-    """Return the rows whose two largest numbers are the same but for rounding."""
+def find_ties(scores: Array, *, rounding: float = ROUNDING) -> Array:
+    """Return the rows whose two largest numbers are the same but for rounding, which is a share of the largest."""
     if scores.ndim != 2 or scores.shape[1] < 2:
         return np.zeros(len(scores), bool)
-    second, first = np.sort(scores, axis=1)[:, -2:].T
-    return np.asarray(first - second <= ROUNDING * np.abs(first))
+    second, first = np.sort(scores, axis=1)[:, -2:].T.astype(np.float64)
+    return np.asarray(first - second <= rounding * np.abs(first))
+
+
+def has_ties(outputs: Iterable[Array], *, rounding: float = ROUNDING) -> bool:
+    """Return whether an output has scores, rows first, whose largest is there twice in each of two rows or more."""
+    scores = (one.reshape(len(one), -1) for one in outputs if one.dtype.kind == "f" and one.ndim and len(one) > 1)
+    return any(bool(find_ties(one, rounding=rounding).all()) for one in scores)
+
+
+def is_like(numbers: Array, least: int, largest: int) -> bool:
+    """Return whether whole numbers are no further beyond the usual ones than the least and the largest are apart."""
+    span = max(largest - least, 1)
+    return least - span <= int(numbers.min()) and int(numbers.max()) <= largest + span
 
 
 def _measure_numbers(left: Array, right: Array, scale: tuple[Array, Array]) -> Array:

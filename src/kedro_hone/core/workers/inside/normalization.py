@@ -33,7 +33,7 @@ LARGEST = 1_800_000_000
 EXACT, ROUNDED = 1e-3, 0.1
 """How far outputs may differ, as a part of the largest one: additions have another order, and in quantized graphs
 values round to another side then."""
-_QUANTIZED = ("QuantizeLinear", "QLinear", "Integer")
+_QUANTIZED = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger"}
 _NUMBERS = {*("float16", "float32", "float64", "bool"), *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16))}
 _NUMBERS |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (32, 64)}
 
@@ -97,7 +97,8 @@ def _choose_sizes(job: Json) -> Json:
 
 
 def _is_quantized(model: Any) -> bool:
-    return any(word in node.op_type for node in opsets.list_nodes(model) for word in _QUANTIZED)
+    """Return whether a model has ONNX's operators that quantize what is computed."""
+    return any(node.op_type in _QUANTIZED for node in opsets.list_nodes(model))
 
 
 def _fold(path: Path, model: Any) -> Any:

@@ -35,7 +35,7 @@ from by_hand_models import Model
 from by_hand_texts import measure_fall
 from turns import Order, Times, Turns, collect, compare, launch
 
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.hardware import read_host
 
 LEAST, THIRD = 0.97, 1 / 3
 FP32 = "ONNX Runtime fp32"

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as distributions
 
+from hone_runtime.values.measurement import Interval
 from kedro_hone.core.stats.intervals import (
     interval_of_bootstrap,
     interval_of_mean,
@@ -23,7 +24,6 @@ from kedro_hone.core.stats.intervals import (
 )
 from kedro_hone.core.stats.plan import LOOKS, LaunchPlan, LaunchStep, next_step
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, is_faster
-from kedro_hone.core.values.measurement import Interval
 
 Array = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, int]], Array]

@@ -60,7 +60,7 @@ def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict
     import torch  # noqa: PLC0415
 
     import kedro_hone  # noqa: PLC0415
-    from kedro_hone.learner.interfaces import INTERFACES  # noqa: PLC0415
+    from hone_runtime.learner.interfaces import INTERFACES  # noqa: PLC0415
 
     learner = kedro_hone.load(folder, threads=threads)
     ids = torch.randint(5, 21, (rows, length))
@@ -85,9 +85,9 @@ def make_estimator(folder: Path) -> Path:
     import onnx  # noqa: PLC0415 - slow
     from onnx import TensorProto, helper  # noqa: PLC0415
 
-    from kedro_hone.core.store.manifest import Manifest  # noqa: PLC0415
-    from kedro_hone.core.values.artifact import Artifact, TensorSpec  # noqa: PLC0415
-    from kedro_hone.learner.manifest import write_manifest  # noqa: PLC0415
+    from hone_runtime.learner.manifest import write_manifest  # noqa: PLC0415
+    from hone_runtime.values.artifact import Artifact, TensorSpec  # noqa: PLC0415
+    from hone_runtime.values.manifest import Manifest  # noqa: PLC0415
 
     draw = random.Random(0)  # noqa: S311 - weights of a model
     linear: dict[str, Any] = {

@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
+from hone_runtime.contract.catalogue import register
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.digest import digest_file
+from hone_runtime.values.measurement import Status
+from hone_runtime.values.samples import Reference, TrackedFile
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import register
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.digest import digest_file
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.samples import Reference, TrackedFile
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor

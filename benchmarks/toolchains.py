@@ -42,11 +42,11 @@ import yaml
 from by_hand_models import ROOT, make_project, track
 from toolchains_cells import SAYS_LITTLE, NotMeasured, collect, summarize
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import read_catalogue
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.machine.hardware import read_host
 
 Json = dict[str, Any]
 

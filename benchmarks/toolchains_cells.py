@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+from hone_runtime.contract.catalogue import read_catalogue
 
 Json = dict[str, Any]
 

@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the models
 from turns import Order, Turns, collect, compare, launch, time_calls
 from wheels_builds import OPENERS, SHAPE, SOURCE, Model, Project, build, fix, split
 
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.programs import fidelity
 
 WINNER = "kedro-hone"

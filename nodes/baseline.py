@@ -8,6 +8,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import Quality
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import GATE, SEARCH, Reference, Score
 from kedro_hone.building.runtimes import identify_runtime
 from kedro_hone.comparing.cropping import crop_search, find_batch
 from kedro_hone.comparing.probe_runs import SourceProbing
@@ -16,12 +22,6 @@ from kedro_hone.comparing.scoring import predict, score_source
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_faults import check_source, check_trials_rows
 from kedro_hone.comparing.source_trials import plan_trials
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import Quality
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, SEARCH, Reference, Score
 from kedro_hone.programs import digest_metric, digest_programs
 
 logger = open_logger(__name__)

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import Final
 
+from hone_runtime.contract.aliases import find_published
+from hone_runtime.contract.registry import Registry, VersionInfo
+from hone_runtime.contract.tags import DIGEST
+from hone_runtime.contract.target import find_name, find_target
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.measurement import RaceResult, Standing, Status
 from kedro_hone.building.fetching import fetch
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.aliases import find_published
-from kedro_hone.core.contract.registry import Registry, VersionInfo
-from kedro_hone.core.contract.tags import DIGEST
-from kedro_hone.core.contract.target import find_name, find_target
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status
 from kedro_hone.recipe.schema import ModelSection
 
 logger = open_logger(__name__)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import RACED, Choice, RaceResult, Standing, Status
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.levels import spend_on_choice
 from kedro_hone.core.store.choices import count_choice
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import RACED, Choice, RaceResult, Standing, Status
 
 logger = open_logger(__name__)
 

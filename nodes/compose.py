@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from hone_runtime.sessions.shapes import find_shapes
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import COMPOSITE, PARTS, Part, can_be_part
+from hone_runtime.values.measurement import RACED, RaceResult, Standing, Status, Validation
+from hone_runtime.values.outcome import Outcome, Refused
 from kedro_hone.building.steps import INHERITED
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.verdict import can_win
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.composite import COMPOSITE, PARTS, Part, can_be_part
-from kedro_hone.core.values.measurement import RACED, RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Outcome, Refused
-from kedro_hone.core.workers.inside.shapes import find_shapes
 
 logger = open_logger(__name__)
 

@@ -20,22 +20,12 @@ from contextlib import ExitStack
 from itertools import product
 from typing import Any
 
-from kedro_hone.building.budget import bound_confirmation
-from kedro_hone.comparing.launches import enter, measure_round
-from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import SOURCE, Timings
-from kedro_hone.comparing.verdict import can_win, list_asked
-from kedro_hone.core.contract.gates import Measurements
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.stats.intervals import interval_of_ratios
-from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
-from kedro_hone.core.stats.ranking import Loss, rank_finalists
-from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.judgement import Judged
-from kedro_hone.core.values.measurement import (
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.judgement import Judged
+from hone_runtime.values.measurement import (
     BUSY,
     ConfirmationResult,
     Finalist,
@@ -46,6 +36,16 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
+from kedro_hone.building.budget import bound_confirmation
+from kedro_hone.comparing.launches import enter, measure_round
+from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.comparing.timings import SOURCE, Timings
+from kedro_hone.comparing.verdict import can_win, list_asked
+from kedro_hone.core.gates import Measurements
+from kedro_hone.core.stats.intervals import interval_of_ratios
+from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
+from kedro_hone.core.stats.ranking import Loss, rank_finalists
+from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
 
 logger = open_logger(__name__)
 

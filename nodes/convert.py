@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import product
 
+from hone_runtime.contract.adaptor import Options
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact, StepFacts
+from hone_runtime.values.outcome import Outcome, Refused
+from hone_runtime.values.samples import Reference
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.adaptor import Options
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.outcome import Outcome, Refused
-from kedro_hone.core.values.samples import Reference
 
 
 def convert_to_backend(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.building.forecast import Forecast, make_forecast
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.recipe.schema import Recipe
 
 

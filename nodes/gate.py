@@ -7,6 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import read_parts
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.measurement import (
+    BUDGET,
+    Choice,
+    ConfirmationResult,
+    Finalist,
+    Quality,
+    RaceResult,
+    Validation,
+)
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import GATE, Predicted, Reference
 from kedro_hone.building.probing import choose_shares
 from kedro_hone.building.routes import must_agree
 from kedro_hone.comparing.agreement import Fault, compare_outputs
@@ -18,25 +34,9 @@ from kedro_hone.comparing.scoring import has_labels, predict, score_predictions,
 from kedro_hone.comparing.setting import Setting, explain_source_failure
 from kedro_hone.comparing.timings import SOURCE
 from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.gates import Measurements
+from kedro_hone.core.gates import Measurements
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.measurement import (
-    BUDGET,
-    Choice,
-    ConfirmationResult,
-    Finalist,
-    Quality,
-    RaceResult,
-    Validation,
-)
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import GATE, Predicted, Reference
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)

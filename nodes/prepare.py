@@ -7,16 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger, suggest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, Samples, Split, TrackedFile
 from kedro_hone.comparing.arrays import open_arrays, read_arrays
 from kedro_hone.comparing.cropping import crop
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger, suggest
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, Samples, Split, TrackedFile
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 

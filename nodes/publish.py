@@ -6,23 +6,23 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from hone_runtime.contract.aliases import PULL, read_aliases
+from hone_runtime.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
+from hone_runtime.contract.registry import Publication, Registry, VersionInfo
+from hone_runtime.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
+from hone_runtime.contract.target import find_name, find_target
+from hone_runtime.signing.sign import find_signer
+from hone_runtime.text import open_logger
+from hone_runtime.values.decision import Decision, Verdict
 from kedro_hone.building.toolset import name_machine, name_toolset
 from kedro_hone.comparing.gates.load import QUIET, find_noise, say_waits
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.aliases import PULL, read_aliases
-from kedro_hone.core.contract.proof import EVIDENCE, EvidenceFolder, ProvenWinner, explain_incomplete
-from kedro_hone.core.contract.registry import Publication, Registry, VersionInfo
-from kedro_hone.core.contract.tags import AWAITS, HELD, MACHINE, SIGNER, TOOLSET, make_tags
-from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.decision import Decision, Verdict
 from kedro_hone.recipe.schema import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
-from kedro_hone.signing.sign import find_signer
 
 TRANSFORMERS: Final = "transformers"
 """The format of a source whose tokenizer or processor goes with the winner."""

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from hone_runtime.contract.aliases import read_aliases
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.registry import Registry, VersionInfo
+from hone_runtime.contract.target import find_name, find_target
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.building.batches import check_batch
 from kedro_hone.building.fetching import fetch
 from kedro_hone.comparing.ranges import check_ranges
-from kedro_hone.core.contract.aliases import read_aliases
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import Registry, VersionInfo
-from kedro_hone.core.contract.target import find_name, find_target
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)

@@ -17,6 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Format
+from hone_runtime.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
+from hone_runtime.values.samples import Reference
 from kedro_hone.building.budget import Phase, start_budget
 from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.validation import validate_until_valid
@@ -24,14 +30,8 @@ from kedro_hone.comparing.launches import Entrant, enter, measure_round
 from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.comparing.timings import SOURCE, Timings
 from kedro_hone.comparing.verdict import can_win
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Format
-from kedro_hone.core.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.samples import Reference
 
 logger = open_logger(__name__)
 

@@ -7,19 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import kedro_hone
-from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.timings import SOURCE, write_timings
-from kedro_hone.comparing.verdict import find_contradiction
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFolder, explain_incomplete
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.text import hide_secrets, open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import (
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFolder, explain_incomplete
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.text import hide_secrets, open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.composite import read_parts
+from hone_runtime.values.decision import Decision
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import (
     Checks,
     Confirmation,
     ConfirmationResult,
@@ -30,8 +27,11 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import SEARCH, Predicted, Reference
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import SEARCH, Predicted, Reference
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.comparing.timings import SOURCE, write_timings
+from kedro_hone.comparing.verdict import find_contradiction
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.report import records

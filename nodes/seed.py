@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 import kedro_hone
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
 from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from hone_runtime.contract.adaptor import Options
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Outcome
+from hone_runtime.values.samples import Reference
 from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.steps import transform
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.adaptor import Options
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Outcome
-from kedro_hone.core.values.samples import Reference
 
 
 def apply_adaptor(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.composite import COMPOSITE
+from hone_runtime.values.measurement import Validation
+from hone_runtime.values.outcome import Candidate, Outcome
+from hone_runtime.values.samples import Reference
 from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.validation import validate_candidate
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.composite import COMPOSITE
-from kedro_hone.core.values.measurement import Validation
-from kedro_hone.core.values.outcome import Candidate, Outcome
-from kedro_hone.core.values.samples import Reference
 
 
 def validate(

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from kedro.pipeline import Node, Pipeline
 
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.values.base import Json, Made, Value
+from hone_runtime.values.digest import digest_json
 from kedro_hone.comparing.setting import Setting, explain_outdated
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.values.base import Json, Made, Value
-from kedro_hone.core.values.digest import digest_json
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe

@@ -53,7 +53,7 @@ PRELOADED = (
     "kedro_hone.adaptors.registries.local.registry",
     "kedro_hone.adaptors.registries.mlflow.registry",
     "kedro_hone.cli",
-    "kedro_hone.core.contract.registries",
+    "hone_runtime.contract.registries",
     "kedro_hone.datasets.dvc",
     "kedro_hone.datasets.revision",
     "kedro_hone.pipeline_registry",
@@ -194,7 +194,7 @@ def can_be_forked(variables: Mapping[str, str]) -> bool:
 
 def preload() -> None:
     """Import what commands import, and compile the report's templates, which each would compile again."""
-    from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS
+    from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS
     from kedro_hone.report.rendering import TEMPLATES
 
     modules = [*PRELOADED, *BUILTIN_TOOLCHAINS.values()]

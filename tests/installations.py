@@ -18,11 +18,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.core.values.outcome import Failed
 
 HERE = Path(__file__).parent
 ROOT = Path(sys.prefix) / "tests"

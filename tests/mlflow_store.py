@@ -12,9 +12,9 @@ import numpy as np
 import proof
 import pytest
 
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 WARNINGS = (
     # What MLflow does with SQLAlchemy 2.1; nothing of ours can change it.

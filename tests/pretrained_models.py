@@ -152,9 +152,9 @@ def seal(folder: Path, model, examples: dict, *, shapes: dict, task: str, option
         optional: Inputs that may be left out, and what fills them.
         static: Sizes that the artifact is specialized for: those of the examples; any sizes when empty.
     """
-    from kedro_hone.core.store.manifest import Manifest
-    from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
-    from kedro_hone.learner.manifest import write_manifest
+    from hone_runtime.learner.manifest import write_manifest
+    from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
+    from hone_runtime.values.manifest import Manifest
 
     folder.mkdir(parents=True)
     with torch.no_grad():

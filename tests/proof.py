@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, SCHEMA_ID, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.tags import SOURCE
-from kedro_hone.core.store.manifest import MANIFEST, Manifest
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FILES, SCHEMA_ID, EvidenceFolder, ProvenWinner
+from hone_runtime.contract.tags import SOURCE
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import MANIFEST, Manifest
 
 SOURCE_URI, SOURCE_DIGEST = "models:/digits/1", "sha256:1"
 TAGS = {SOURCE: SOURCE_URI, "hone.source_digest": SOURCE_DIGEST, "hone.recipe": "sha256:2", "hone.verdict": "PASS"}

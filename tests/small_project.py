@@ -24,9 +24,9 @@ import command_server
 import numpy as np
 from toolchains.toy.model import make_model
 
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.manifest import Manifest, read_sealed
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, read_sealed
-from kedro_hone.learner.manifest import write_manifest
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src"
@@ -51,7 +51,7 @@ from pathlib import Path
 from kedro.framework.hooks import hook_impl
 
 from kedro_hone.comparing import setting
-from kedro_hone.core.contract.catalogue import register
+from hone_runtime.contract.catalogue import register
 from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS
 from kedro_hone.settings import HOOKS as HONE_HOOKS
 from shop import adaptors
@@ -79,7 +79,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kedro_hone.core.values.outcome import Refused; from kedro_hone.core.values.artifact import Stage
+from hone_runtime.values.outcome import Refused; from hone_runtime.values.artifact import Stage
 from toolchains.toy import adaptor as toy
 
 FILES = toy.TOOLCHAIN.formats["toy"]

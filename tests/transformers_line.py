@@ -177,7 +177,7 @@ PROGRAMS = {
 
 def make_project(template: Path, folder: Path, kind: str, uri: str) -> Project:
     """Return a project with one route, from a model of Transformers to a session of ONNX Runtime."""
-    from kedro_hone.core.contract.catalogue import read_catalogue
+    from hone_runtime.contract.catalogue import read_catalogue
 
     project = copy_project(template, folder)
     write_splits(project, kind)

@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
+from hone_runtime.contract.toolchain import Toolchain
 
 ROOT = Path(__file__).resolve().parent.parent
 RUN, DEV, MUTANTS = (ROOT / f"requirements{name}.lock" for name in ("", "-dev", "-mutants"))

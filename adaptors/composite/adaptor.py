@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract.toolchain import Toolchain, Verification
-from kedro_hone.core.values.composite import COMPOSITE, PARTS, RUNS
+from hone_runtime.contract.toolchain import Toolchain, Verification
+from hone_runtime.values.composite import COMPOSITE, PARTS, RUNS
 
 TOOLCHAIN = Toolchain(
     name=COMPOSITE,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
-from kedro_hone.core.values.artifact import Stage
+from hone_runtime.contract.adaptor import Adaptor, Capability, Support
+from hone_runtime.contract.toolchain import Limits, Toolchain, Verification
+from hone_runtime.values.artifact import Stage
 
 TOOLCHAIN = Toolchain(
     name="litert_torch",

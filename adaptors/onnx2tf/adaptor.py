@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.outcome import Refused
+from hone_runtime.contract.adaptor import Adaptor, Capability, Options, Support
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Limits, Toolchain, Verification
+from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.outcome import Refused
 
 TOOLCHAIN = Toolchain(
     name="onnx2tf",

@@ -8,10 +8,10 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import RunOptions, Toolchain, Verification
-from kedro_hone.core.values.artifact import Precision, Stage
+from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import RunOptions, Toolchain, Verification
+from hone_runtime.values.artifact import Precision, Stage
 
 
 class SessionRunOptions(RunOptions):

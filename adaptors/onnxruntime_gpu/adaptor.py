@@ -6,9 +6,9 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain, Verification
-from kedro_hone.core.values.artifact import Precision, Stage
+from hone_runtime.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from hone_runtime.contract.toolchain import Limits, RunOptions, Toolchain, Verification
+from hone_runtime.values.artifact import Precision, Stage
 
 
 class GpuRunOptions(RunOptions):

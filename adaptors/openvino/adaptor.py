@@ -8,11 +8,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, RunOptions, Toolchain, Verification
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from hone_runtime.contract.adaptor import Adaptor, Capability, Int8Options, Need, Options, Support
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Limits, RunOptions, Toolchain, Verification
+from hone_runtime.values.artifact import Artifact, Precision, Stage
+from hone_runtime.values.outcome import Refused
 
 
 class Properties(RunOptions):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
+from hone_runtime.values.digest import digest_json
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.core.values.digest import digest_json
 
 
 def lock_publication(registry: str, name: str) -> AbstractContextManager[float]:

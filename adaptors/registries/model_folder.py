@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.contract.proof import EVIDENCE_FOLDER, ProvenWinner
+from hone_runtime.contract.tags import FILES
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.learner.versions import write_version_files
+from hone_runtime.signing.policy import VERSION_FILES
+from hone_runtime.signing.sign import find_signer, sign_version
+from hone_runtime.text import clean_text, open_logger
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest, copy_tree
 from kedro_hone import __version__
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, ProvenWinner
-from kedro_hone.core.contract.tags import FILES
-from kedro_hone.core.plugins import describe_exception
-from kedro_hone.core.store.manifest import Manifest, copy_tree
-from kedro_hone.core.text import clean_text, open_logger
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.learner.versions import write_version_files
-from kedro_hone.signing.policy import VERSION_FILES
-from kedro_hone.signing.sign import find_signer, sign_version
 from kedro_hone.sources.source_format import MLMODEL, OURS
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _add_flavors(model: Model, artifact: Artifact) -> None:
     model.add_flavor(OURS, artifact="artifact", **described)
     model.add_flavor(
         "python_function",
-        loader_module="kedro_hone.learner.pyfunc",
+        loader_module="hone_runtime.learner.pyfunc",
         data="artifact",
         env={"conda": "conda.yaml", "virtualenv": "python_env.yaml"},
         python_version=platform.python_version(),

@@ -7,9 +7,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Need, Options, Support
-from kedro_hone.core.contract.toolchain import Limits, Toolchain, Verification
-from kedro_hone.core.values.artifact import Precision, Stage
+from hone_runtime.contract.adaptor import Adaptor, Capability, Need, Options, Support
+from hone_runtime.contract.toolchain import Limits, Toolchain, Verification
+from hone_runtime.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(
     name="torch_tensorrt",

@@ -7,9 +7,9 @@ from typing import Any
 import yaml
 
 from generated.models import describe_default, describe_value, make_table, read_attributes
-from kedro_hone.core.contract.adaptor import Adaptor, Support
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, Catalogue, find_installed, read_catalogue
-from kedro_hone.core.contract.toolchain import Licence, Toolchain, Verification
+from hone_runtime.contract.adaptor import Adaptor, Support
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, Catalogue, find_installed, read_catalogue
+from hone_runtime.contract.toolchain import Licence, Toolchain, Verification
 from kedro_hone.recipe.prior import read_prior
 
 STATES = {

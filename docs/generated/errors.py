@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from generated.models import make_table
-from kedro_hone.core.errors import SLUGS, ExitCode, read_page
+from hone_runtime.errors import SLUGS, ExitCode, read_page
 
 CODES = {
     ExitCode.SUCCESS: "The verdict is PASS or KEEP, or the command did what it was asked.",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from generated.models import make_table
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Stage
-from kedro_hone.core.values.base import BACKENDS
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Stage
+from hone_runtime.values.base import BACKENDS
 from kedro_hone.sources.catalogue import read_sources
 
 COLUMNS = (*BACKENDS, "openvino-ir")

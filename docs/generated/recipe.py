@@ -8,8 +8,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 
 from generated.models import describe_default, describe_value, make_table
-from kedro_hone.core.contract.gates import read_gates
-from kedro_hone.core.values.base import Value
+from hone_runtime.values.base import Value
+from kedro_hone.core.gates import read_gates
 from kedro_hone.recipe.gates import GatesSection, compose_gates
 from kedro_hone.recipe.schema import Recipe
 

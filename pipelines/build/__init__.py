@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.values.base import CPU
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.values.base import CPU
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.forecast import forecast
 from kedro_hone.nodes.transform import apply_adaptor

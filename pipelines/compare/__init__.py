@@ -6,7 +6,7 @@ from typing import Any
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.values.composite import COMPOSITE, RUNS
+from hone_runtime.values.composite import COMPOSITE, RUNS
 from kedro_hone.nodes.challenge import challenge, defend
 from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import compose, enter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kedro.pipeline import Pipeline
 
-from kedro_hone.core.contract.adaptor import Need
-from kedro_hone.core.values.samples import SPLITS, TRAINING
+from hone_runtime.contract.adaptor import Need
+from hone_runtime.values.samples import SPLITS, TRAINING
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull

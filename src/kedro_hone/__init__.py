@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kedro_hone.learner import Policy, load
+    from hone_runtime.learner import Policy, load
 
 __version__ = "0.1.0"
 __all__ = ["Policy", "__version__", "load"]
@@ -14,7 +14,7 @@ __all__ = ["Policy", "__version__", "load"]
 def __getattr__(name: str) -> Any:
     """Import the learner when it is first asked for: the pipelines import this package and have no use for it."""
     if name in {"Policy", "load"}:
-        from kedro_hone import learner  # noqa: PLC0415 - see the docstring
+        from hone_runtime import learner  # noqa: PLC0415 - see the docstring
 
         return getattr(learner, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

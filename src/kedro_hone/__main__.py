@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from kedro_hone.core.errors import SLUGS, read_page
+from hone_runtime.errors import SLUGS, read_page
 from kedro_hone.hooks.logs import choose_logging
 
 

@@ -20,7 +20,7 @@ from kedro.framework.startup import bootstrap_project
 from kedro.io import CatalogProtocol
 from kedro.utils import find_kedro_project
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.recipe.plan import Plan, make_plan
 from kedro_hone.recipe.schema import read_recipe
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from tiny_transformers import write_models
 
-from kedro_hone.core.contract.adaptor import Adaptor, Need
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain, Verification
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
-from kedro_hone.core.values.digest import digest_tree
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from hone_runtime.contract.adaptor import Adaptor, Need
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Toolchain, Verification
+from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
+from hone_runtime.values.digest import digest_tree
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import LIBRARY, find_program
 from kedro_hone.sources.detection import read_flavor

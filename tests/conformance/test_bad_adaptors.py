@@ -17,10 +17,10 @@ from toolchains.bad import BAD
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Stage
-from kedro_hone.core.values.outcome import FailureClass, Refused
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.values.artifact import Stage
+from hone_runtime.values.outcome import FailureClass, Refused
 from kedro_hone.testing import AdaptorSuite, checks
 from kedro_hone.testing.checks import CHECKS
 from kedro_hone.testing.trial import CheckFailed, NotApplicable, Trial, make_arrays, make_shapes

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kedro_hone.core.contract.catalogue import forget_registrations, register
+from hone_runtime.contract.catalogue import forget_registrations, register
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 

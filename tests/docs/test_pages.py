@@ -10,11 +10,11 @@ from pathlib import Path
 import click
 import pytest
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.errors import SLUGS, ExitCode
+from hone_runtime.values.base import Value
 from kedro_hone.cli import cli
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.gates import read_gates
-from kedro_hone.core.errors import SLUGS, ExitCode
-from kedro_hone.core.values.base import Value
+from kedro_hone.core.gates import read_gates
 from kedro_hone.recipe.gates import GatesSection, compose_gates
 from kedro_hone.recipe.schema import Recipe
 

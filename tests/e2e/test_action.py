@@ -16,7 +16,7 @@ from documented import list_workflows, read_steps
 from github_server import GitHub, serve_github
 from small_project import FAST, HANG, copy_project
 
-from kedro_hone.core.values.decision import Verdict
+from hone_runtime.values.decision import Verdict
 
 ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from small_project import FAST, Project, copy_project, write_source
 
-from kedro_hone.core.values.decision import Decision
-from kedro_hone.learner.manifest import read_artifact
+from hone_runtime.learner.manifest import read_artifact
+from hone_runtime.values.decision import Decision
 
 PROGRAM = "likeness.py"
 KILLED = """

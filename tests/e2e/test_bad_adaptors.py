@@ -7,12 +7,12 @@ from kernel import find_layers
 from small_project import FAST, copy_project
 from toolchains.bad import IN_A_RUN
 
-from kedro_hone.core.store.manifest import read_sealed
+from hone_runtime.values.manifest import read_sealed
 
 REGISTRATION = """
 from dataclasses import replace
 
-from kedro_hone.core.values.artifact import Stage
+from hone_runtime.values.artifact import Stage
 from toolchains.bad import IN_A_RUN
 
 for bad in IN_A_RUN:

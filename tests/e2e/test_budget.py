@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.recipe.prior import find_level
 
 SLOW = "source.shop_slow"

@@ -17,8 +17,8 @@ from hub_client import hub, list_variables
 from hub_server import Content
 from small_project import copy_project
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.digest import digest_file
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.digest import digest_file
 from kedro_hone.pipelines.demo.sentences import list_texts
 
 __all__ = ["hub"]

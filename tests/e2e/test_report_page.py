@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.values.decision import Verdict
+from hone_runtime.values.decision import Verdict
 from kedro_hone.report.rendering import JobRemarks, render_markdown, render_page
 from kedro_hone.report.view import View
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from small_project import HANG
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import ExitCode
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.errors import ExitCode
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from small_project import FAST
 
-from kedro_hone.core.contract.gates import Measurements
-from kedro_hone.core.values.judgement import Judged
-from kedro_hone.core.values.measurement import Latency
+from hone_runtime.values.judgement import Judged
+from hone_runtime.values.measurement import Latency
+from kedro_hone.core.gates import Measurements
 
 ROOT = Path(__file__).parents[2]
 GATE = '''
@@ -22,7 +22,7 @@ GATE = '''
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, judge_at_most
+from kedro_hone.core.gates import Gate, judge_at_most
 
 
 def judge(limit, candidate, source):
@@ -98,9 +98,7 @@ def test_one_file_and_one_line_in_a_project_are_a_gate(project):
     before = read_files(project.root)
     (package / "gates.py").write_text(GATE.lstrip())
     settings = package / "settings.py"
-    lines = (
-        "from kedro_hone.core.contract.gates import register_gate\nfrom shop.gates import GATE\n\nregister_gate(GATE)\n"
-    )
+    lines = "from kedro_hone.core.gates import register_gate\nfrom shop.gates import GATE\n\nregister_gate(GATE)\n"
     settings.write_text(settings.read_text() + lines)
     assert list_changes(before, read_files(project.root)) == ["src/shop/gates.py", "src/shop/settings.py"]
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from wheel_models import REFUSED, RUN, make_project, run_rows, run_script, run_source
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.learner.model import open_learner
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.learner.model import open_learner
 
 pytestmark = [
     pytest.mark.toolchain,

@@ -11,11 +11,11 @@ import torch
 from digits_bench import Bench, track
 from onnx import helper, numpy_helper
 
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.measurement import Status
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.measurement import Status
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor

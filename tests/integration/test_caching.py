@@ -7,7 +7,7 @@ import json
 import pytest
 from small_project import copy_project
 
-from kedro_hone.core.store.manifest import read_sealed
+from hone_runtime.values.manifest import read_sealed
 
 
 @pytest.fixture(scope="module")

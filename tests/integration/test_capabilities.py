@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.workers.host.run import WORKER_MAIN
 from kedro_hone.recipe.capabilities import read_file
 

@@ -13,12 +13,12 @@ import pytest
 from digits_bench import Bench, make_bench, read_splits
 from onnx import numpy_helper
 
+from hone_runtime.contract import hardware as host
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine import hardware as host
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.core.environments.requirements import read_pins
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.artifact import TensorSpec
 
 ROOT = Path(__file__).parents[2]
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
@@ -26,7 +26,7 @@ from pathlib import Path
 from proof import prove
 
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.values.artifact import Artifact
 
 artifact, uri, folder = sys.argv[1:]
 tags = {"hone.source": "models:/matrix/1", "hone.source_digest": "sha256:0", "hone.recipe": "sha256:1"}

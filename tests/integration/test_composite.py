@@ -10,17 +10,17 @@ import pytest
 from digits_bench import make_bench, read_splits
 
 import kedro_hone
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.golden import make_golden
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.composite import RUNS, read_parts
+from hone_runtime.values.measurement import RaceResult, Standing, Status, Validation
+from hone_runtime.values.outcome import Candidate
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.composite.adaptor import TOOLCHAIN
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.composite import RUNS, read_parts
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.learner.golden import make_golden
-from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.nodes.compose import compose
 from kedro_hone.nodes.gate import _Scorer
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from kedro.io import DataCatalog, DatasetError
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.datasets import DVCDataset
 
 

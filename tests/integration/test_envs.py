@@ -16,17 +16,17 @@ from pathlib import Path
 import pytest
 from empty_wheel import make_wheel
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore, _environment_key
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 SIX = "8abb2f1d86890a2dfb989f9a77cfcfd3e47c2a354b01111771326f8aa26e0254"  # six-1.16.0-py2.py3-none-any.whl
 SOURCE = Path(__file__).parents[2] / "src"
 BUILDER = """
 import sys
 from pathlib import Path
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
 from kedro_hone.core.environments.store import EnvironmentStore
 print(EnvironmentStore(Path(sys.argv[1])).ensure(Toolchain(name="tiny", folder=Path(sys.argv[2]))).model_dump_json())
 """

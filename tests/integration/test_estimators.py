@@ -15,9 +15,9 @@ from proof import TAGS, prove
 from small_project import Project, copy_project
 
 import kedro_hone
+from hone_runtime.values.outcome import OUTCOME
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
-from kedro_hone.core.values.outcome import OUTCOME
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 
@@ -122,7 +122,7 @@ import mlflow
 import numpy as np
 folder, rows, method = sys.argv[1:]
 if method == "predict_proba":  # as the version of a source that was logged so
-    from kedro_hone.learner import pyfunc
+    from hone_runtime.learner import pyfunc
     read = pyfunc.read_artifact
     def read_changed(files):
         artifact = read(files)

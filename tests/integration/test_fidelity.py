@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from digits_bench import Bench, track
 
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.measurement import Quality, Status
+from hone_runtime.values.samples import GATE, Predicted
 from kedro_hone.comparing.scoring import predict, score_predictions
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.measurement import Quality, Status
-from kedro_hone.core.values.samples import GATE, Predicted
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor

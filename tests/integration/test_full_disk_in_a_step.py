@@ -76,8 +76,8 @@ def honest(job):
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.workers.host.job import Job, JobInput
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.contract.job import Job, JobInput
 from kedro_hone.core.workers.host.run import call_worker
 
 place, worker, function = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 WORKER = "import vendor\n"
 

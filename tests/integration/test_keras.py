@@ -12,8 +12,8 @@ from proof import TAGS, prove
 from small_project import Project, copy_project
 
 import kedro_hone
+from hone_runtime.values.outcome import OUTCOME
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.core.values.outcome import OUTCOME
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

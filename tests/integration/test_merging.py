@@ -12,7 +12,7 @@ import yaml
 from safetensors.numpy import load_file, save_file
 from tiny_transformers import write_models
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.pull import pull

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from digits_bench import make_bench, read_splits
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status
+from hone_runtime.values.outcome import Refused
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.outcome import Refused
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 from digits_bench import track
 
+from hone_runtime.contract.catalogue import forget_registrations, register
+from hone_runtime.contract.toolchain import Licence, Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.samples import Reference
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import forget_registrations, register
-from kedro_hone.core.contract.toolchain import Licence, Toolchain
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.measurement import Status, Validation
-from kedro_hone.core.values.samples import Reference
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hone_runtime.contract.job import Job, StepResult
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.outcome import Failed
 from kedro_hone import programs
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 
 INPUT = {"name": "x", "dtype": "float32", "shape": ["batch", 1, 8, 8]}

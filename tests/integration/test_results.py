@@ -14,12 +14,12 @@ from proof import TAGS, prove
 from small_project import Project, copy_project
 
 import kedro_hone
+from hone_runtime.learner import Learner
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import OUTCOME
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import OUTCOME
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.learner import Learner
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.toolchain

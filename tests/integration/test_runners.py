@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from small_project import Project, copy_project
 
-from kedro_hone.core.contract.proof import EVIDENCE_FILES
+from hone_runtime.contract.proof import EVIDENCE_FILES
 
 REPORTED = ("evidence.json", "publication.json")
 PIPELINES = ["__default__", "assess", "build", "choose", "compare", "demo", "publish", "pull"]

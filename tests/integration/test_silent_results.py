@@ -16,13 +16,13 @@ from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
 from sklearn.neural_network import MLPClassifier
 
+from hone_runtime.contract.adaptor import Adaptor, Need
+from hone_runtime.contract.catalogue import forget_registrations, register
+from hone_runtime.contract.toolchain import Limits, Toolchain
+from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.outcome import Candidate, FailureClass
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.adaptor import Adaptor, Need
-from kedro_hone.core.contract.catalogue import forget_registrations, register
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.measurement import Status, Validation
-from kedro_hone.core.values.outcome import Candidate, FailureClass
 from kedro_hone.nodes.race import race
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]

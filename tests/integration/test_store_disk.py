@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from hone_runtime.values.manifest import read_sealed
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import read_sealed
 
 SOURCE = Path(__file__).parents[2] / "src"
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
@@ -20,12 +20,12 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCE)}
 PREAMBLE = """
 import itertools, os, sys
 from pathlib import Path
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.store.manifest import read_sealed
-from kedro_hone.core.values.artifact import StepFacts
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.manifest import read_sealed
+from hone_runtime.values.artifact import StepFacts
 
 def seal(store, text):
     with store.workspace() as workspace:

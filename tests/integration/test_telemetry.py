@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kedro_hone.core.workers.host.job import Job
+from hone_runtime.contract.job import Job
 from kedro_hone.core.workers.host.run import make_environment
 
 pytest.importorskip("onnxruntime")

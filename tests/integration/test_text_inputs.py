@@ -13,8 +13,8 @@ from proof import TAGS, prove
 from small_project import ROWS, Project, copy_project
 
 import kedro_hone
+from hone_runtime.values.outcome import OUTCOME
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.core.values.outcome import OUTCOME
 
 pytestmark = pytest.mark.toolchain
 INT8 = "onnx.onnxruntime_int8_dynamic.onnxruntime_session"
@@ -158,8 +158,8 @@ def test_the_tensors_of_a_model_with_maps(tmp_path):
     """What the error's text tells people to call gives a model that is taken."""
     import onnx
 
+    from hone_runtime.worker.loading import load_file
     from kedro_hone.adaptors.onnxruntime.adaptor import TOOLCHAIN
-    from kedro_hone.core.workers.inside.loading import load_file
 
     write_model(tmp_path / "model", make_pipeline(zipmap=True))
     worker = load_file("hone_test_onnxruntime", str(TOOLCHAIN.worker))

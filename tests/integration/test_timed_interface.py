@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Job, JobInput
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.workers.host.run import open_session
 
 WORKER = """

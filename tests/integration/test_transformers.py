@@ -17,11 +17,11 @@ from small_project import ROWS, Project, copy_project
 from tiny_transformers import VOCABULARY, write_models
 from transformers_flavor import CLASSES
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import OUTCOME
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import OUTCOME
 from kedro_hone.nodes.prepare import check_limits
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe

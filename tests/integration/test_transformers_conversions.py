@@ -14,13 +14,13 @@ import pytest
 from digits_bench import Bench, track
 from tiny_transformers import VOCABULARY, write_models
 
+from hone_runtime.contract.job import JobInput
+from hone_runtime.values.measurement import Status
+from hone_runtime.worker import loading
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.workers.host.job import JobInput
-from kedro_hone.core.workers.inside import loading
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from digits_bench import make_bench, read_splits
 
+from hone_runtime import worker as inside
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status
 from kedro_hone.building.records import FOLDER
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.workers import inside
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.catalogue import find_installed
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.catalogue import find_installed
+from hone_runtime.errors import HoneError
 
 ROOT = Path(__file__).parents[2]
 STRANGER = ROOT / "docs" / "examples" / "mnn"

@@ -14,25 +14,25 @@ from security.fuzzing import Target
 from toolchains.toy import adaptor as toy
 
 import kedro_hone
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, register
+from hone_runtime.contract.job import Call, End, Job, JobInput, StepResult
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.manifest import read_artifact
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import MANIFEST, Manifest
+from hone_runtime.values.outcome import Failed
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.building.fetching import _read_description
 from kedro_hone.comparing.agreement import compare_outputs
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, register
-from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import MANIFEST, Manifest
 from kedro_hone.core.store.remote import Remote
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Call, End, Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import _read_outcome
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import verify_output
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.sources.detection import read_flavor

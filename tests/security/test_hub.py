@@ -18,8 +18,8 @@ from mlflow_store import WARNINGS as OF_MLFLOW
 from mlflow_store import make_winner, onnx_model, prove
 from proof import TAGS
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
 from kedro_hone.events.sweep import find_arrivals
 
 pytest.importorskip("huggingface_hub")

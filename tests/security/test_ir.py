@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 
 pytestmark = [pytest.mark.toolchain]
 WEIGHTS = 'shape="16" offset="0" size="64"'

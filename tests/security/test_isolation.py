@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from kernel import find_layers
 
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.outcome import Failed, FailureClass
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host import reach, run
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 
 LIMITS = Limits(seconds=120, memory_mb=1024, log_kb=64)
 
@@ -754,7 +754,7 @@ import seccomp
 libc = ctypes.CDLL(None, use_errno=True)
 libc.prctl(38, 1, 0, 0, 0)
 assert seccomp.confine(libc, connects=True)  # refuses namespaces, as Docker does
-from kedro_hone.core.contract.toolchain import Limits
+from hone_runtime.contract.toolchain import Limits
 from kedro_hone.core.workers.host import reach, run
 job = run.Job.model_validate_json(Path(sys.argv[2]).read_text())
 for _ in range(2):

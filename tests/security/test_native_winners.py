@@ -16,15 +16,15 @@ from mlflow_store import WEIGHTS
 from proof import prove, reseal
 
 import kedro_hone
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.contract.tags import make_tags
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.contract.tags import make_tags
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.sources.detection import read_flavor

@@ -10,19 +10,19 @@ from pathlib import Path
 import pytest
 
 import kedro_hone
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FILES
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.runtimes import choose_threads
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import MANIFEST, Manifest
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.core.contract.proof import EVIDENCE, EVIDENCE_FILES
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import MANIFEST, Manifest
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.runtimes import choose_threads
 from kedro_hone.sources.detection import read_flavor
 
 FLAVORS = "flavors: {onnx: {data: model.onnx}}\n"
 READ = """
 import resource, sys
 from pathlib import Path
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 
 before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
@@ -36,7 +36,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
 LOAD = """
 import sys
 import kedro_hone
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 
 try:
     kedro_hone.load(sys.argv[1])
@@ -46,9 +46,9 @@ except HoneError as error:
 PROVE = """
 import sys
 from pathlib import Path
-from kedro_hone.core.contract.proof import EvidenceFolder, ProvenWinner
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.contract.proof import EvidenceFolder, ProvenWinner
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
 
 folder = Path(sys.argv[1])
 given = {"source_uri": "m", "source_digest": "d", "evidence": EvidenceFolder.read("1", folder, decision="d")}

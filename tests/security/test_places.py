@@ -13,9 +13,9 @@ import pytest
 from mlflow_store import WARNINGS, make_winner, onnx_model, prove
 from proof import TAGS
 
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.errors import HoneError
 
 __all__ = ["make_winner", "onnx_model", "prove"]
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 import kedro_hone
-from kedro_hone.core.contract.catalogue import forget_registrations, register
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import MANIFEST, Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from hone_runtime.contract.catalogue import forget_registrations, register
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import MANIFEST, Manifest
 
 pytestmark = [pytest.mark.toolchain]
 

@@ -10,9 +10,9 @@ import pytest
 from proof import reseal
 
 import kedro_hone
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 
 pytestmark = [pytest.mark.toolchain]
 SPECS = {"inputs": ("x", "y"), "outputs": ("output_0",)}

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from kernel import find_layers
 
-from kedro_hone.core.contract.toolchain import Limits
+from hone_runtime.contract.job import Job, StepResult
+from hone_runtime.contract.toolchain import Limits
 from kedro_hone.core.workers.host import reach, run
-from kedro_hone.core.workers.host.job import Job, StepResult
 
 LIMITS = Limits(seconds=120, memory_mb=1024, log_kb=64)
 

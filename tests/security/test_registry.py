@@ -13,10 +13,10 @@ from mlflow_store import WARNINGS, empty_database, make_winner, onnx_model, prov
 from proof import TAGS
 from small_project import copy_project
 
+from hone_runtime.contract.aliases import PULL
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.aliases import PULL
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.events.sweep import find_arrivals

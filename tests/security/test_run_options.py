@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.job import Job, JobInput
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.run import open_session
 
 MAKE = """
@@ -40,9 +40,9 @@ LOAD = """
 import json, os, sys
 from pathlib import Path
 import kedro_hone
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from hone_runtime.errors import HoneError
+from hone_runtime.values.manifest import Manifest
+from hone_runtime.values.artifact import Artifact, TensorSpec
 
 found = {}
 for name, (runtime, form, options) in json.loads(sys.argv[2]).items():

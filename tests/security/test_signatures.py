@@ -21,24 +21,24 @@ from proof import SOURCE_DIGEST, reseal, write_evidence
 from small_project import copy_project
 
 import kedro_hone
+from hone_runtime.contract.aliases import PULL
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.proof import GOLDEN
+from hone_runtime.contract.tags import SIGNER, make_tags
+from hone_runtime.errors import ExitCode, HoneError
+from hone_runtime.learner.golden import make_golden
+from hone_runtime.learner.versions import write_version_files
+from hone_runtime.signing.sign import PASSWORD, SIGNING_KEY, find_signer, sign_version
+from hone_runtime.signing.verify import describe_signature, verify_version
+from hone_runtime.values.digest import digest_file
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.building.fetching import _is_ours
 from kedro_hone.cli import hone
 from kedro_hone.comparing.recipe_checks import check_recipe
-from kedro_hone.core.contract.aliases import PULL
-from kedro_hone.core.contract.proof import GOLDEN
-from kedro_hone.core.contract.tags import SIGNER, make_tags
-from kedro_hone.core.errors import ExitCode, HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.digest import digest_file
-from kedro_hone.learner.golden import make_golden
-from kedro_hone.learner.versions import write_version_files
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.signing.sign import PASSWORD, SIGNING_KEY, find_signer, sign_version
-from kedro_hone.signing.verify import describe_signature, verify_version
 from kedro_hone.sources.opening import write_source
 
 X = np.ones((2, 4), np.float32)
@@ -161,7 +161,7 @@ def change_evidence(place: Path) -> None:
 
 def change_loader(place: Path) -> None:
     path = place / "MLmodel"
-    path.write_text(path.read_text().replace("kedro_hone.learner.pyfunc", "evil"))
+    path.write_text(path.read_text().replace("hone_runtime.learner.pyfunc", "evil"))
 
 
 def add(name: str):
@@ -590,7 +590,7 @@ for policy in (dict(keys=({str(keys[1])!r},)), dict(identity="a@b.c", issuer="ht
 
 def test_signed_files_are_read_once(signed, policy, monkeypatch):
     counted: list[Path] = []
-    for place in ("kedro_hone.signing.verify", "kedro_hone.core.store.manifest"):
+    for place in ("hone_runtime.signing.verify", "hone_runtime.values.manifest"):
         monkeypatch.setattr(f"{place}.digest_file", lambda path: counted.append(path) or digest_file(path))
     kedro_hone.load(signed, verify=policy)
     assert counted.count(signed / "artifact" / "model.onnx") == 1
@@ -650,7 +650,7 @@ def test_a_folder_named_as_a_version_is_not_the_version(signed, policy, registry
 
 
 def test_a_signature_of_what_has_no_name_is_of_no_model():
-    from kedro_hone.signing.verify import _check_name
+    from hone_runtime.signing.verify import _check_name
 
     with pytest.raises(HoneError) as caught:
         _check_name("", "net", whole="net")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from small_project import FAST, copy_project
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, StepFacts
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.artifact import Artifact, StepFacts
 
 SPECS = ({"name": "x", "dtype": "float32", "shape": (1,)},)
 

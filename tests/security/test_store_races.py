@@ -12,10 +12,10 @@ from contextlib import contextmanager, suppress
 import pytest
 from small_project import copy_project
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store, _wrap
-from kedro_hone.core.store.manifest import Manifest
 
 
 @pytest.mark.attack(

@@ -12,12 +12,12 @@ import pytest
 from mlflow_store import make_winner, onnx_model
 
 import kedro_hone
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.tables import read_classes
-from kedro_hone.learner.golden import make_golden
-from kedro_hone.learner.manifest import write_manifest
+from hone_runtime.contract.host import Host
+from hone_runtime.errors import HoneError
+from hone_runtime.interfaces.tables import read_classes
+from hone_runtime.learner.golden import make_golden
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.sources.huggingface.documents import read_document
 from kedro_hone.sources.huggingface.weights import read_tensors
 
@@ -42,7 +42,7 @@ __all__ = ["make_winner", "onnx_model"]
 )
 def test_a_configuration_that_counts_without_end(values):
     pytest.importorskip("transformers")
-    from kedro_hone.learner.pretrained import make_config
+    from hone_runtime.learner.pretrained import make_config
 
     with pytest.raises(HoneError, match="counts up to 1e\\+12") as caught:
         make_config(values)
@@ -67,7 +67,7 @@ def test_a_configuration_that_downloads_another(values, monkeypatch):
     pytest.importorskip("transformers")
     from transformers import backbone_utils
 
-    from kedro_hone.learner.pretrained import make_config
+    from hone_runtime.learner.pretrained import make_config
 
     monkeypatch.setattr(backbone_utils, "hf_api", lambda: pytest.fail("the Hub was asked"))
     config = make_config({"decoder": {"model_type": "bert"}, **values})
@@ -77,7 +77,7 @@ def test_a_configuration_that_downloads_another(values, monkeypatch):
 @pytest.mark.toolchain
 def test_a_configuration_with_many_classes_is_read():
     pytest.importorskip("transformers")
-    from kedro_hone.learner.pretrained import make_config
+    from hone_runtime.learner.pretrained import make_config
 
     config = make_config({"model_type": "bert", "num_labels": 1000, "layer_rope_theta": [1e7], "vocab_size": 250_002})
     assert (config.num_labels, config.vocab_size) == (1000, 250_002)

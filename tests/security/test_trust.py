@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kernel import find_layers
 
+from hone_runtime.values.digest import digest_file
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.digest import digest_file
 from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.programs import call_program, digest_metric, find_program, load_program
 from kedro_hone.recipe.schema import read_recipe

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.values.judgement import Judged
 from kedro_hone import programs
 from kedro_hone.comparing.gates.drop import GATE, judge_drop
 from kedro_hone.comparing.scoring import read_quality
-from kedro_hone.core.values.judgement import Judged
 
 N = 1000
 

@@ -11,18 +11,18 @@ import pytest
 from click.testing import CliRunner
 
 import kedro_hone
+from hone_runtime.contract.tags import FILES, make_tags
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.versions import check_version_files, write_version_files
+from hone_runtime.signing.policy import VERSION_FILES
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
-from kedro_hone.core.contract.tags import FILES, make_tags
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.learner.versions import check_version_files, write_version_files
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.signing.policy import VERSION_FILES
 
 Attack = Callable[[Path], object]
 
@@ -38,7 +38,7 @@ def change(name: str, text: str = "evil") -> Attack:
 
 ATTACKS: dict[str, Attack] = {
     "a loader": lambda place: (place / "MLmodel").write_text(
-        (place / "MLmodel").read_text().replace("kedro_hone.learner.pyfunc", "evil")
+        (place / "MLmodel").read_text().replace("hone_runtime.learner.pyfunc", "evil")
     ),
     "a requirement": change("requirements.txt", "evil-package==1.0\n"),
     "a tokenizer": change("tokenizer.json", "{}"),
@@ -154,7 +154,7 @@ def test_what_other_tools_leave_in_a_folder_is_nobodys_change(publish, tmp_path)
 
 
 def test_mlflow_loads_no_version_that_was_changed(publish, tmp_path):
-    from kedro_hone.learner.pyfunc import _load_pyfunc
+    from hone_runtime.learner.pyfunc import _load_pyfunc
 
     place = Path(publish())
     assert _load_pyfunc(str(place / "artifact"))

@@ -12,12 +12,12 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from hone_runtime.contract.job import Job
+from hone_runtime.contract.registry import Publication
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
 from kedro_hone.adaptors.registries.mlflow.connection import run_bounded
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.workers.host.job import Job
 from kedro_hone.core.workers.host.run import make_environment
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import parse_evidence

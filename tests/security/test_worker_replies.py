@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hone_runtime.contract.job import Job
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.regular import read_regular
 from kedro_hone.comparing.agreement import compare_outputs
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.values.regular import read_regular
-from kedro_hone.core.workers.host.job import Job
 from kedro_hone.core.workers.host.replies import DEEPEST_REPLY, parse_object
 from kedro_hone.core.workers.host.run import call_worker, open_session
 

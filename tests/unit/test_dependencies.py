@@ -14,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+from hone_runtime.contract.catalogue import read_catalogue
 from kedro_hone.core.environments.requirements import read_lines
 
 ROOT = Path(__file__).parents[2]

@@ -31,7 +31,7 @@ PLANTS = {
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
     "gates-pure": ("comparing/gates/size.py", "from kedro_hone.recipe.schema import Recipe"),
     "workers-alone": ("learner/runtimes.py", "from kedro_hone.adaptors.onnxruntime import worker"),
-    "workers-strangers": ("adaptors/iree/worker/__init__.py", "from kedro_hone.core.values.base import Artifact"),
+    "workers-strangers": ("adaptors/iree/worker/__init__.py", "from hone_runtime.values.base import Artifact"),
     "kedro-at-the-edge": ("nodes/gate.py", "from kedro.io import DataCatalog"),
     "dvc-in-datasets": ("nodes/prepare.py", "import dvc.api"),
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),

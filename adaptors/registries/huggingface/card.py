@@ -14,8 +14,8 @@ import yaml
 from huggingface_hub import EvalResult, ModelCard, ModelCardData
 from huggingface_hub.repocard import REGEX_YAML_BLOCK
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import ProvenWinner
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.proof import ProvenWinner
 
 LIBRARY: Final = "kedro-hone"
 _BEGIN, _END = "<!-- kedro-hone: begin -->", "<!-- kedro-hone: end -->"

@@ -15,12 +15,12 @@ from typing import Final, TypeVar
 
 from huggingface_hub import HfApi, constants
 
+from hone_runtime.errors import HoneError
 from kedro_hone import __version__
 from kedro_hone.adaptors.registries.huggingface import failures
 from kedro_hone.adaptors.registries.huggingface.guard import Guard
 from kedro_hone.adaptors.registries.huggingface.references import Reference
 from kedro_hone.adaptors.registries.patience import run_within
-from kedro_hone.core.errors import HoneError
 
 T = TypeVar("T")
 

@@ -11,6 +11,9 @@ from typing import Final, NamedTuple
 
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete
 
+from hone_runtime.contract.proof import EVIDENCE, ProvenWinner
+from hone_runtime.contract.registry import explain_refused
+from hone_runtime.contract.tags import KEY
 from kedro_hone.adaptors.registries.huggingface import references
 from kedro_hone.adaptors.registries.huggingface.card import write_card
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
@@ -25,9 +28,6 @@ from kedro_hone.adaptors.registries.model_folder import (
     tag_metrics,
     write_winner,
 )
-from kedro_hone.core.contract.proof import EVIDENCE, ProvenWinner
-from kedro_hone.core.contract.registry import explain_refused
-from kedro_hone.core.contract.tags import KEY
 
 _LARGEST_CARD: Final = 4 << 20
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from huggingface_hub import constants, errors, get_token
 
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.huggingface.references import Reference
 from kedro_hone.adaptors.registries.patience import StalledError
-from kedro_hone.core.errors import HoneError
 
 _SLUGS: Final[tuple[tuple[type[BaseException], frozenset[int] | None, str], ...]] = (
     (errors.OfflineModeIsEnabled, None, "registry-offline"),

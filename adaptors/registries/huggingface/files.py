@@ -8,8 +8,8 @@ from fnmatch import fnmatch
 from pathlib import PurePosixPath
 from typing import Final
 
-from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
-from kedro_hone.signing.policy import SIGNATURE, VERSION_FILES
+from hone_runtime.contract.proof import EVIDENCE_FOLDER
+from hone_runtime.signing.policy import SIGNATURE, VERSION_FILES
 from kedro_hone.sources.formats import diffusers
 from kedro_hone.sources.source_format import MLMODEL
 

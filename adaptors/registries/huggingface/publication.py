@@ -18,6 +18,11 @@ from huggingface_hub import CommitInfo, CommitOperationAdd, CommitOperationDelet
 from huggingface_hub.errors import OfflineModeIsEnabled
 from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
 
+from hone_runtime.contract.aliases import PULL
+from hone_runtime.contract.proof import EVIDENCE_FOLDER, TIMINGS
+from hone_runtime.contract.registry import explain_refused
+from hone_runtime.contract.tags import KEY
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.huggingface import connection, references, versions
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.contents import Head, Submission, prepare
@@ -25,11 +30,6 @@ from kedro_hone.adaptors.registries.huggingface.failures import describe
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_ours
 from kedro_hone.adaptors.registries.huggingface.references import Reference
 from kedro_hone.adaptors.registries.huggingface.snapshots import find_snapshot
-from kedro_hone.core.contract.aliases import PULL
-from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, TIMINGS
-from kedro_hone.core.contract.registry import explain_refused
-from kedro_hone.core.contract.tags import KEY
-from kedro_hone.core.errors import HoneError
 
 _TITLE: Final = "Add a faster version, made and measured by kedro-hone"
 _LARGE: Final = 1_000_000

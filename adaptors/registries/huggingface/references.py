@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from huggingface_hub.utils import HFValidationError, validate_repo_id
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 
 MAIN: Final = "main"
 _URI: Final = re.compile(r"hf:/+(?P<name>[^/@]+/[^/@]+?)(?:@(?P<revision>[^@]+?))?/?")

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from hone_runtime.contract.aliases import PULL, find_move
+from hone_runtime.contract.proof import ProvenWinner
+from hone_runtime.contract.registry import NewVersions, Publication, Registry, VersionInfo, check_names
+from hone_runtime.contract.tags import KEY, derive_key
 from kedro_hone.adaptors.registries.huggingface import publication, references, snapshots, versions
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.contents import Submission
@@ -13,10 +17,6 @@ from kedro_hone.adaptors.registries.huggingface.files import choose_files, list_
 from kedro_hone.adaptors.registries.huggingface.references import Reference
 from kedro_hone.adaptors.registries.locks import lock_publication
 from kedro_hone.adaptors.registries.model_folder import make_empty
-from kedro_hone.core.contract.aliases import PULL, find_move
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import NewVersions, Publication, Registry, VersionInfo, check_names
-from kedro_hone.core.contract.tags import KEY, derive_key
 
 
 class HuggingFaceRegistry(Registry):

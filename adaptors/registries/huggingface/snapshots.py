@@ -13,15 +13,15 @@ from typing import Any
 from huggingface_hub import constants, get_cached_repo_tree, hf_hub_download, snapshot_download
 from pydantic import Field, field_validator
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Value
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.trees import require_room
 from kedro_hone.adaptors.registries.huggingface import connection
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.files import TAGS, is_authors
 from kedro_hone.adaptors.registries.huggingface.guard import Bar, HostileReplyError, count_to
 from kedro_hone.adaptors.registries.huggingface.references import COMMIT, Reference
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.trees import require_room
 from kedro_hone.sources.files import make_corrupt
 
 

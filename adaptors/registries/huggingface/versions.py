@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from hone_runtime.contract.registry import NewVersions, VersionInfo, explain_skipped
+from hone_runtime.contract.tags import SOURCE
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
+from hone_runtime.values.base import Value
+from hone_runtime.values.regular import LARGEST_FILE, read_regular
 from kedro_hone.adaptors.registries.huggingface.connection import Connection
 from kedro_hone.adaptors.registries.huggingface.files import TAGS
 from kedro_hone.adaptors.registries.huggingface.references import COMMIT, Reference, read_uri
 from kedro_hone.adaptors.registries.huggingface.snapshots import Snapshot, fetch_file, find_snapshot
-from kedro_hone.core.contract.registry import NewVersions, VersionInfo, explain_skipped
-from kedro_hone.core.contract.tags import SOURCE
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.regular import LARGEST_FILE, read_regular
 from kedro_hone.sources.files import make_corrupt
 
 _UNREACHABLE: Final = "registry-unreachable"

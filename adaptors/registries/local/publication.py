@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from hone_runtime.contract.proof import ProvenWinner
+from hone_runtime.contract.tags import KEY
 from kedro_hone.adaptors.registries.local import versions
 from kedro_hone.adaptors.registries.model_folder import tag_files, tag_metrics, write_winner
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.tags import KEY
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 from kedro_hone.core.store.disk import remove_tree
 

@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from glob import escape
 from pathlib import Path
 
-from kedro_hone.adaptors.registries.local import publication, versions
-from kedro_hone.adaptors.registries.locks import lock_publication
-from kedro_hone.adaptors.registries.model_folder import make_empty
-from kedro_hone.core.contract.aliases import PULL, find_move, name_record
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import (
+from hone_runtime.contract.aliases import PULL, find_move, name_record
+from hone_runtime.contract.proof import ProvenWinner
+from hone_runtime.contract.registry import (
     NewVersions,
     Publication,
     Registry,
@@ -20,11 +17,14 @@ from kedro_hone.core.contract.registry import (
     check_names,
     explain_skipped,
 )
-from kedro_hone.core.contract.tags import KEY, derive_key
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.digest import digest_file, digest_tree
-from kedro_hone.core.values.trees import copy_bounded, copy_tree_bounded, measure_tree, require_room
+from hone_runtime.contract.tags import KEY, derive_key
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
+from hone_runtime.values.digest import digest_file, digest_tree
+from hone_runtime.values.trees import copy_bounded, copy_tree_bounded, measure_tree, require_room
+from kedro_hone.adaptors.registries.local import publication, versions
+from kedro_hone.adaptors.registries.locks import lock_publication
+from kedro_hone.adaptors.registries.model_folder import make_empty
 
 
 class LocalRegistry(Registry):

@@ -11,13 +11,13 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from kedro_hone.core.contract.aliases import PULL, name_record
-from kedro_hone.core.contract.registry import explain_unknown
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import MANIFEST
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.regular import read_regular
-from kedro_hone.core.values.trees import StrangeTreeError
+from hone_runtime.contract.aliases import PULL, name_record
+from hone_runtime.contract.registry import explain_unknown
+from hone_runtime.errors import HoneError
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.manifest import MANIFEST
+from hone_runtime.values.regular import read_regular
+from hone_runtime.values.trees import StrangeTreeError
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL
 

@@ -23,9 +23,9 @@ from mlflow.exceptions import MlflowException, RestException
 from requests import RequestException, Response
 from sqlalchemy.engine import make_url
 
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.adaptors.registries.patience import run_within
-from kedro_hone.core.errors import HoneError
 
 PATIENCE_SECONDS: Final = 20.0
 """How long a registry behind a network may take to respond once."""

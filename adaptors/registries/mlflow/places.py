@@ -16,9 +16,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from mlflow import MlflowClient
 from mlflow.entities import ViewType
 
+from hone_runtime.errors import HoneError
+from hone_runtime.text import hide_secrets
 from kedro_hone.adaptors.registries.mlflow import connection
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import hide_secrets
 from kedro_hone.sources.source_format import MLMODEL
 
 ROOTS: Final = "HONE_ARTIFACT_ROOTS"

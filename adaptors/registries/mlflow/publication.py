@@ -18,13 +18,13 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, Metric, Run
 from mlflow.exceptions import MlflowException
 
+from hone_runtime.contract.aliases import PULL, find_move, name_record
+from hone_runtime.contract.proof import ProvenWinner
+from hone_runtime.contract.registry import explain_refused
+from hone_runtime.contract.tags import KEY
 from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.adaptors.registries.model_folder import tag_files, write_winner
-from kedro_hone.core.contract.aliases import PULL, find_move, name_record
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import explain_refused
-from kedro_hone.core.contract.tags import KEY
 from kedro_hone.core.machine.processes import may_be_alive, name_process
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 
 LATEST: Final = "latest"
 _PART: Final = r"(?!\.{1,2}(?:/|$))[^/\\%#?\x00-\x1f\x7f]+"

@@ -14,11 +14,8 @@ from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts
 from mlflow.exceptions import MlflowException
 
-from kedro_hone.adaptors.registries.locks import lock_publication
-from kedro_hone.adaptors.registries.mlflow import connection, places, publication, references, unregistered, versions
-from kedro_hone.adaptors.registries.model_folder import make_empty
-from kedro_hone.core.contract.proof import ProvenWinner
-from kedro_hone.core.contract.registry import (
+from hone_runtime.contract.proof import ProvenWinner
+from hone_runtime.contract.registry import (
     NewVersions,
     Publication,
     Registry,
@@ -26,16 +23,19 @@ from kedro_hone.core.contract.registry import (
     check_names,
     explain_refused,
 )
-from kedro_hone.core.contract.tags import KEY, derive_key
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import hide_secrets
-from kedro_hone.core.values.trees import (
+from hone_runtime.contract.tags import KEY, derive_key
+from hone_runtime.errors import HoneError
+from hone_runtime.text import hide_secrets
+from hone_runtime.values.trees import (
     StrangeTreeError,
     copy_bounded,
     copy_tree_bounded,
     measure_tree,
     require_room,
 )
+from kedro_hone.adaptors.registries.locks import lock_publication
+from kedro_hone.adaptors.registries.mlflow import connection, places, publication, references, unregistered, versions
+from kedro_hone.adaptors.registries.model_folder import make_empty
 
 EXPERIMENT: Final = "kedro-hone"
 

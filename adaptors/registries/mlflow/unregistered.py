@@ -5,10 +5,10 @@ from __future__ import annotations
 from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow.references import Reference
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.errors import HoneError
 
 MISSING = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
 """What MLflow calls that there is no such thing."""

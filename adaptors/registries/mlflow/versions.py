@@ -17,12 +17,12 @@ from mlflow.utils.validation import (
     _validate_model_name,
 )
 
+from hone_runtime.contract.aliases import PULL, explain_waiting, name_record
+from hone_runtime.contract.registry import NewVersions, VersionInfo, explain_unknown
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow.connection import has_experiments
 from kedro_hone.adaptors.registries.mlflow.references import LATEST, Reference, read_uri
 from kedro_hone.adaptors.registries.mlflow.unregistered import MISSING, find_unregistered, make_inside
-from kedro_hone.core.contract.aliases import PULL, explain_waiting, name_record
-from kedro_hone.core.contract.registry import NewVersions, VersionInfo, explain_unknown
-from kedro_hone.core.errors import HoneError
 
 _PAGE: Final = 1000
 """Models in a page of a list, as many as MLflow allows."""

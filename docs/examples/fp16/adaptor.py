@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.values.artifact import Precision, Stage
+from hone_runtime.contract.adaptor import Adaptor, Capability, Options, Support
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.artifact import Precision, Stage
 
 TOOLCHAIN = Toolchain(name="fp16", folder=Path(__file__).resolve().parent)
 

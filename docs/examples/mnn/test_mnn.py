@@ -10,8 +10,8 @@ import pytest
 from hone_mnn.adaptor import ADAPTORS
 from onnx import helper, numpy_helper
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.testing import AdaptorSuite
 
 

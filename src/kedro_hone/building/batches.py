@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Format
-from kedro_hone.core.workers.inside.shapes import find_fixed_batch
+from hone_runtime.errors import HoneError
+from hone_runtime.sessions.shapes import find_fixed_batch
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Format
 from kedro_hone.recipe.schema import Recipe
 
 logger = open_logger(__name__)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
 """Seconds, of a model of up to ``SMALL`` bytes; a larger one has more in proportion."""

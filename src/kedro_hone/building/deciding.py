@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 
-from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.plugins import check_kind, describe_exception
+from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.plugins import check_kind, describe_exception
+from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.base import Json
+from hone_runtime.values.outcome import Failed, FailureClass, Outcome, Refused
 from kedro_hone.core.store.steps import list_machine_options
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome, Refused
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,31 +6,31 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.job import JobInput, StepResult
+from hone_runtime.contract.proof import EVIDENCE_FOLDER
+from hone_runtime.contract.registry import UNASKED, Registry, VersionInfo
+from hone_runtime.contract.tags import DIGEST, FILES
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import SLUGS, HoneError
+from hone_runtime.learner.versions import check_version_files
+from hone_runtime.signing.policy import SIGNATURE, Policy
+from hone_runtime.signing.sign import find_signer
+from hone_runtime.signing.verify import verify_version
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import ONNX_FACTS, Artifact, TensorSpec
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.outcome import Refused
 from kedro_hone.building.merging import merge_adapter
 from kedro_hone.building.source_jobs import call_toolchain, explain_failure
 from kedro_hone.comparing.quantization import rounds
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.proof import EVIDENCE_FOLDER
-from kedro_hone.core.contract.registry import UNASKED, Registry, VersionInfo
-from kedro_hone.core.contract.tags import DIGEST, FILES
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import SLUGS, HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, TensorSpec
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Refused
-from kedro_hone.core.workers.host.job import JobInput, StepResult
-from kedro_hone.learner.versions import check_version_files
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.signing.policy import SIGNATURE, Policy
-from kedro_hone.signing.sign import find_signer
-from kedro_hone.signing.verify import verify_version
 from kedro_hone.sources.catalogue import name_source, read_sources
 from kedro_hone.sources.detection import open_pulled, read_flavor
 from kedro_hone.sources.files import write_files

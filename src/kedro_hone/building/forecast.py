@@ -9,12 +9,12 @@ from typing import Final
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.host import Host
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.host import Host
+from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.base import Value
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.base import Value
 from kedro_hone.recipe.prior import Usual, find_usual
 
 LEAST_RECORDS: Final = 2

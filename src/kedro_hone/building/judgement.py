@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from hone_runtime.values.measurement import Quality
 from kedro_hone.building.probing import Found, Shares
 from kedro_hone.comparing.agreement import Difference
 from kedro_hone.comparing.disagreement import find_disagreement
-from kedro_hone.core.values.measurement import Quality
 
 LARGEST_ERROR = 0.5
 """What outputs on rows that cannot be scored may differ from the source's, over the largest of these."""

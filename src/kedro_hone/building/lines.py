@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import Final
 
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed, Outcome
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed, Outcome
 
 WIDTH: Final = 71  # what a terminal of 80 columns leaves for a line behind the time
 _LONGEST: Final = 240  # characters of a line, whose reason is cut for it; the report has all of it

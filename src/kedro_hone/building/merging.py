@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.job import JobInput
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.outcome import Failed, Refused
 from kedro_hone.building.source_jobs import call_toolchain, explain_failure
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import JobInput
 from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.sources.detection import read_flavor

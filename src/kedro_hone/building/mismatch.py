@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.host import Host
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.host import Host
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.outcome import Refused
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.outcome import Refused
 from kedro_hone.recipe.capabilities import find_limit, find_versions_to_write
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import Recipe

@@ -9,18 +9,18 @@ from typing import Final, TypedDict
 
 import numpy as np
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.sessions.distances import has_ties, is_like
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import ProbeRows, Reference
 from kedro_hone.comparing.agreement import ROUNDING, Difference, Fault, compare_outputs, explain_rows
 from kedro_hone.comparing.arrays import read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.probe_runs import run_candidate
 from kedro_hone.comparing.probes import Arrays
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import ProbeRows, Reference
 from kedro_hone.core.workers.host.session import WorkerSession
-from kedro_hone.core.workers.inside.distances import has_ties, is_like
 from kedro_hone.recipe.capabilities import find_rounding
 
 FLIPS: Final = 0.01

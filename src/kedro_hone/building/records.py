@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.regular import read_regular
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.disk import write_file
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.regular import read_regular
 
 FOLDER: Final = "tuning"
 MOST_BYTES: Final = 64 << 20

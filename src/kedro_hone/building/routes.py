@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact, Precision, Stage
 from kedro_hone.comparing.quantization import quantizes_activations
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
 
 
 def only_converts(route: Iterable[str]) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kedro_hone.core.contract.catalogue import find_used, read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed
+from hone_runtime.contract.catalogue import find_used, read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.workers.host.run import digest_worker
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import Recipe

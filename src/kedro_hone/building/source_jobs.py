@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, Literal
 
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import Recipe

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from hone_runtime.values.samples import Reference
 from kedro_hone.building.probing import Found, Shares, find_share
 from kedro_hone.comparing.agreement import Difference, Fault
 from kedro_hone.comparing.answers import Answers
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_rows import find_unsteady
-from kedro_hone.core.values.samples import Reference
 
 Compare = Callable[[str, Mapping[str, Answers]], Sequence[Difference] | Fault]
 """Compares a candidate's outputs again, by the name of a comparison, with the source's other answers by output."""

@@ -10,6 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from hone_runtime.contract.adaptor import Adaptor, Need, Options
+from hone_runtime.contract.catalogue import find_used
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import ONNX_FACTS, Artifact, Stage, StepFacts
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import BUDGET
+from hone_runtime.values.outcome import Failed, Outcome, Refused
+from hone_runtime.values.samples import CALIBRATION, SEARCH, TRAINING, Reference
 from kedro_hone.building.budget import Budget, Phase, choose_phase, start_budget
 from kedro_hone.building.deciding import Decided, decide, spare_shapes
 from kedro_hone.building.lines import say_step
@@ -17,22 +30,9 @@ from kedro_hone.building.mismatch import find_mismatch, find_written
 from kedro_hone.building.records import lend_records
 from kedro_hone.building.runtimes import digest_workers
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
-from kedro_hone.core.contract.catalogue import find_used
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import StepRecord, step_key
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import ONNX_FACTS, Artifact, Stage, StepFacts
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import BUDGET
-from kedro_hone.core.values.outcome import Failed, Outcome, Refused
-from kedro_hone.core.values.samples import CALIBRATION, SEARCH, TRAINING, Reference
 from kedro_hone.core.workers.host.full_disk import doubt
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY

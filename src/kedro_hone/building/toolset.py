@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from kedro_hone.core.contract.catalogue import read_catalogue
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.digest import digest_file, digest_json
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.values.digest import digest_file, digest_json
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe

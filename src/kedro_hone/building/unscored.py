@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from hone_runtime.values.unscored import Unscored
 from kedro_hone.comparing.agreement import Difference
-from kedro_hone.core.values.unscored import Unscored
 
 
 def list_unscored(found: Mapping[str, Sequence[Difference]], scored: Collection[str]) -> tuple[Unscored, ...]:

@@ -20,6 +20,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import COMPOSITE
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import BUDGET, Quality, Status, Validation
+from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
+from hone_runtime.values.samples import SEARCH, Reference, Split
 from kedro_hone.building.budget import Phase, bound_validation, start_budget
 from kedro_hone.building.judgement import find_conflict, find_fall, find_worst, find_wrong
 from kedro_hone.building.probing import Found, Probing, choose_shares, list_flips
@@ -32,15 +40,7 @@ from kedro_hone.comparing.answers import Answers
 from kedro_hone.comparing.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
 from kedro_hone.comparing.scoring import has_labels, predict, score_predictions
 from kedro_hone.comparing.setting import Setting, explain_outdated
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.store.steps import CRASHES
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.composite import COMPOSITE
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import BUDGET, Quality, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
-from kedro_hone.core.values.samples import SEARCH, Reference, Split
 
 logger = open_logger(__name__)
 

@@ -13,8 +13,8 @@ import click
 from kedro.framework import project
 from kedro.framework.cli.project import run as kedro_run
 
+from hone_runtime.errors import ExitCode
 from kedro_hone.cli.failures import explain, explain_failures
-from kedro_hone.core.errors import ExitCode
 from kedro_hone.graph import configure
 from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.logs import configure_logging

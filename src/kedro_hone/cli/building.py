@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore, measure_size
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.outcome import Failed
 
 
 def build_all(toolchains: Sequence[Toolchain], *, wheels: Path | None = None) -> None:

@@ -7,14 +7,14 @@ from functools import partial
 
 import click
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import Catalogue
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import Catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.text import clean_text
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.text import clean_text
 from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_takes, require_known_adaptors
 
 

@@ -23,9 +23,9 @@ from types import FrameType
 
 import click
 
-from kedro_hone.core.errors import SLUGS, ExitCode, HoneError, read_page
+from hone_runtime.errors import SLUGS, ExitCode, HoneError, read_page
+from hone_runtime.text import clean_text, hide_secrets
 from kedro_hone.core.store.disk import find_disk_error
-from kedro_hone.core.text import clean_text, hide_secrets
 from kedro_hone.graph import find_work
 from kedro_hone.report.result_file import note_result
 

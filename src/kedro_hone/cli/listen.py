@@ -14,9 +14,9 @@ from kedro.config import MissingConfigException
 from kedro.framework import project
 from omegaconf import OmegaConf
 
-from kedro_hone.core.errors import ExitCode, HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.digest import digest_json
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.errors import ExitCode, HoneError
+from hone_runtime.values.digest import digest_json
 from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.exclusive import SERVICE, hold_alone
 from kedro_hone.events.recipes import Recipes

@@ -13,19 +13,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hone_runtime.contract.adaptor import Need
+from hone_runtime.contract.catalogue import Catalogue, read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.registries import find_broken, read_registries
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
+from hone_runtime.values.outcome import Failed
 from kedro_hone.cli.building import build_all
 from kedro_hone.cli.capabilities import print_capabilities
 from kedro_hone.cli.probes import WORKS, probe
-from kedro_hone.core.contract.adaptor import Need
-from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
-from kedro_hone.core.contract.registries import find_broken, read_registries
-from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.outcome import Failed
 
 
 @click.group(invoke_without_command=True)

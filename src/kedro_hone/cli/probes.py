@@ -5,10 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import find_used
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import find_used
+from hone_runtime.contract.job import Job, StepResult
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import call_worker
 
 WORKS = "works"

@@ -10,11 +10,11 @@ from typing import Any
 import click
 from kedro.io import CatalogProtocol, DatasetError
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.measurement import RaceResult, Status, Validation
+from hone_runtime.values.outcome import Refused
 from kedro_hone.cli.plugins import print_table
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.measurement import RaceResult, Status, Validation
-from kedro_hone.core.values.outcome import Refused
 from kedro_hone.graph import configure, read_catalog, read_parameters
 from kedro_hone.recipe.plan import SOURCE, Plan, make_plan
 from kedro_hone.recipe.schema import read_recipe

@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.job import Job, StepResult
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
+from hone_runtime.values.regular import read_regular
 from kedro_hone.cli.building import build_one
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.regular import read_regular
-from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
 from kedro_hone.graph import configure, find_work, read_parameters
 from kedro_hone.recipe.environments import open_environments

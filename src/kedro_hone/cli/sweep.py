@@ -9,13 +9,13 @@ from typing import Final
 
 import click
 
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.contract.tags import SOURCE
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
 from kedro_hone.building.toolset import name_machine, name_toolset
 from kedro_hone.cli.listen import open_loader, read_rule, read_section
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.contract.tags import SOURCE
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.text import clean_text
 from kedro_hone.events.exclusive import RUNS, SERVICE, hold_alone
 from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.outcomes import Bounds

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.tags import DIGEST
-from kedro_hone.core.text import clean_text
-from kedro_hone.learner.evidence import check_published
-from kedro_hone.signing.policy import Policy
-from kedro_hone.signing.verify import describe_signature
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.tags import DIGEST
+from hone_runtime.learner.evidence import check_published
+from hone_runtime.signing.policy import Policy
+from hone_runtime.signing.verify import describe_signature
+from hone_runtime.text import clean_text
 
 
 @click.command()

@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.outcome import FailureClass
 from kedro_hone.comparing.answers import Answers, find_accepted, replace_rows
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import find_rows_mask
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.outcome import FailureClass
 from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_least_similar, measure_units
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ from numpy.lib.format import MAGIC_PREFIX
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from kedro_hone.core.values.regular import open_regular
+from hone_runtime.values.regular import open_regular
 
 UNREADABLE: Final = (
     *(OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError),

@@ -7,8 +7,8 @@ from collections.abc import Collection
 from enum import StrEnum
 from typing import Final
 
+from hone_runtime.values.measurement import RACED, Confirmation, Finalist, RaceResult, Standing, Status
 from kedro_hone.core.stats.speed import Faster
-from kedro_hone.core.values.measurement import RACED, Confirmation, Finalist, RaceResult, Standing, Status
 
 
 class Cause(StrEnum):

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, Measurements, judge_at_most
-from kedro_hone.core.values.judgement import Judgement
+from hone_runtime.values.judgement import Judgement
+from kedro_hone.core.gates import Gate, Measurements, judge_at_most
 
 
 def make_ceiling(

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.errors import HoneError
+from hone_runtime.sessions.shapes import find_fixed_batch
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.samples import SEARCH
 from kedro_hone.comparing.arrays import read_arrays
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.samples import SEARCH
-from kedro_hone.core.workers.inside.shapes import find_fixed_batch
 
 ODD = "odd sizes"
 """The name of the cut that no recipe's shape can have."""

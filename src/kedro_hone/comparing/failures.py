@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status, Validation
-from kedro_hone.core.values.outcome import Failed, Refused
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.outcome import Failed, Refused
 
 _SHARED: Final = 3
 """From so many candidates on a failure is said to be shared."""

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.proof import GOLDEN
+from hone_runtime.learner.golden import make_golden
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.digest import digest_file
+from hone_runtime.values.samples import GATE
 from kedro_hone.comparing.arrays import read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.proof import GOLDEN
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.digest import digest_file
-from kedro_hone.core.values.samples import GATE
-from kedro_hone.learner.golden import make_golden
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from hone_runtime.contract.catalogue import find_used, read_catalogue
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import Calls, Timings
-from kedro_hone.core.contract.catalogue import find_used, read_catalogue
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.recipe.environments import find_environment

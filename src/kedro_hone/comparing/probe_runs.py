@@ -10,6 +10,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.text import open_logger
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import SEARCH, ProbeRows
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import has_fixed_batch
 from kedro_hone.comparing.differences import measure_errors
@@ -17,9 +20,6 @@ from kedro_hone.comparing.probes import ROWS, Arrays, Probe, is_mask, make_probe
 from kedro_hone.comparing.ranges import confine
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_company import choose_bound
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import SEARCH, ProbeRows
 from kedro_hone.core.workers.host.session import WorkerSession
 
 logger = open_logger(__name__)

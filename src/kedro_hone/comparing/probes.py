@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.comparing.cropping import ODD_BATCH, crop
-from kedro_hone.core.values.artifact import TensorSpec
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.values.artifact import Artifact
 
 _ONNX: Final = re.compile(
     r"QuantizeLinear|FakeQuantize|DynamicQuantize(Linear|MatMul|LSTM)|Mat[Mm]ulInteger(16|ToFloat)?|ConvInteger"

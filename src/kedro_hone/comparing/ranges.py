@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.errors import HoneError
+from hone_runtime.text import suggest
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.comparing.probes import Arrays, Probe
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import suggest
-from kedro_hone.core.values.artifact import TensorSpec
 
 Ranges = Mapping[str, tuple[float, float]]
 """By the name of an input: the least and the largest number that the model is made for."""

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import sys
 
+from hone_runtime.contract.registry import check_names
+from hone_runtime.contract.target import Target, check_proposals, find_name, find_target
+from hone_runtime.errors import HoneError
+from hone_runtime.signing.sign import find_signer
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.samples import Score, TrackedFile
 from kedro_hone.comparing.scoring import has_nothing_to_lose, may_lose_one
-from kedro_hone.core.contract.registry import check_names
-from kedro_hone.core.contract.target import Target, check_proposals, find_name, find_target
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.samples import Score, TrackedFile
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.signing.sign import find_signer
 
 logger = open_logger(__name__)
 

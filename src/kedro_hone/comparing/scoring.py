@@ -10,10 +10,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.measurement import Interval, Quality, Spread
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.samples import Predicted, Score, Split
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.comparing.launches import launch
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import (
     UNITS,
     interval_of_bootstrap,
@@ -21,11 +26,6 @@ from kedro_hone.core.stats.intervals import (
     interval_of_paired_proportions,
     smallest_provable_drop,
 )
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.measurement import Interval, Quality, Spread
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.values.samples import Predicted, Score, Split
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.programs import call_program
 from kedro_hone.programs.shared.targets import UNLABELLED

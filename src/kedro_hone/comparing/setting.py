@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import Reference, Samples
 from kedro_hone.core.environments.store import find_home
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.machine.processes import read_load, share_of_others
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import Reference, Samples
 from kedro_hone.programs import locate_program
 from kedro_hone.recipe.schema import Recipe
 

@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.comparing.differences import Difference, Tolerance, find_first, measure_errors
 from kedro_hone.comparing.quantization import is_quantized
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.programs.shared.parts import measure_smallest_scales
 
 COMPANY: Final = 1e-3

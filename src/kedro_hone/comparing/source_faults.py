@@ -9,6 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import CPU
+from hone_runtime.values.samples import SEARCH
 from kedro_hone.comparing.arrays import open_arrays
 from kedro_hone.comparing.cropping import MASK
 from kedro_hone.comparing.differences import Difference, Tolerance, find_first
@@ -17,10 +21,6 @@ from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_company import COARSE, COMPANY, check_company, find_noise
 from kedro_hone.comparing.source_trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import CPU
-from kedro_hone.core.values.samples import SEARCH
 
 _AGAIN: Final = 1e-5
 """What the same call may return else, over an output's largest value: on one machine next to nothing, in fp32."""

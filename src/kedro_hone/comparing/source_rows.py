@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.values.samples import SEARCH, Reference
 from kedro_hone.comparing.answers import Answers, list_varying, replace_rows
 from kedro_hone.comparing.arrays import open_arrays, read_arrays
 from kedro_hone.comparing.cropping import MASK
@@ -21,7 +22,6 @@ from kedro_hone.comparing.differences import find_difference, measure_errors
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.source_company import choose_bound, explain_mixing
 from kedro_hone.comparing.source_trials import Trial, find_only_batch, mask_padding, run_trials, write_rows
-from kedro_hone.core.values.samples import SEARCH, Reference
 
 MOST_ROWS: Final = 16
 """Where more rows differ, no single one is excused."""

@@ -14,16 +14,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.sessions.shapes import find_fixed_batch
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import SEARCH
 from kedro_hone.comparing.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.comparing.cropping import ODD_BATCH, find_rows_mask
 from kedro_hone.comparing.launches import launch
 from kedro_hone.comparing.scoring import Run
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import SEARCH
-from kedro_hone.core.workers.inside.shapes import find_fixed_batch
 
 logger = open_logger(__name__)
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from kedro_hone.core.contract.proof import TIMINGS
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.proof import TIMINGS
+from hone_runtime.errors import HoneError
+from hone_runtime.values.digest import digest_file
+from hone_runtime.values.measurement import Latency
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.stats.speed import percentiles
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.digest import digest_file
-from kedro_hone.core.values.measurement import Latency
-from kedro_hone.core.values.outcome import Failed
 
 SOURCE = "source"
 """The id of the source model among the candidates."""

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
+from hone_runtime.values.samples import Predicted
 from kedro_hone.comparing.causes import explain
-from kedro_hone.core.contract.gates import Gate, Measurements, is_asked, read_gates
-from kedro_hone.core.errors import HoneError
+from kedro_hone.core.gates import Gate, Measurements, is_asked, read_gates
 from kedro_hone.core.stats.speed import Faster
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
-from kedro_hone.core.values.samples import Predicted
 from kedro_hone.recipe.gates import GatesSection
 
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.text import open_logger
+from hone_runtime.text import open_logger
 
 _LOG = open_logger(__name__)
 _LOOK_SECONDS: Final = 0.5

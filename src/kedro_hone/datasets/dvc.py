@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from kedro.io import AbstractDataset, DatasetError
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.samples import TrackedFile
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Json
+from hone_runtime.values.samples import TrackedFile
 from kedro_hone.datasets.runs import find_project
 
 if TYPE_CHECKING:

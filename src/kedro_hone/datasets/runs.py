@@ -15,12 +15,12 @@ from kedro.io import AbstractDataset, AbstractVersionedDataset, DatasetError, Ve
 from kedro.utils import find_kedro_project
 from pydantic import ImportString, TypeAdapter, ValidationError
 
+from hone_runtime.text import hide_secrets
+from hone_runtime.values.base import Json
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import hide_secrets
-from kedro_hone.core.values.base import Json
 
 
 class ValueDataset(AbstractDataset[Any, Any]):
@@ -30,7 +30,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
     "{route}.artifact":
       type: kedro_hone.datasets.ValueDataset
       filepath: data/hone/work/{route}.json
-      model: kedro_hone.core.values.outcome:OUTCOME
+      model: hone_runtime.values.outcome:OUTCOME
     ```
 
     Args:

@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
 from kedro_hone.events import access, monitors, runs, webhooks
 from kedro_hone.events.log import log
 from kedro_hone.events.page import is_page, render, show_style

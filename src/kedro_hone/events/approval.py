@@ -5,12 +5,12 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from kedro_hone.core.contract.aliases import approve, find_awaited
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.learner.evidence import check_published
-from kedro_hone.signing.policy import Policy, explain_unusable
-from kedro_hone.signing.sign import find_signer
+from hone_runtime.contract.aliases import approve, find_awaited
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.registry import Publication
+from hone_runtime.learner.evidence import check_published
+from hone_runtime.signing.policy import Policy, explain_unusable
+from hone_runtime.signing.sign import find_signer
 
 
 def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:

@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kedro_hone.core.contract.tags import SOURCE
+from hone_runtime.contract.tags import SOURCE
 from kedro_hone.events.event import Event, Kind
 
 WINDOW: Final = 300.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from kedro_hone.core.values.base import Value
+from hone_runtime.values.base import Value
 
 INTERPOLATION: Final = "${"
 """Kedro's configuration would resolve it in a recipe: no name of a model may contain it."""

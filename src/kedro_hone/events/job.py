@@ -7,8 +7,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_json
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.digest import digest_json
 
 NO_DEVICE: Final = "none"
 """The device of jobs that measure nothing, approvals and hand-overs: they do not wait for a run to end."""

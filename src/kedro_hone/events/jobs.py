@@ -11,10 +11,10 @@ from typing import Any, Final
 import yaml
 from github import Auth, Github, GithubException, GithubRetry, RateLimitExceededException
 
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import UNASKED
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Value
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.registry import UNASKED
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Value
 from kedro_hone.events.approval import approve_winner
 from kedro_hone.events.job import Approve, HandOver, Optimize, Task
 from kedro_hone.events.outcomes import SKIPPED

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from kedro_hone.core.text import clean_text
+from hone_runtime.text import clean_text
 
 _NAME: Final = "kedro_hone.events"
 

@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from kedro_hone.core.errors import ExitCode
-from kedro_hone.core.values.regular import read_regular
+from hone_runtime.errors import ExitCode
+from hone_runtime.values.regular import read_regular
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.log import log
 from kedro_hone.events.queue import Queue

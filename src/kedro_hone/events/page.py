@@ -10,7 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from kedro_hone.core.text import clean_text
+from hone_runtime.text import clean_text
 
 _FOLDER: Final = Path(__file__).with_name("templates")
 _POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.events import schema
 from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.schema import COLUMNS, ENDED, read_job

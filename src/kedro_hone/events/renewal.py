@@ -7,11 +7,11 @@ from pathlib import Path, PurePath
 from typing import Final
 from urllib.parse import urlsplit
 
-from kedro_hone.core.contract.aliases import read_aliases
-from kedro_hone.core.contract.registry import Registry, VersionInfo
-from kedro_hone.core.contract.tags import MACHINE, SOURCE, TOOLSET
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json
+from hone_runtime.contract.aliases import read_aliases
+from hone_runtime.contract.registry import Registry, VersionInfo
+from hone_runtime.contract.tags import MACHINE, SOURCE, TOOLSET
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json
 from kedro_hone.events.event import INTERPOLATION, name_model
 from kedro_hone.events.job import Optimize, Request
 from kedro_hone.events.rules import Rule

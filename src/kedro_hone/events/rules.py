@@ -10,7 +10,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from kedro_hone.core.values.base import Json
+from hone_runtime.values.base import Json
 from kedro_hone.events.event import HUB, Event, Kind, name_model
 from kedro_hone.events.job import HandOver, Optimize, Task
 

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.core.store.disk import write_file
 from kedro_hone.events.exclusive import RUNS, hold_alone

@@ -13,9 +13,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from kedro_hone.core.contract.registries import read_registries
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.regular import read_regular
+from hone_runtime.contract.registries import read_registries
+from hone_runtime.text import clean_text
+from hone_runtime.values.regular import read_regular
 from kedro_hone.events.access import admit
 from kedro_hone.events.body import read_form, read_object
 from kedro_hone.events.event import INTERPOLATION

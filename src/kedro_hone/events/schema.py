@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import ExitCode
+from hone_runtime.errors import ExitCode
 from kedro_hone.events.job import Job
 from kedro_hone.events.log import log
 

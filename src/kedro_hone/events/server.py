@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import uvicorn
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.events.application import make_application
 from kedro_hone.events.connections import MOST_AT_WORK, BoundedProtocol
 from kedro_hone.events.log import configure_log, log

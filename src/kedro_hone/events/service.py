@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from kedro_hone.core.contract.tags import APPROVED
+from hone_runtime.contract.tags import APPROVED
 from kedro_hone.events.event import HUB, INTERPOLATION, Event, Kind
 from kedro_hone.events.job import NO_DEVICE, Approve, Request
 from kedro_hone.events.log import log

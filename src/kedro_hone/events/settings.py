@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, StringConstraints, ValidationError
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from hone_runtime.text import SECRET_NAME
 from kedro_hone.core.problems import explain_unknown, explain_value
-from kedro_hone.core.text import SECRET_NAME
 from kedro_hone.events.job import NO_DEVICE
 from kedro_hone.events.rules import Dispatch, Rule, Section
 

@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.registry import Registry, VersionInfo
-from kedro_hone.core.values.base import Value
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.registry import Registry, VersionInfo
+from hone_runtime.values.base import Value
 from kedro_hone.events.event import Event, Kind, name_model
 from kedro_hone.events.job import Request
 from kedro_hone.events.log import log

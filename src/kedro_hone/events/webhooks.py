@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from kedro_hone.core.contract.tags import APPROVED
+from hone_runtime.contract.tags import APPROVED
 from kedro_hone.events.body import read_body
 from kedro_hone.events.deliveries import (
     ForgedError,

@@ -11,9 +11,9 @@ import yaml
 from github_action_toolkit import error, warning
 from github_action_toolkit.print_messages import escape_data
 
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judged
+from hone_runtime.text import clean_text
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.judgement import Judged
 from kedro_hone.report.evidence import Evidence
 
 _MOST: Final = 10

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from github_action_toolkit import EventPayload
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 
 _BY_REF: Final = ("push", "workflow_dispatch")
 """The events of one branch or tag, which their payload names: merged is what is on the default branch."""

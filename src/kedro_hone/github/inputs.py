@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import clean_text
+from hone_runtime.errors import HoneError
+from hone_runtime.text import clean_text
 from kedro_hone.github.context import Context
 
 REMOTE: Final = "data_remote"

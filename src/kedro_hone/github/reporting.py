@@ -11,9 +11,9 @@ from github import Auth, Github, GithubException
 from github_action_toolkit import JobSummary, info
 from requests import RequestException
 
-from kedro_hone.core.contract.proof import EVIDENCE
-from kedro_hone.core.errors import ExitCode, HoneError
-from kedro_hone.core.text import clean_text, hide_secrets
+from hone_runtime.contract.proof import EVIDENCE
+from hone_runtime.errors import ExitCode, HoneError
+from hone_runtime.text import clean_text, hide_secrets
 from kedro_hone.github.annotations import annotate_gates, print_warning
 from kedro_hone.github.api import Conclusion, write_check, write_comment
 from kedro_hone.github.context import Context, read_context, write_output

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.values.digest import digest_json
+from hone_runtime.values.digest import digest_json
 from kedro_hone.github.context import read_context, write_output
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
 

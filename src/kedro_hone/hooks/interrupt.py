@@ -11,8 +11,8 @@ from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
+from hone_runtime.text import open_logger
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
 
 _LOGGER = open_logger(__name__)
 

@@ -12,7 +12,7 @@ from kedro.pipeline.node import Node
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from kedro_hone.core.values.measurement import Confirmation, RaceResult
+from hone_runtime.values.measurement import Confirmation, RaceResult
 
 
 class ProgressHooks:

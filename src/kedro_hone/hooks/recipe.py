@@ -12,9 +12,9 @@ from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
 from kedro_hone.comparing.recipe_checks import check_recipe
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
 from kedro_hone.graph import find_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import digest_metric, find_program

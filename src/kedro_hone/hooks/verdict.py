@@ -9,8 +9,8 @@ from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 from rich.console import Console
 
-from kedro_hone.core.errors import ExitCode
-from kedro_hone.core.values.decision import Verdict
+from hone_runtime.errors import ExitCode
+from hone_runtime.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.result_file import note_result
 

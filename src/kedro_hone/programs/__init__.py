@@ -14,19 +14,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.errors import HoneError
+from hone_runtime.text import suggest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.digest import digest_code, digest_file, digest_json
+from hone_runtime.values.outcome import Failed
+from hone_runtime.worker import loading
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import suggest
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_code, digest_file, digest_json
-from kedro_hone.core.values.outcome import Failed
 from kedro_hone.core.workers.host.code_files import find_code_file
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
 from kedro_hone.core.workers.host.run import call_worker, digest_worker
-from kedro_hone.core.workers.inside import loading
 
 LIBRARY: Final = Path(__file__).parent
 """The folder of the built-in programs, which workers import as ``hone_programs``."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
-from kedro_hone.core.values.base import Json, Value
+from hone_runtime.values.base import Json, Value
 
 
 class Section(Value):

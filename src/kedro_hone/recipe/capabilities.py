@@ -22,14 +22,14 @@ import yaml
 from packaging.specifiers import SpecifierSet
 from pydantic import Field, ValidationError, field_validator
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.host import INSTRUCTIONS, Host
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.host import INSTRUCTIONS, Host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.outcome import Refused
 from kedro_hone.core.problems import explain_unknown
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.outcome import Refused
 
 CAPABILITIES: Final = "capabilities.yml"
 """The file in a toolchain's folder that says what it takes, and what was tried with each adaptor."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.outcome import Failed
 from kedro_hone.recipe.schema import Recipe
 
 

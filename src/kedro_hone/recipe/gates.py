@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, create_model
 
-from kedro_hone.core.contract.gates import Gate, read_gates
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from kedro_hone.core.gates import Gate, read_gates
 from kedro_hone.recipe.bounds import Section
 
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.contract.catalogue import Catalogue, read_catalogue
-from kedro_hone.core.contract.toolchain import Licence, Toolchain
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Stage
-from kedro_hone.core.values.base import BACKENDS, Format, Json
+from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.catalogue import Catalogue, read_catalogue
+from hone_runtime.contract.toolchain import Licence, Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Stage
+from hone_runtime.values.base import BACKENDS, Format, Json
 from kedro_hone.recipe.schema import AdaptorSection, Recipe
 from kedro_hone.recipe.variants import Variant, check_converters, check_count, list_variants
 

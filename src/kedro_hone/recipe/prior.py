@@ -16,10 +16,10 @@ from typing import Final, Literal
 
 from pydantic import Field, TypeAdapter
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.artifact import Artifact, Stage
-from kedro_hone.core.values.base import Json, Value
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.host import Host
+from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.base import Json, Value
 from kedro_hone.recipe.capabilities import CAPABILITIES, UNREADABLE, explain_invalid, read_file, require_known_keys
 
 Kind = Literal["convolution", "transformer", "recurrent"]

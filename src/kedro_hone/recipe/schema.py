@@ -21,13 +21,13 @@ from pydantic import (
     model_validator,
 )
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.gates import read_gates
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Shape, TensorSpec
+from hone_runtime.values.base import Trust, Value
+from hone_runtime.values.digest import digest_json
+from kedro_hone.core.gates import read_gates
 from kedro_hone.core.problems import explain_unknown, explain_value
-from kedro_hone.core.values.artifact import Shape, TensorSpec
-from kedro_hone.core.values.base import Trust, Value
-from kedro_hone.core.values.digest import digest_json
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
 from kedro_hone.recipe.measuring import ConfirmSection, RaceSection

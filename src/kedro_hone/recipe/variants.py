@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import guard, name_function
-from kedro_hone.core.values.base import Json
+from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.plugins import guard, name_function
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Json
 
 if TYPE_CHECKING:
     from kedro_hone.recipe.plan import RouteStep

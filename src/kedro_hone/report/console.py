@@ -11,9 +11,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.decision import Verdict
+from hone_runtime.contract.registry import Publication
+from hone_runtime.text import clean_text
+from hone_runtime.values.decision import Verdict
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.view import View

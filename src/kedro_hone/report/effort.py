@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.decision import Decision
-from kedro_hone.core.values.measurement import ConfirmationResult, RaceResult, Validation
-from kedro_hone.core.values.samples import Reference
+from hone_runtime.values.artifact import Artifact, StepFacts
+from hone_runtime.values.decision import Decision
+from hone_runtime.values.measurement import ConfirmationResult, RaceResult, Validation
+from hone_runtime.values.samples import Reference
 from kedro_hone.report import records
 
 

@@ -10,14 +10,14 @@ import json
 
 from pydantic import AwareDatetime, ConfigDict, Field, ValidationError, model_validator
 
-from kedro_hone.core.contract.proof import SCHEMA_ID, SchemaId
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Choice, Confirmation, Finalist, Hardware, Quality, Speedup
-from kedro_hone.core.values.samples import Split
+from hone_runtime.contract.proof import SCHEMA_ID, SchemaId
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.judgement import Judgement
+from hone_runtime.values.measurement import Choice, Confirmation, Finalist, Hardware, Quality, Speedup
+from hone_runtime.values.samples import Split
 from kedro_hone.report import records
 
 

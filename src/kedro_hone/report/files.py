@@ -9,13 +9,13 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.proof import EVIDENCE_FILES, GOLDEN, REPORTS
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.proof import EVIDENCE_FILES, GOLDEN, REPORTS
+from hone_runtime.contract.registry import Publication
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import copy_tree
 from kedro_hone.core.store.disk import write_file
-from kedro_hone.core.store.manifest import copy_tree
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.manifest import write_manifest
 from kedro_hone.report.evidence import Evidence, name_fault
 from kedro_hone.report.rendering import render_markdown, render_page
 

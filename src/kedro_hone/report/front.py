@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kedro_hone.core.values.measurement import RACED
+from hone_runtime.values.measurement import RACED
 from kedro_hone.report.records import CandidateRecord
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, NamedTuple
 
-from kedro_hone.core.values.measurement import Interval, Status, is_bounded
+from hone_runtime.values.measurement import Interval, Status, is_bounded
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.measurement import Checks, Interval, Latency, Load, Status
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.measurement import Checks, Interval, Latency, Load, Status
 
 
 class SourceRecord(Value):

@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from kedro_hone.core.contract.proof import EVIDENCE_FOLDER, REPORTS
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.text import clean_text
+from hone_runtime.contract.proof import EVIDENCE_FOLDER, REPORTS
+from hone_runtime.contract.registry import Publication
+from hone_runtime.text import clean_text
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.scales import scale_quality

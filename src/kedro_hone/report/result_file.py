@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+from hone_runtime.values.base import Value
+from hone_runtime.values.regular import read_regular
 from kedro_hone.core.store.disk import write_file
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.regular import read_regular
 
 VARIABLE: Final = "HONE_RESULT"
 """The variable with the path of the file; without it nothing is written."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from kedro_hone.core.values.measurement import Interval, Quality, is_bounded
+from hone_runtime.values.measurement import Interval, Quality, is_bounded
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.wording import format_drop, format_pair, format_ratio, format_shape
 

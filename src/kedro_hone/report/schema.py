@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.contract.proof import SCHEMA_ID
+from hone_runtime.contract.proof import SCHEMA_ID
 from kedro_hone.report.evidence import Evidence
 
 SCHEMA_FILE: Final = Path(__file__).with_name("evidence.schema.json")

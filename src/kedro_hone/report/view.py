@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.measurement import BUSY, Interval, Latency, Quality, Speedup, Status
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.registry import Publication
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.measurement import BUSY, Interval, Latency, Quality, Speedup, Status
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import Chart, draw_chart

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from kedro_hone.core.values.composite import COMPOSITE
-from kedro_hone.core.values.judgement import Judgement
-from kedro_hone.core.values.measurement import Interval, Quality, Speedup, Status, is_bounded
+from hone_runtime.values.composite import COMPOSITE
+from hone_runtime.values.judgement import Judgement
+from hone_runtime.values.measurement import Interval, Quality, Speedup, Status, is_bounded
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 

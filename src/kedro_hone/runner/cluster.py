@@ -16,8 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kedro_hone.core.plugins import describe_exception
-from kedro_hone.core.text import open_logger
+from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.text import open_logger
 from kedro_hone.runner.cluster_errors import explain_loss, explain_lost, explain_unfit
 from kedro_hone.runner.member import Facts, MisplacedError, Place, Setup, digest_code, introduce, run_node
 

@@ -7,9 +7,9 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import describe_exception
-from kedro_hone.core.text import begin_sentence
+from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.errors import HoneError
+from hone_runtime.text import begin_sentence
 
 
 @contextmanager

@@ -21,9 +21,9 @@ from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 from pluggy import PluginManager
 
-from kedro_hone.core.contract.host import Host
+from hone_runtime.contract.host import Host
+from hone_runtime.text import open_logger
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.text import open_logger
 from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, Order
 from kedro_hone.runner.cluster_errors import explain_unreachable
 from kedro_hone.runner.member import ANSWERS, Setup

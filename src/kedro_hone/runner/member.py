@@ -27,11 +27,11 @@ from kedro.framework.startup import bootstrap_project
 from kedro.utils import is_kedro_project
 
 import kedro_hone
-from kedro_hone.core.contract.host import Host
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.text import open_logger
 from kedro_hone.core.environments.store import find_home
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.text import open_logger
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 ANSWERS: Final = "cluster"

@@ -13,12 +13,12 @@ from kedro.io import CatalogProtocol, DatasetError
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.host import Host
+from hone_runtime.values.measurement import Status, Validation
 from kedro_hone.building.forecast import UNKNOWN, Forecast
 from kedro_hone.building.routes import only_converts
 from kedro_hone.comparing.verdict import can_win
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.measurement import Status, Validation
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import RouteStep
 from kedro_hone.recipe.schema import Recipe

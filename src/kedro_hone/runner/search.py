@@ -21,8 +21,8 @@ from kedro.runner import AbstractRunner
 from kedro.runner.task import Task
 from pluggy import PluginManager
 
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
 from kedro_hone.runner.schedule import ALONE, Schedule
 
 

@@ -5,9 +5,18 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from kedro_hone.core.plugins import BUILT_IN, Offer, Plugins, check_kind, list_modules, list_offers, load, name_function
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Format, Json
+from hone_runtime.contract.plugins import (
+    BUILT_IN,
+    Offer,
+    Plugins,
+    check_kind,
+    list_modules,
+    list_offers,
+    load,
+    name_function,
+)
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Format, Json
 from kedro_hone.sources.source_format import THREADS, Flavor, SourceFormat
 
 ENTRY_POINTS: Final = "kedro_hone.sources"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import EVERYTHING
-from kedro_hone.learner.interfaces import INTERFACES
-from kedro_hone.learner.runtimes import explain_native
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.interfaces import INTERFACES
+from hone_runtime.learner.runtimes import explain_native
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import EVERYTHING
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.mlmodel import read_mlmodel

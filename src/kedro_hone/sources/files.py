@@ -6,10 +6,10 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import link_or_copy
-from kedro_hone.core.text import begin_sentence
-from kedro_hone.core.values.base import Json
+from hone_runtime.errors import HoneError
+from hone_runtime.text import begin_sentence
+from hone_runtime.values.base import Json
+from hone_runtime.values.manifest import link_or_copy
 from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 

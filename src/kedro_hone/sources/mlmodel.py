@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final
 import numpy as np
 import yaml
 
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.base import Json
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MlModel
 

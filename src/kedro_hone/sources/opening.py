@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.sources.catalogue import read_sources
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files

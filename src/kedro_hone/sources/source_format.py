@@ -10,9 +10,9 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.base import Format, Json, Value
-from kedro_hone.learner.interfaces import INTERFACES
+from hone_runtime.learner.interfaces import INTERFACES
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.base import Format, Json, Value
 
 MLMODEL: Final = "MLmodel"
 """The name of MLflow's description of a model."""

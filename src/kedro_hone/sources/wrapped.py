@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.source_format import MLMODEL, Pulled
 

@@ -15,12 +15,12 @@ from typing import Final
 import numpy as np
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.adaptor import Capability, Support
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import FORMATS, Artifact, Shape, TensorSpec
-from kedro_hone.core.values.digest import digest_tree
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
+from hone_runtime.contract.adaptor import Capability, Support
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import FORMATS, Artifact, Shape, TensorSpec
+from hone_runtime.values.digest import digest_tree
+from hone_runtime.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.recipe.capabilities import require_known_adaptors
 from kedro_hone.recipe.prior import read_prior
 from kedro_hone.testing.trial import CALLS, THREADS, Arrays, CheckFailed, NotApplicable, Trial
@@ -57,12 +57,12 @@ def check_options(trial: Trial) -> None:
     if model.model_validate_json(options.model_dump_json()) != options:
         raise CheckFailed("the default options change on their way through JSON")
     if not model.model_config.get("frozen"):
-        raise CheckFailed("the options can be changed: derive them from kedro_hone.core.contract.adaptor.Options")
+        raise CheckFailed("the options can be changed: derive them from hone_runtime.contract.adaptor.Options")
     try:
         model.model_validate({"surely_unknown": 1})
     except ValidationError:
         return
-    raise CheckFailed("the options take unknown keys: derive them from kedro_hone.core.contract.adaptor.Options")
+    raise CheckFailed("the options take unknown keys: derive them from hone_runtime.contract.adaptor.Options")
 
 
 def check_schema(trial: Trial) -> None:

@@ -10,13 +10,13 @@ from typing import ClassVar
 
 import pytest
 
-from kedro_hone.core.contract.adaptor import Adaptor, Need, Options
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact, Shape
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.outcome import Failed
+from hone_runtime.contract.adaptor import Adaptor, Need, Options
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.artifact import Artifact, Shape
+from hone_runtime.values.base import Json
+from hone_runtime.values.outcome import Failed
 from kedro_hone.testing.checks import CHECKS
 from kedro_hone.testing.trial import Arrays, NotApplicable, Trial, make_arrays, make_shapes
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.contract.catalogue import find_used
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.artifact import Artifact, Shape, Stage, TensorSpec
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.outcome import Failed, Refused
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.catalogue import find_used
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.artifact import Artifact, Shape, Stage, TensorSpec
+from hone_runtime.values.base import Json
+from hone_runtime.values.outcome import Failed, Refused
 from kedro_hone.core.workers.host.run import call_worker, open_session
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.recipe.capabilities import find_versions_to_write

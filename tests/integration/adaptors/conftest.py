@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.digest import digest_tree
 from kedro_hone.adaptors.litert import adaptor as litert
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.digest import digest_tree
 from kedro_hone.recipe.capabilities import find_versions_to_write
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files

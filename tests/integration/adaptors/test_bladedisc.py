@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from digits_bench import Bench, make_bench, read_splits
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.adaptors.bladedisc.adaptor import ADAPTORS, TOOLCHAIN
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.catalogue import read_catalogue
 from kedro_hone.core.environments.requirements import find_closure
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.workers.host.run import WORKER_MAIN
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]

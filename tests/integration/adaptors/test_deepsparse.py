@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from hone_runtime.contract.toolchain import Licence
 from kedro_hone.adaptors.deepsparse import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
-from kedro_hone.core.contract.toolchain import Licence
 
 pytestmark = pytest.mark.toolchain
 

@@ -6,14 +6,14 @@ import pytest
 from digits_bench import make_bench as make_source
 from digits_bench import read_splits
 
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.values.measurement import Status
+from hone_runtime.values.outcome import Refused
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
 from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
 from kedro_hone.building.steps import transform
 from kedro_hone.cli.probes import probe
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.outcome import Refused
 
 pytestmark = [
     pytest.mark.toolchain,

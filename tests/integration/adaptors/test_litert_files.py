@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.adaptors.litert import adaptor as module
 from kedro_hone.comparing.quantization import quantizes_activations
-from kedro_hone.core.values.artifact import Artifact
 
 pytestmark = pytest.mark.toolchain
 

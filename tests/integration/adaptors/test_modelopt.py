@@ -8,11 +8,11 @@ import pytest
 from digits_bench import make_bench as make_source
 from digits_bench import read_splits
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status
 from kedro_hone.adaptors.modelopt import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.building.steps import transform
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

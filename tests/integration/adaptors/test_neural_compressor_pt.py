@@ -16,11 +16,11 @@ import yaml
 from onnx import numpy_helper
 from tiny_transformers import VOCABULARY, write_models
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.neural_compressor_pt import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime_module
 from kedro_hone.adaptors.pytorch import adaptor as pytorch_module
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 

@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from kedro_hone.core.workers.inside import loading
+from hone_runtime.worker import loading
 
 pytestmark = pytest.mark.toolchain
 

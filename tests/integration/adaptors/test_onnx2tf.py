@@ -13,10 +13,10 @@ import pytest
 from conftest import make_once
 from onnx import TensorProto, helper, numpy_helper
 
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.outcome import Refused
 from kedro_hone.adaptors.litert import adaptor as litert
 from kedro_hone.adaptors.onnx2tf import adaptor as module
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.outcome import Refused
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

@@ -11,9 +11,9 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from hone_runtime.contract.adaptor import Capability, Support
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.onnxruntime import adaptor as module
-from kedro_hone.core.contract.adaptor import Capability, Support
-from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = pytest.mark.toolchain
 

@@ -7,10 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from hone_runtime.interfaces.tensors import match_shapes
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.adaptors.onnxruntime import adaptor as module
 from kedro_hone.adaptors.openvino import adaptor as openvino
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.workers.inside.tensors import match_shapes
 
 pytestmark = pytest.mark.toolchain
 

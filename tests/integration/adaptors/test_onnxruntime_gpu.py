@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as module
-from kedro_hone.core.machine.hardware import read_host
 
 pytestmark = [
     pytest.mark.toolchain,

@@ -14,15 +14,15 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from hone_runtime.contract.adaptor import Capability, Support
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.worker import loading
 from kedro_hone.adaptors.openvino import adaptor as module
-from kedro_hone.core.contract.adaptor import Capability, Support
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import call_worker
-from kedro_hone.core.workers.inside import loading
 from kedro_hone.programs import LIBRARY, find_program
 
 pytestmark = pytest.mark.toolchain

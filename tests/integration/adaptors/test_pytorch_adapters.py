@@ -9,8 +9,8 @@ import safetensors.torch
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.loading import load_file
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 

@@ -12,8 +12,8 @@ import zipfile
 
 import pytest
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch import adaptor as module
-from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = pytest.mark.toolchain
 

@@ -20,8 +20,8 @@ from transformers import (
     LlamaForCausalLM,
 )
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = pytest.mark.toolchain
 

@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.loading import load_file
 
 torch = pytest.importorskip("torch")
 from small_networks import NETWORKS  # noqa: E402 - it needs torch

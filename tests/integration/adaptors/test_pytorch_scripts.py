@@ -7,10 +7,10 @@ import onnxruntime
 import pytest
 import torch
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch import adaptor as module
 from kedro_hone.comparing.quantization import quantizes_activations
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.loading import load_file
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 

@@ -10,10 +10,10 @@ import torch
 from tiny_transformers import make_tokenizer, write_models
 from torch import nn
 
+from hone_runtime.learner.model import open_learner
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.learner.model import open_learner
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 

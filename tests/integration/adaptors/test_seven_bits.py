@@ -10,10 +10,10 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
+from hone_runtime.contract.host import Host
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.adaptors.openvino import adaptor as openvino
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
-from kedro_hone.core.contract.host import Host
 from kedro_hone.programs import LIBRARY
 
 pytestmark = pytest.mark.toolchain

@@ -12,9 +12,9 @@ import onnx
 import pytest
 from conftest import make_once
 
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
 from kedro_hone.adaptors.sklearn import adaptor as module
-from kedro_hone.core.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn import adaptor as module
-from kedro_hone.core.workers.inside.loading import load_file
 
 pd = pytest.importorskip("pandas")
 load_file("hone_worker_of_categories", str(module.TOOLCHAIN.worker))

@@ -20,8 +20,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn import adaptor as module
-from kedro_hone.core.workers.inside.loading import load_file
 
 worker = load_file("hone_worker_of_kinds", str(module.TOOLCHAIN.worker))
 MATRIX = {"name": "X", "dtype": "float64", "shape": ["batch", 3]}

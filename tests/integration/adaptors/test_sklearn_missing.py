@@ -14,9 +14,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
+from hone_runtime.interfaces.texts import MISSING
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn import adaptor as module
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.core.workers.inside.texts import MISSING
 
 pd = pytest.importorskip("pandas")
 worker = load_file("hone_worker_of_missing", str(module.TOOLCHAIN.worker))

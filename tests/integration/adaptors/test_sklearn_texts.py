@@ -11,8 +11,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn import adaptor as module
-from kedro_hone.core.workers.inside.loading import load_file
 
 worker = load_file("hone_worker_of_estimators", str(module.TOOLCHAIN.worker))
 TEXTS, NUMBERS = ["good film", "bad film", "good", "bad"], [[1.0], [2.0], [3.0], [4.0]]

@@ -10,12 +10,12 @@ import pytest
 from digits_bench import Bench, make_bench, read_splits
 from onnx import numpy_helper
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status
+from hone_runtime.values.outcome import Outcome, Refused
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.outcome import Outcome, Refused
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.torch_tensorrt import adaptor as module
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.workers.host.run import WORKER_MAIN
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import read_recipe

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 
 import kedro_hone
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import Manifest
+from hone_runtime.worker import loading
 from kedro_hone.adaptors.onnxruntime import adaptor as ONNXRUNTIME  # noqa: N812 - it is not the worker
 from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - as above
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.workers.inside import loading
-from kedro_hone.learner.manifest import write_manifest
 
 pytestmark = [
     pytest.mark.toolchain,

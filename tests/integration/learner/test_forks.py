@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.learner.manifest import write_manifest
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 
 SCRIPT = Path(__file__).with_name("fork_learner.py")
 HANG = 600

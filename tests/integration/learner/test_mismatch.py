@@ -12,13 +12,13 @@ from mlflow_store import make_winner, onnx_model
 from proof import reseal
 
 import kedro_hone
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.golden import Golden, make_golden
-from kedro_hone.learner.manifest import write_manifest
-from kedro_hone.learner.pyfunc import _load_pyfunc
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.golden import Golden, make_golden
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.learner.pyfunc import _load_pyfunc
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.sources.opening import write_source
 
 __all__ = ["make_winner", "onnx_model"]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import kedro_hone
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.learner import model as learner_model
-from kedro_hone.learner.golden import make_golden
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.errors import HoneError
+from hone_runtime.learner import model as learner_model
+from hone_runtime.learner.golden import make_golden
 from kedro_hone.sources.opening import write_source
 
 pytestmark = [
@@ -428,7 +428,7 @@ def test_a_winner_of_one_size_serves_any_rows_and_shorter_lengths(make_pair, tmp
 
 def test_pyfunc_takes_arrays_and_tables(make_pair):
     pandas = pytest.importorskip("pandas")
-    from kedro_hone.learner.pyfunc import _load_pyfunc
+    from hone_runtime.learner.pyfunc import _load_pyfunc
 
     source, folder = make_pair("BertForSequenceClassification")
     model = _load_pyfunc(str(folder))

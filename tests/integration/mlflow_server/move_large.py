@@ -9,9 +9,9 @@ from pathlib import Path
 
 from proof import TAGS, prove
 
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 
 def read_peak() -> int:

@@ -13,10 +13,10 @@ from mlflow_store import WARNINGS, make_winner, onnx_model, prove
 from proof import TAGS
 
 import kedro_hone
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow import publication
 from kedro_hone.adaptors.registries.mlflow.registry import EXPERIMENT, MlflowRegistry
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
-from kedro_hone.core.errors import HoneError
 
 __all__ = ["make_winner", "onnx_model", "prove"]
 pytestmark = [

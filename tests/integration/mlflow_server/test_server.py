@@ -19,9 +19,9 @@ import pytest
 from mlflow_store import WARNINGS, make_winner, onnx_model, prove
 from proof import TAGS
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.mlflow.registry import EXPERIMENT, MlflowRegistry
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import Manifest
 
 __all__ = ["make_winner", "onnx_model", "prove"]
 pytestmark = [pytest.mark.filterwarnings(warning) for warning in WARNINGS]

@@ -7,9 +7,9 @@ import os
 import shutil
 from pathlib import Path
 
+from hone_runtime.contract.registry import NewVersions, Publication, Registry, VersionInfo
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.model_folder import write_winner
-from kedro_hone.core.contract.registry import NewVersions, Publication, Registry, VersionInfo
-from kedro_hone.core.errors import HoneError
 
 
 class HubRegistry(Registry):

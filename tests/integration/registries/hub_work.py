@@ -10,7 +10,7 @@ from typing import Any
 
 from huggingface_hub import constants
 
-from kedro_hone.core.contract.registries import find_registry
+from hone_runtime.contract.registries import find_registry
 
 
 def main(text: str) -> None:
@@ -26,7 +26,7 @@ def main(text: str) -> None:
         return
     from proof import TAGS, prove
 
-    from kedro_hone.core.values.artifact import Artifact
+    from hone_runtime.values.artifact import Artifact
 
     winner = prove(Path(job["home"]), Artifact.model_validate(job["artifact"]))
     done = registry.publish(winner, name="org/model", tags=TAGS, alias="honed")

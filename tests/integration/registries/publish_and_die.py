@@ -17,8 +17,8 @@ from typing import Any, NoReturn
 import mlflow
 from proof import prove
 
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.values.artifact import Artifact
 
 
 def publish(job: dict[str, Any]) -> NoReturn:

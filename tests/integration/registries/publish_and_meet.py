@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proof import TAGS, prove
 
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.values.artifact import Artifact
 
 PROCESSES = 2
 

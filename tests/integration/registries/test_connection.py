@@ -16,10 +16,10 @@ import pytest
 from proof import TAGS
 
 import kedro_hone
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow import connection
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, connect, find_probe
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.errors import HoneError
 
 SOURCE = Path(kedro_hone.__file__).parents[1]
 HANG = 600
@@ -200,7 +200,7 @@ def test_a_file_that_is_another_database_is_explained(tmp_path):
 TRY = """
 import sys
 from kedro_hone.adaptors.registries.mlflow.connection import connect
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 try:
     connect(f"sqlite:///{sys.argv[1]}/mlflow.db")
 except HoneError as error:

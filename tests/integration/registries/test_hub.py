@@ -19,12 +19,12 @@ from huggingface_hub import ModelCard, constants
 from proof import TAGS
 
 import kedro_hone
-from kedro_hone.core.contract.aliases import PULL, approve, read_aliases
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.tags import KEY, SOURCE
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import TensorSpec
+from hone_runtime.contract.aliases import PULL, approve, read_aliases
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.tags import KEY, SOURCE
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.manifest import Manifest
 
 __all__ = ["hub"]
 ALONE = """

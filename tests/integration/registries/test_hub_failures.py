@@ -13,9 +13,9 @@ from hub_server import Fault
 from huggingface_hub import constants
 from proof import TAGS
 
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.huggingface import connection, snapshots
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.errors import HoneError
 
 __all__ = ["hub"]
 URI = "hf://org/model"

@@ -16,7 +16,7 @@ from hub_server import Fault
 from proof import TAGS
 
 import kedro_hone
-from kedro_hone.core.contract.registries import find_registry
+from hone_runtime.contract.registries import find_registry
 
 pytestmark = pytest.mark.nightly
 

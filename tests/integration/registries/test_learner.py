@@ -14,10 +14,10 @@ import pytest
 from proof import TAGS
 
 import kedro_hone
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 pytestmark = pytest.mark.toolchain
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)

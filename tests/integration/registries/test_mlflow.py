@@ -9,12 +9,12 @@ import pytest
 from proof import TAGS
 
 import kedro_hone
+from hone_runtime.contract.aliases import approve
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.manifest import read_artifact
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.aliases import approve
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 

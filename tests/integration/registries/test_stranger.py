@@ -22,7 +22,7 @@ print(json.dumps(kedro_hone.load("hub://matrix/honed")(np.ones((8, 4), np.float3
 """
 ARRIVALS = """
 import json
-from kedro_hone.core.contract.registries import find_registry
+from hone_runtime.contract.registries import find_registry
 infos, cursor, skipped = find_registry("hub://").versions_since("hub://matrix/1")
 print(json.dumps([[info.uri, info.is_optimized] for info in infos]))
 """

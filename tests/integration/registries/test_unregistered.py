@@ -6,10 +6,10 @@ import mlflow
 import pytest
 from mlflow_store import WARNINGS
 
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.target import find_name, find_target
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.core.contract.registries import find_registry
-from kedro_hone.core.contract.target import find_name, find_target
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.pull import pull as pull_source

@@ -28,11 +28,11 @@ SOURCE = HERE.parents[2] / "src"
 PREAMBLE = """
 import sys, os
 from pathlib import Path
-from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.errors import HoneError
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.store.manifest import read_sealed
+from hone_runtime.values.manifest import read_sealed
 from kedro_hone.core.store.remote import Remote
 
 def open_store(machine, url="s3://bucket/hone", endpoint=sys.argv[2]):

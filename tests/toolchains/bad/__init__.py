@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Stage
-from kedro_hone.core.values.outcome import FailureClass
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.toolchain import Limits, Toolchain
+from hone_runtime.values.artifact import Stage
+from hone_runtime.values.outcome import FailureClass
 from toolchains.toy.adaptor import TOOLCHAIN as TOY
 
 _WORKERS = Path(__file__).parent / "workers"

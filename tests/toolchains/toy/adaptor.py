@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Capability, Options, Support
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.values.artifact import Artifact, Precision, Stage
-from kedro_hone.core.values.outcome import Refused
+from hone_runtime.contract.adaptor import Adaptor, Capability, Options, Support
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Limits, Toolchain
+from hone_runtime.values.artifact import Artifact, Precision, Stage
+from hone_runtime.values.outcome import Refused
 
 TOOLCHAIN = Toolchain(
     name="toy",

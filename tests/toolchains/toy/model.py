@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.digest import digest_tree
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.digest import digest_tree
 
 FEATURES = 4
 CLASSES = 3

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.deepsparse import adaptor
-from kedro_hone.core.workers.inside.loading import load_file
 
 JOB = {"input": {"path": "", "inputs": [], "static_shapes": [{"name": "one", "sizes": {"batch": 1}}]}, "threads": 1}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.iree import adaptor
-from kedro_hone.core.workers.inside.loading import load_file
 
 IMPORTED = """module {
   %0 = torch.operator "onnx.Gather"(%arg0, %arg1) : (!torch.vtensor, !torch.vtensor) -> !torch.vtensor

@@ -11,8 +11,8 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as module
-from kedro_hone.core.workers.inside.loading import load_file
 
 CUDA = "CUDAExecutionProvider"
 

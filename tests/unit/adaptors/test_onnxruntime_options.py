@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
 
 OPTIONS = read_catalogue().adaptors["onnxruntime.int8-static"].options
 

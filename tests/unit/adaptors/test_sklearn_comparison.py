@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
+from hone_runtime.sessions.distances import find_ties
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.distances import find_ties
-from kedro_hone.core.workers.inside.loading import load_file
 
 comparison = load_file("hone_comparison_of_estimators", str(TOOLCHAIN.folder / "worker" / "comparison.py"))
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.loading import load_file
 
 naming = load_file("hone_naming_of_estimators", str(TOOLCHAIN.folder / "worker" / "naming.py"))
 PIPELINE = make_pipeline(StandardScaler(), LogisticRegression())

@@ -8,9 +8,9 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from hone_runtime.interfaces.texts import MISSING
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.core.workers.inside.texts import MISSING
 
 probes = load_file("hone_probes_of_estimators", str(TOOLCHAIN.folder / "worker" / "probes.py"), parts=False)
 DRAW = np.random.default_rng(0)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from sklearn.impute import SimpleImputer
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
-from kedro_hone.core.workers.inside.loading import load_file
 
 scaling = load_file("hone_scaling_of_estimators", str(TOOLCHAIN.folder / "worker" / "scaling.py"))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.contract.adaptor import Need
+from hone_runtime.sessions.agreement import compare
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.tensorflow.adaptor import ADAPTORS, TOOLCHAIN
-from kedro_hone.core.contract.adaptor import Need
-from kedro_hone.core.workers.inside.agreement import compare
-from kedro_hone.core.workers.inside.loading import load_file
 
 probes = load_file("hone_probes_of_nets", str(TOOLCHAIN.folder / "worker" / "probes.py"), parts=False)
 DRAW = np.random.default_rng(0)

@@ -6,11 +6,11 @@ import dataclasses
 
 import pytest
 
+from hone_runtime.contract.host import Host
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
 from kedro_hone.adaptors.tensorrt.worker import profiles
 from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
-from kedro_hone.core.contract.host import Host
 
 IDS = {"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}
 IMAGE = {"name": "image", "dtype": "float32", "shape": ["batch", 3, 8, 8]}

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.tvm import adaptor
-from kedro_hone.core.workers.inside.loading import load_file
 
 
 @pytest.fixture(scope="module")

@@ -4,11 +4,11 @@ import pytest
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
+from hone_runtime.contract.catalogue import forget_registrations, register
+from hone_runtime.values.samples import Samples, Split
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.catalogue import forget_registrations, register
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.samples import Samples, Split
 from kedro_hone.recipe.schema import read_recipe
 
 

@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
+from hone_runtime.contract.toolchain import RunOptions
+from hone_runtime.values.measurement import Status
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
+from hone_runtime.values.samples import Reference
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.toolchain import RunOptions
-from kedro_hone.core.values.measurement import Status
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
-from kedro_hone.core.values.samples import Reference
 from kedro_hone.nodes.validate import validate
 
 

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.building.batches import check_batch
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 from kedro_hone.recipe.schema import read_recipe
 
 

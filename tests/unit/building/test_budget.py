@@ -5,6 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.artifact import Stage
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.building.budget import (
     INTERRUPTED,
     NAMED,
@@ -15,11 +18,8 @@ from kedro_hone.building.budget import (
     choose_phase,
     start_budget,
 )
-from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.store import runs
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Stage
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import json
 import pytest
 import yaml
 
+from hone_runtime.contract.registry import UNASKED, VersionInfo
+from hone_runtime.errors import HoneError
 from kedro_hone.building.fetching import _read_description, fetch
 from kedro_hone.comparing.quantization import rounds
-from kedro_hone.core.contract.registry import UNASKED, VersionInfo
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.capabilities import MOST_OPERATORS

@@ -7,13 +7,13 @@ from statistics import fmean
 import pytest
 from toolchains.toy import adaptor as toy
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.values.artifact import Artifact, StepFacts
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.building.forecast import UNKNOWN, Forecast, find_medians, make_forecast
 from kedro_hone.building.steps import transform
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.recipe.prior import Usual, find_usual
 
 FORECAST = Forecast(

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
-from kedro_hone.core.contract.catalogue import forget_registrations, register
+from hone_runtime.contract.catalogue import forget_registrations, register
+from hone_runtime.errors import HoneError
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.environments.environment import Environment
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.outcome import Failed
 from kedro_hone.recipe.environments import find_environment, require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import read_recipe

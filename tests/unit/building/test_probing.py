@@ -8,11 +8,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.samples import ProbeRows, Reference
 from kedro_hone.building.probing import Probing
 from kedro_hone.comparing.agreement import Difference
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.values.samples import ProbeRows, Reference
 
 SPEC = TensorSpec(name="x", dtype="float32", shape=("batch", 2))
 ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(SPEC,), outputs=(SPEC,), runtime="onnxruntime")

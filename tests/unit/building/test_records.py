@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from hone_runtime.contract.toolchain import Toolchain
 from kedro_hone.building import records as module
 from kedro_hone.building.records import FOLDER, lend_records
-from kedro_hone.core.contract.toolchain import Toolchain
 from kedro_hone.core.store.artifacts import Store
 
 PLACE = ("environment", "machine")

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.building.routes import must_agree, only_converts
-from kedro_hone.core.values.artifact import Artifact
 
 
 @pytest.mark.parametrize(

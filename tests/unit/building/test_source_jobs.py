@@ -6,14 +6,14 @@ import json
 
 import pytest
 
+from hone_runtime.contract import catalogue
+from hone_runtime.contract.job import JobInput, StepResult
+from hone_runtime.contract.toolchain import Limits, Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.outcome import Refused
 from kedro_hone.building import fetching, merging
 from kedro_hone.building.source_jobs import call_toolchain
-from kedro_hone.core.contract import catalogue
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.outcome import Refused
-from kedro_hone.core.workers.host.job import JobInput, StepResult
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.sources.source_format import Flavor
 

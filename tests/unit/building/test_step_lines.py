@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.building.lines import WIDTH, say_route, say_step
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
 BUILT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 

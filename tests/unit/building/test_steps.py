@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.building.steps import _Step, transform
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 
 @pytest.mark.parametrize(("spent", "built"), [(50.0, True), (60.0, True), (69.5, False), (75.0, False)])

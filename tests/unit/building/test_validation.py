@@ -9,16 +9,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hone_runtime.contract.catalogue import Catalogue
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.values.measurement import BUDGET, Interval, Quality, Status
+from hone_runtime.values.outcome import Candidate
+from hone_runtime.values.samples import Reference
 from kedro_hone.building import validation as module
 from kedro_hone.building.budget import Budget
 from kedro_hone.building.judgement import find_fall
 from kedro_hone.comparing.agreement import compare_arrays
-from kedro_hone.core.contract.catalogue import Catalogue
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.measurement import BUDGET, Interval, Quality, Status
-from kedro_hone.core.values.outcome import Candidate
-from kedro_hone.core.values.samples import Reference
 
 REFERENCE = Reference(
     outputs="o", digest="sha256:0", metric="m", value=1, kind="mean", n=1, cold_start_ms=1, peak_memory_bytes=1,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_used, read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.building import runtimes
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_used, read_catalogue
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.steps import step_key
-from kedro_hone.core.values.artifact import Artifact
 from kedro_hone.core.workers.host import run
 
 SOURCE = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
+from hone_runtime.errors import ExitCode
 from kedro_hone.cli import failures
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.core.errors import ExitCode
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
+from hone_runtime.errors import ExitCode, HoneError
 from kedro_hone import cli
 from kedro_hone.cli.failures import _find_disk_error, explain_failures
-from kedro_hone.core.errors import ExitCode, HoneError
 
 KNOWN = HoneError("model-unknown", f"There is no {CONTROLS}.", why=CONTROLS, hint="Look.")
 

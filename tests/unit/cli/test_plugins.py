@@ -7,12 +7,12 @@ import pytest
 from click.testing import CliRunner
 from controls import CONTROLS, find_controls
 
+from hone_runtime.contract.catalogue import Catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
 from kedro_hone.cli import plugins
 from kedro_hone.cli.building import build_all
-from kedro_hone.core.contract.catalogue import Catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
 
 TRACE = 'File "x.py", line 1\n  rows[/name] = [bold]\nKeyError: "cannot open [/usr/lib/libx.so]"'
 

@@ -8,12 +8,12 @@ import sys
 import pytest
 from click.testing import CliRunner
 
+from hone_runtime.contract.adaptor import Adaptor, Need
+from hone_runtime.contract.catalogue import Catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.artifact import Precision, Stage
 from kedro_hone.cli import plugins
-from kedro_hone.core.contract.adaptor import Adaptor, Need
-from kedro_hone.core.contract.catalogue import Catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Precision, Stage
 
 WORKER = """
 import pathlib

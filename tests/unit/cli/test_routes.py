@@ -10,10 +10,9 @@ import pytest
 import yaml
 from kedro.io import DataCatalog
 
-from kedro_hone.cli.routes import LastRun, fold_rows
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.measurement import (
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.measurement import (
     ConfirmationResult,
     Finalist,
     Hardware,
@@ -22,7 +21,8 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Candidate, Refused
+from hone_runtime.values.outcome import Candidate, Refused
+from kedro_hone.cli.routes import LastRun, fold_rows
 
 CATALOG = Path(__file__).parents[3] / "conf" / "base" / "catalog.yml"
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.outcome import FailureClass
 from kedro_hone.comparing.agreement import Fault, compare_arrays, compare_outputs, explain_rows
 from kedro_hone.comparing.disagreement import find_disagreement
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.outcome import FailureClass
 
 RANDOM = np.random.default_rng(0)
 LOGITS = RANDOM.normal(size=(100, 5)).astype(np.float32)

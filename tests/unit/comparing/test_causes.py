@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.comparing.causes import explain
-from kedro_hone.core.values.measurement import (
+from hone_runtime.values.measurement import (
     Choice,
     Confirmation,
     Finalist,
@@ -14,7 +13,8 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Candidate, Refused
+from hone_runtime.values.outcome import Candidate, Refused
+from kedro_hone.comparing.causes import explain
 
 CUT = "the confirmation was interrupted after 0 of 7 launches"
 

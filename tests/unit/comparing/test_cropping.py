@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.comparing.cropping import ODD_BATCH, crop, find_odd_sizes, has_fixed_batch
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 
 @pytest.mark.parametrize(("dim", "named"), [("length", True), ("width", False)])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.comparing.failures import list_shared
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
 
 ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 WHY = "Constraints violated (batch)!"

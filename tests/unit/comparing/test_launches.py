@@ -6,14 +6,14 @@ from contextlib import ExitStack
 
 import pytest
 
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.samples import Samples
 from kedro_hone.comparing.launches import Burst, Entrant, _size_bursts, enter, measure_round, plan_burst
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.comparing.timings import Timings
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.values.samples import Samples
 from kedro_hone.recipe.schema import read_recipe
 
 BURSTS = {"b1": Burst(calls=3, warmup=2), "b64": Burst(calls=2, warmup=0)}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.comparing.probes import ROWS, is_mask, make_probes
-from kedro_hone.core.values.artifact import TensorSpec
 
 RANDOM = np.random.default_rng(0)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.comparing.quantization import is_quantized, quantizes_activations
-from kedro_hone.core.values.artifact import Artifact
 
 
 def describe(*operators: str) -> Artifact:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.comparing.probes import make_probes
 from kedro_hone.comparing.ranges import check_ranges, confine
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import TensorSpec
 
 SPECS = [
     TensorSpec(name="ids", dtype="int64", shape=("batch", 4)),

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.samples import Score, TrackedFile
 from kedro_hone.comparing import recipe_checks
 from kedro_hone.comparing.recipe_checks import check_provable, check_recipe
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.samples import Score, TrackedFile
 from kedro_hone.recipe.schema import read_recipe
 
 BOUND = smallest_provable_drop(300, share_confidence(0.95, finalists=2))

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from toolchains.toy.model import make_model
 
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.samples import Score
 from kedro_hone.comparing import scoring
 from kedro_hone.comparing.scoring import UNBOUNDED, has_nothing_to_lose, predict, read_quality
-from kedro_hone.core.contract.toolchain import Limits
 from kedro_hone.core.stats.intervals import smallest_provable_drop
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.samples import Score
-from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 
 N = 1000

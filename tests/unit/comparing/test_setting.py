@@ -4,10 +4,10 @@ import json
 import threading
 import time
 
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.comparing.setting import measure_alone
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
 
 HANG = 600
 """Seconds after which a test is taken to hang."""

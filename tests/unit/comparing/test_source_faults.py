@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.comparing.quantization import is_quantized
 from kedro_hone.comparing.source_faults import check_finite, check_rows, count_not_finite
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
 
 INF, NAN = np.inf, np.nan
 SOURCE = Artifact(

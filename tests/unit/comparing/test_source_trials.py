@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
 from kedro_hone.comparing.source_trials import mask_padding, plan_trials
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
 
 
 def plan(folder, *, rows=90, largest=32, batch="batch", static=()):

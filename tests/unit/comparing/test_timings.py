@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from hone_runtime.errors import HoneError
 from kedro_hone.comparing.timings import Timings, write_timings
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 
 

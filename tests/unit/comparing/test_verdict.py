@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import Field
 
-from kedro_hone.comparing.verdict import can_win, find_contradiction, list_asked
-from kedro_hone.core.contract.gates import Gate
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import (
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import (
     Confirmation,
     Finalist,
     Interval,
@@ -19,7 +17,9 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Candidate
+from hone_runtime.values.outcome import Candidate
+from kedro_hone.comparing.verdict import can_win, find_contradiction, list_asked
+from kedro_hone.core.gates import Gate
 from kedro_hone.recipe.schema import read_recipe
 
 ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())

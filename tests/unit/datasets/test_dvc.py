@@ -9,7 +9,7 @@ import sys
 import pytest
 from kedro.io import DatasetError
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.datasets import DVCDataset
 from kedro_hone.datasets.dvc import DataError
 

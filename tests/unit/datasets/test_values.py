@@ -8,12 +8,12 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 from kedro.io import DataCatalog, DatasetError
 
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.values.measurement import Interval
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.measurement import Interval
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.datasets import ValueDataset
 
-OUTCOME = "kedro_hone.core.values.outcome:OUTCOME"
+OUTCOME = "hone_runtime.values.outcome:OUTCOME"
 TENSOR = TensorSpec(name="x", dtype="float32", shape=("batch", 3))
 
 
@@ -35,7 +35,7 @@ def test_an_outcome_comes_back_as_it_was(tmp_path, outcome):
 
 
 def test_a_model_and_infinities(tmp_path):
-    dataset = ValueDataset(filepath=str(tmp_path / "i.json"), model="kedro_hone.core.values.measurement:Interval")
+    dataset = ValueDataset(filepath=str(tmp_path / "i.json"), model="hone_runtime.values.measurement:Interval")
     value = Interval(estimate=1.0, low=float("-inf"), high=float("inf"))
     dataset.save(value)
     assert dataset.load() == value
@@ -62,7 +62,7 @@ def test_something_else_is_not_saved_and_the_old_value_stays(tmp_path):
     assert dataset.load() == refused
 
 
-@pytest.mark.parametrize("model", ["kedro_hone.nothing:X", "kedro_hone.core.values.base:NOTHING"])
+@pytest.mark.parametrize("model", ["kedro_hone.nothing:X", "hone_runtime.values.base:NOTHING"])
 def test_a_model_that_cannot_be_imported(tmp_path, model):
     (tmp_path / "v.json").write_text("{}")
     with pytest.raises(DatasetError, match="cannot be imported"):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from deliveries import RULES, SECRETS
 
-from kedro_hone.core.text import clean_text
+from hone_runtime.text import clean_text
 from kedro_hone.events.service import Service
 from kedro_hone.events.settings import Secrets, read_settings
 

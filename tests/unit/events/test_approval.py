@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.contract.registry import NewVersions, VersionInfo
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.registry import NewVersions, VersionInfo
+from hone_runtime.errors import HoneError
+from hone_runtime.signing.sign import Signer
 from kedro_hone.events import approval
-from kedro_hone.signing.sign import Signer
 
 
 class Fixed:

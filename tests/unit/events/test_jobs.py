@@ -6,7 +6,7 @@ import secrets
 import pytest
 from github_server import DENIED, serve_github
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.events.job import HandOver, Optimize
 from kedro_hone.events.jobs import hand_over, list_options
 

@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 from deliveries import make_job as make
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.events.recipes import Recipes
 
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kedro_hone.core.contract.registry import NewVersions, VersionInfo
-from kedro_hone.core.errors import ExitCode
+from hone_runtime.contract.registry import NewVersions, VersionInfo
+from hone_runtime.errors import ExitCode
 from kedro_hone.events.job import Optimize, State
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.renewal import RULE, explain_due, explain_refused, find_rule_of, list_winners, make_renewal

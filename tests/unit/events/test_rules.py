@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import HandOver, Optimize
 from kedro_hone.events.rules import find_rule, list_hidden, list_unmatched, list_unreachable

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from deliveries import make_job
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.core.machine.processes import name_process
 from kedro_hone.events.job import HandOver, State
 from kedro_hone.events.outcomes import SKIPPED, Bounds, choose_pause, try_later

@@ -9,8 +9,8 @@ from functools import partial
 import pytest
 from deliveries import make_job
 
-from kedro_hone.core.contract.registry import NewVersions, VersionInfo
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.registry import NewVersions, VersionInfo
+from hone_runtime.errors import HoneError
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.recurrence import Recurrence

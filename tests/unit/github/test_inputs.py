@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.github.context import read_context
 from kedro_hone.github.inputs import Inputs, format_check, hold_publishing, read_inputs, write_options
 

@@ -9,9 +9,9 @@ import re
 import pytest
 from sample import make_evidence, make_publication
 
-from kedro_hone.core.text import clean_text
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judged, Judgement
+from hone_runtime.text import clean_text
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.judgement import Judged, Judgement
 from kedro_hone.github.reporting import report
 
 HOSTILE = (

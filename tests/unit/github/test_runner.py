@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.github.runner import run
 
 CHILD = """#!{python}

@@ -5,7 +5,7 @@ import io
 from kedro.pipeline import Node, Pipeline
 from rich.console import Console
 
-from kedro_hone.core.values.measurement import Interval, RaceResult, Standing, Status
+from hone_runtime.values.measurement import Interval, RaceResult, Standing, Status
 from kedro_hone.hooks.progress import ProgressHooks, name_best
 
 

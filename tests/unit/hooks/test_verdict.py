@@ -9,8 +9,8 @@ import pytest
 from kedro.io import DataCatalog, MemoryDataset
 from rich.console import Console
 
-from kedro_hone.core.errors import ExitCode
-from kedro_hone.core.values.decision import Verdict
+from hone_runtime.errors import ExitCode
+from hone_runtime.values.decision import Verdict
 from kedro_hone.hooks import verdict as module
 from kedro_hone.report.result_file import VARIABLE, read_result
 

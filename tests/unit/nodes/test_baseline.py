@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.samples import Reference, Score
+from hone_runtime.errors import HoneError
+from hone_runtime.values.samples import Reference, Score
 from kedro_hone.nodes import baseline
 from kedro_hone.recipe.schema import read_recipe
 

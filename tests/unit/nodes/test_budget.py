@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.values.measurement import BUDGET, Choice, RaceResult, Standing, Status, Validation
+from hone_runtime.values.outcome import Candidate, Refused
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.measurement import BUDGET, Choice, RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.nodes.gate import say_untried
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.contract.target import Target
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import RaceResult, Standing, Status
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.contract.target import Target
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status
 from kedro_hone.nodes import challenge as node
 from kedro_hone.recipe.schema import read_recipe
 

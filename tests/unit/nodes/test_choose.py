@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from hone_runtime.values.measurement import RaceResult, Standing, Status, Validation
+from hone_runtime.values.outcome import Candidate, Refused
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Refused
 from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.gate import say_choice
 from kedro_hone.recipe.schema import read_recipe

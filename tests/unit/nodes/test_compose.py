@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from kedro_hone.core.values.artifact import Artifact, Shape, TensorSpec
-from kedro_hone.core.values.composite import read_parts
-from kedro_hone.core.values.measurement import RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Refused
+from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
+from hone_runtime.values.composite import read_parts
+from hone_runtime.values.measurement import RaceResult, Standing, Status, Validation
+from hone_runtime.values.outcome import Candidate, Refused
 from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.recipe.schema import read_recipe
 

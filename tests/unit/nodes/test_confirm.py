@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Latency, RaceResult, Standing, Status, Validation
+from hone_runtime.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.gates import Gate
-from kedro_hone.core.errors import HoneError
+from kedro_hone.core.gates import Gate
 from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Latency, RaceResult, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
 from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan, say_time
 from kedro_hone.recipe.schema import read_recipe
 

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, StepFacts
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.outcome import Failed, FailureClass, Refused, StepFacts
 from kedro_hone.nodes.convert import convert_to_backend
 
 

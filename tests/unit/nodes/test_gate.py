@@ -7,13 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import Field
 
-from kedro_hone.comparing.gates import drop, speedup
-from kedro_hone.comparing.verdict import GateResults, ask_gates
-from kedro_hone.comparing.verdict import decide as decide_verdict
-from kedro_hone.core.contract.gates import Gate, Measurements
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import (
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import (
     Confirmation,
     Finalist,
     Interval,
@@ -24,7 +20,11 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Candidate, Refused
+from hone_runtime.values.outcome import Candidate, Refused
+from kedro_hone.comparing.gates import drop, speedup
+from kedro_hone.comparing.verdict import GateResults, ask_gates
+from kedro_hone.comparing.verdict import decide as decide_verdict
+from kedro_hone.core.gates import Gate, Measurements
 from kedro_hone.recipe.schema import read_recipe
 
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.nodes.prepare import cut_shapes, describe_free_sizes
 from kedro_hone.recipe.schema import read_recipe
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.building import fetching, source_jobs
-from kedro_hone.core.errors import HoneError
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.nodes import pull
 from kedro_hone.recipe.schema import read_recipe
 

@@ -8,14 +8,11 @@ import json
 import jsonschema
 import pytest
 
-from kedro_hone.comparing.setting import Setting
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import (
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import (
     ConfirmationResult,
     Finalist,
     Hardware,
@@ -28,8 +25,11 @@ from kedro_hone.core.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.core.values.outcome import Candidate, Refused
-from kedro_hone.core.values.samples import Reference, Samples, Split
+from hone_runtime.values.outcome import Candidate, Refused
+from hone_runtime.values.samples import Reference, Samples, Split
+from kedro_hone.comparing.setting import Setting
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.report import gather_evidence
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import dump_evidence, parse_evidence

@@ -2,9 +2,9 @@
 
 import pytest
 
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Interval, Latency, Quality, Standing, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass, Refused
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Interval, Latency, Quality, Standing, Status, Validation
+from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
 from kedro_hone.nodes.report import join_candidate
 
 QUALITY = Quality(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.values.composite import COMPOSITE
+from hone_runtime.values.composite import COMPOSITE
 from kedro_hone.pipelines import compare
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe

@@ -6,11 +6,11 @@ import os
 
 import pytest
 
-from kedro_hone.core.contract.registry import VersionInfo
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import RaceResult
-from kedro_hone.core.values.samples import Reference
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import RaceResult
+from hone_runtime.values.samples import Reference
 from kedro_hone.pipelines.binding import digest_recipe, trace
 from kedro_hone.recipe.schema import read_recipe
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from text_models import WORDS, save_tokenizer
 
+from hone_runtime.worker.loading import load_file
 from kedro_hone import programs
-from kedro_hone.core.workers.inside.loading import load_file
 
 IMAGE_INPUT = {"name": "x", "dtype": "float32", "shape": ["batch", 1, 4, 4]}
 LOGITS = {"name": "logits", "dtype": "float32", "shape": ["batch", 3]}

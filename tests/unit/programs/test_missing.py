@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from kedro_hone.core.workers.inside.texts import MISSING
+from hone_runtime.interfaces.texts import MISSING
 
 pd = pytest.importorskip("pandas")
 AGE = {"name": "age", "dtype": "float64", "shape": ["batch", 1]}

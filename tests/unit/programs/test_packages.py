@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.worker.loading import load_file
 from kedro_hone import programs
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.workers.inside.loading import load_file
 
 FILES = {
     "__init__.py": '''"""Sentences as their lengths; the model returns a mark."""

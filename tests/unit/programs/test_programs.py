@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hone_runtime.errors import HoneError
+from hone_runtime.values.digest import digest_file
 from kedro_hone import programs
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.digest import digest_file
 
 FILES = sorted(programs.LIBRARY.glob("*/*.py"))
 BUILT_IN = programs.list_programs()

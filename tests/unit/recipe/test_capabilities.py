@@ -9,10 +9,10 @@ import pytest
 import yaml
 from toolchains.toy import adaptor as toy
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.host import Host
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.recipe.capabilities import (
     MOST_OPERATORS,
     find_limit,

@@ -6,9 +6,9 @@ import pytest
 from pydantic import model_validator
 from toolchains.toy import adaptor as toy
 
-from kedro_hone.core.contract.catalogue import forget_registrations, read_catalogue, register
-from kedro_hone.core.contract.toolchain import Licence
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.catalogue import forget_registrations, read_catalogue, register
+from hone_runtime.contract.toolchain import Licence
+from hone_runtime.errors import HoneError
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 from toolchains.toy import adaptor as toy
 
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
-from kedro_hone.core.values.artifact import Artifact, Stage
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, Stage
 from kedro_hone.recipe.prior import Usual, find_kind, find_level, find_usual, read_prior
 
 FLAGS = {"AVX2": {"avx2"}, "VNNI": {"avx2", "avx512_vnni"}, "AMX": {"avx2", "avx512_vnni", "amx_tile"}, "Arm": {"neon"}}

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.adaptor import Adaptor
-from kedro_hone.core.contract.catalogue import read_catalogue
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import Stage
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Stage
 from kedro_hone.recipe.plan import SOURCE, generate_routes
 
 FORMATS = frozenset({"onnx", "pytorch", "module", "script", "ir", "engine"})

@@ -13,8 +13,8 @@ from kedro.config import OmegaConfigLoader
 from kedro.framework.cli.utils import _split_params as split_params
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, forget_gates, register_gate
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from kedro_hone.core.gates import Gate, forget_gates, register_gate
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.settings import CONFIG_LOADER_ARGS
 

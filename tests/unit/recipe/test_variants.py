@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.recipe.variants import MOST_VARIANTS

@@ -13,10 +13,10 @@ import pytest
 from proof import TAGS, prove
 
 import kedro_hone
+from hone_runtime.contract import catalogue as registry
+from hone_runtime.contract.aliases import approve
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.core.contract import catalogue as registry
-from kedro_hone.core.contract.aliases import approve
-from kedro_hone.core.errors import HoneError
 
 _SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).parents[1] / "learner" / "toy.py")
 toy = importlib.util.module_from_spec(_SPEC)

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow.connection import check_sqlite, find_sqlite_file, run_bounded
 from kedro_hone.adaptors.registries.mlflow.references import read_uri
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.adaptors.registries.mlflow.versions import find_problem
-from kedro_hone.core.errors import HoneError
 
 
 @pytest.mark.parametrize(

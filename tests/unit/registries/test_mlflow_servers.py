@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from mlflow.exceptions import RestException
 
+from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow import connection
 from kedro_hone.adaptors.registries.mlflow.servers import Server, read_server
-from kedro_hone.core.errors import HoneError
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ import pytest
 import yaml
 from proof import prove
 
+from hone_runtime.learner.manifest import read_artifact
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.model_folder import LARGEST_EXAMPLE, make_signature, write_winner
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.sources.mlmodel import read_signature
 
 X = TensorSpec(name="x", dtype="float32", shape=("batch", 4))
@@ -47,7 +47,7 @@ def test_what_mlflow_reads_of_a_winner(tmp_path):
         "runtime": "onnxruntime",
         "digest": read_artifact(tmp_path / "model" / "artifact").digest,
     }
-    assert model.flavors["python_function"]["loader_module"] == "kedro_hone.learner.pyfunc"
+    assert model.flavors["python_function"]["loader_module"] == "hone_runtime.learner.pyfunc"
     assert model.flavors["python_function"]["data"] == "artifact"
     assert model.signature.inputs.input_names() == ["x"]
     example = model.load_input_example(str(tmp_path / "model"))

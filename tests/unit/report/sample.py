@@ -10,11 +10,11 @@ from typing import Any
 
 from controls import CONTROLS
 
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.values.artifact import StepFacts
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.measurement import (
+from hone_runtime.contract.registry import Publication
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import (
     Confirmation,
     Finalist,
     Hardware,
@@ -24,7 +24,7 @@ from kedro_hone.core.values.measurement import (
     Speedup,
     Status,
 )
-from kedro_hone.core.values.samples import Split
+from hone_runtime.values.samples import Split
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import (
     CandidateRecord,

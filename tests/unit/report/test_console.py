@@ -6,7 +6,7 @@ from controls import CONTROLS, find_controls
 from rich.console import Console
 from sample import make_evidence, make_publication, spoil
 
-from kedro_hone.core.values.decision import Verdict
+from hone_runtime.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 
 

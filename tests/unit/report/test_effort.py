@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.decision import Decision, Verdict
-from kedro_hone.core.values.measurement import Confirmation, RaceResult, Status, Validation
-from kedro_hone.core.values.outcome import Candidate, Failed, FailureClass
-from kedro_hone.core.values.samples import Reference
+from hone_runtime.values.artifact import Artifact, StepFacts
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.measurement import Confirmation, RaceResult, Status, Validation
+from hone_runtime.values.outcome import Candidate, Failed, FailureClass
+from hone_runtime.values.samples import Reference
 from kedro_hone.report.effort import find_new_steps, find_new_validations, sum_effort
 
 

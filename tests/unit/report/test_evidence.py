@@ -6,10 +6,10 @@ import pytest
 from pydantic import ValidationError
 from sample import make_evidence
 
-from kedro_hone.core.contract.proof import SCHEMA_ID
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.digest import digest_json
+from hone_runtime.contract.proof import SCHEMA_ID
+from hone_runtime.errors import HoneError
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.digest import digest_json
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.schema import SCHEMA_FILE, generate_schema
 

@@ -6,10 +6,10 @@ import os
 import pytest
 from sample import make_evidence
 
-from kedro_hone.core.contract.registry import Publication
-from kedro_hone.core.errors import HoneError
+from hone_runtime.contract.registry import Publication
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.manifest import read_artifact
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.learner.manifest import read_artifact
 from kedro_hone.report.files import keep_winner, read_publication, write_publication
 
 

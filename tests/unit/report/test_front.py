@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from sample import make_evidence
 
-from kedro_hone.core.values.measurement import Interval, Quality, Status
+from hone_runtime.values.measurement import Interval, Quality, Status
 from kedro_hone.report.front import find_front
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.rendering import render_markdown, render_page

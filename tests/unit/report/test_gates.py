@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from sample import WINNER, make_evidence
 
-from kedro_hone.core.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import Judged, Judgement
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import SCHEMA_FILE

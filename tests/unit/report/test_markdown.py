@@ -3,8 +3,8 @@ from controls import CONTROLS, find_controls
 from markdown_it import MarkdownIt
 from sample import make_evidence, make_publication, spoil
 
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.measurement import Status
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.measurement import Status
 from kedro_hone.report import rendering
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.rendering import escape_markdown, render_markdown

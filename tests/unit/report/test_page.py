@@ -6,8 +6,8 @@ import pytest
 from controls import CONTROLS, find_controls
 from sample import WINNER, make_evidence, make_publication, spoil
 
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.measurement import Status
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.measurement import Status
 from kedro_hone.report.rendering import render_page
 
 VOID = {"meta", "link", "br", "wbr"}

@@ -8,8 +8,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from sample import SOURCE_MS, WINNER, make_evidence
 
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.measurement import Interval
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.measurement import Interval
 from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
 from kedro_hone.report.rendering import render_page
 

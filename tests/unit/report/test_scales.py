@@ -3,7 +3,7 @@ import sys
 import pytest
 from sample import make_evidence
 
-from kedro_hone.core.values.measurement import Interval
+from hone_runtime.values.measurement import Interval
 from kedro_hone.report.scales import scale_quality, scale_ratios, scale_speedups
 
 

@@ -11,9 +11,9 @@ from pydantic import ValidationError
 from rich.console import Console
 from sample import make_evidence
 
-from kedro_hone.core.values.decision import Verdict
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Confirmation, Interval, Status
+from hone_runtime.values.decision import Verdict
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import Confirmation, Interval, Status
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.records import CandidateRecord

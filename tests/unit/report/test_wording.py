@@ -3,7 +3,7 @@
 
 import pytest
 
-from kedro_hone.core.values.measurement import Interval
+from hone_runtime.values.measurement import Interval
 from kedro_hone.report import wording
 
 

@@ -11,8 +11,8 @@ import pytest
 from distributed import KilledWorker
 from distributed.comm import CommClosedError
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.errors import HoneError
 from kedro_hone.runner import cluster as module
 from kedro_hone.runner.cluster import Cluster, Order
 from kedro_hone.runner.cluster_errors import explain_loss

@@ -9,7 +9,7 @@ from kedro.framework.hooks.manager import _NullPluginManager
 from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Pipeline, node
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.runner import dask as module
 from kedro_hone.runner import schedule

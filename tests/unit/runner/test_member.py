@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kedro_hone.core.machine.hardware import read_host
+from hone_runtime.contract.hardware import read_host
 from kedro_hone.runner.member import (
     ANSWERS,
     MisplacedError,

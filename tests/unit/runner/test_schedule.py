@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 from kedro.io import DataCatalog, MemoryDataset
 
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.outcome import Candidate
 from kedro_hone.building.forecast import Forecast
-from kedro_hone.core.machine.hardware import read_host
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.measurement import Status, Validation
-from kedro_hone.core.values.outcome import Candidate
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.prior import Usual
 from kedro_hone.recipe.schema import read_recipe

@@ -6,9 +6,9 @@ from functools import partial
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import describe_exception
-from kedro_hone.core.values.artifact import Artifact
+from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
 from kedro_hone.sources import formats
 from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, name_source, read_sources, register
 from kedro_hone.sources.detection import read_flavor

@@ -5,10 +5,10 @@ import json
 import pytest
 import yaml
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import Manifest
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.learner.manifest import write_manifest
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.mlmodel import LARGEST_MLMODEL, read_signature
 

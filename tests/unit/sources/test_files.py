@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import find_only, list_pickles, write_files
 from kedro_hone.sources.source_format import Flavor

@@ -7,7 +7,7 @@ import json
 import numpy as np
 from safetensors.numpy import save_file
 
-from kedro_hone.core.store.manifest import Manifest
+from hone_runtime.values.manifest import Manifest
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 from kedro_hone.sources.opening import write_source

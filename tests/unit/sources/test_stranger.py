@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from toolchains.toy.adaptor import TOOLCHAIN
 
-from kedro_hone.core.contract import catalogue
+from hone_runtime.contract import catalogue
+from hone_runtime.values.manifest import read_sealed
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import read_sealed
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe

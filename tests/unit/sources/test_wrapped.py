@@ -6,7 +6,7 @@ import struct
 import pytest
 import yaml
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.huggingface import documents
 from kedro_hone.sources.source_format import MlModel, Pulled

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
+from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "tools" / "changed_toolchains.py"
@@ -26,7 +26,7 @@ FILES = {
     "README.md": "# It\n",
     "docs/adaptors/alpha.one.md": "",
     "pyproject.toml": "",
-    "adaptors/alpha/adaptor.py": "from kedro_hone.core.values.artifact import Stage\nTOOLCHAIN = T(name='alpha')\n",
+    "adaptors/alpha/adaptor.py": "from hone_runtime.values.artifact import Stage\nTOOLCHAIN = T(name='alpha')\n",
     "adaptors/alpha/worker/__init__.py": "",
     "adaptors/alpha/notes.md": "",
     "adaptors/beta/adaptor.py": "TOOLCHAIN = T(name='beta', uses=('small', 'alpha'))\n",
@@ -36,9 +36,9 @@ FILES = {
     "src/kedro_hone/core/__init__.py": "",
     "src/kedro_hone/core/contract/adaptor.py": "from kedro_hone.core import text\n",
     "src/kedro_hone/core/text.py": "",
-    "src/kedro_hone/core/workers/inside/main.py": "def load():\n    import kedro_hone.core.errors\n",
+    "src/kedro_hone/core/workers/inside/main.py": "def load():\n    import hone_runtime.errors\n",
     "src/kedro_hone/core/errors.py": "",
-    "src/kedro_hone/core/values/artifact.py": "from kedro_hone.core.values.base import Json\n",
+    "src/kedro_hone/core/values/artifact.py": "from hone_runtime.values.base import Json\n",
     "src/kedro_hone/core/values/base.py": "",
     "src/kedro_hone/core/stats/levels.py": "",
     "src/kedro_hone/nodes.py": "",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, Measurements
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Quality, is_bounded
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import Quality, is_bounded
+from kedro_hone.core.gates import Gate, Measurements
 
 NOT_SCORED = "{} was not scored on the gate split"
 _WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "cannot be proved to hold"}

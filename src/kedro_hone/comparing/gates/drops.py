@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
+from hone_runtime.values.judgement import Judged, Judgement
 from kedro_hone.comparing.gates.drop import NOT_SCORED, judge_drop
-from kedro_hone.core.contract.gates import Gate, Measurements
-from kedro_hone.core.values.judgement import Judged, Judgement
+from kedro_hone.core.gates import Gate, Measurements
 
 
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001

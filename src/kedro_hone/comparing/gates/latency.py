@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, Measurements, judge_at_most
-from kedro_hone.core.values.judgement import Judgement
+from hone_runtime.values.judgement import Judgement
+from kedro_hone.core.gates import Gate, Measurements, judge_at_most
 
 
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001

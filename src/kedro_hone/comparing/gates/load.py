@@ -12,8 +12,8 @@ from typing import Final
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, Measurements
-from kedro_hone.core.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import Judged, Judgement
+from kedro_hone.core.gates import Gate, Measurements
 
 QUIET: Final = 0.25
 """Above this share a ratio holds for that load alone: the alias does not move, whatever limit a recipe has. A winner

@@ -6,8 +6,8 @@ import math
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, Measurements
-from kedro_hone.core.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import Judged, Judgement
+from kedro_hone.core.gates import Gate, Measurements
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from kedro_hone.core.contract.gates import Gate, Measurements
-from kedro_hone.core.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import Judged, Judgement
+from kedro_hone.core.gates import Gate, Measurements
 
 _JUDGED = {"yes": Judged.HOLDS, "no": Judged.FAILS, "undecided": Judged.UNDECIDED}
 

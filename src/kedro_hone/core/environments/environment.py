@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from kedro_hone.core.values.base import Value
+from hone_runtime.values.base import Value
 
 Origin = Literal["locked", "shared", "named"]
 """Where an interpreter comes from: made from the toolchain's lock, that of the run's own process, or the recipe's."""

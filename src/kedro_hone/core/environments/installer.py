@@ -16,11 +16,11 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.text import SECRET_NAME
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.requirements import explain_unsatisfied, list_versions, read_lines, read_pins
 from kedro_hone.core.machine.disks import find_low
-from kedro_hone.core.text import SECRET_NAME
-from kedro_hone.core.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.guarded import Guarded, Program
 
 _INSTALL_SECONDS: Final = 3600.0

@@ -13,15 +13,15 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.catalogue import find_used
-from kedro_hone.core.contract.toolchain import Limits, Toolchain
+from hone_runtime.contract.catalogue import find_used
+from hone_runtime.contract.job import Job, StepResult
+from hone_runtime.contract.toolchain import Limits, Toolchain
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.requirements import explain_unsatisfied, read_lines, sort_versions
 from kedro_hone.core.store.disk import dump_json, write_file
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.job import Job, StepResult
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker, digest_worker
 
 _EXAMINER: Final = WORKER_MAIN.with_name("interpreter.py")

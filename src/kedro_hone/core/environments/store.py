@@ -24,17 +24,17 @@ from pathlib import Path
 import platformdirs
 from pydantic import ValidationError
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_file, digest_json
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.installer import find_wheels, install
 from kedro_hone.core.environments.interpreters import check_interpreter, find_checked, name_record
 from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import dump_json, explain_disk_errors, remove_tree, write_file
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_file, digest_json
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 _LOG = open_logger(__name__)
 

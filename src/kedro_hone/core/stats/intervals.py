@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.values.measurement import Interval
 from kedro_hone.core.stats.levels import find_t, find_z
-from kedro_hone.core.values.measurement import Interval
 
 Floats = Sequence[float] | NDArray[np.float64]
 UNITS = 20

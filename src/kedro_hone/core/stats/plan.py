@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from hone_runtime.values.base import Value
+from hone_runtime.values.measurement import Speedup
 from kedro_hone.core.stats.intervals import Floats, interval_of_ratios
 from kedro_hone.core.stats.levels import correct_for_looks, share_confidence
 from kedro_hone.core.stats.speed import Faster, combine_shapes, find_noise_floor, is_faster
-from kedro_hone.core.values.base import Value
-from kedro_hone.core.values.measurement import Speedup
 
 LOOKS = (7, 10, 13, 16, 20)
 """After how many launches the data are looked at. With these five the error of Student's t under Pocock's bound stays

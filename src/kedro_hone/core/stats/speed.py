@@ -8,8 +8,8 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.values.measurement import Interval, Latency
 from kedro_hone.core.stats.intervals import Floats, check_positive
-from kedro_hone.core.values.measurement import Interval, Latency
 
 _P90_FROM, _P99_FROM = 64, 662
 

@@ -24,9 +24,11 @@ from heapq import nlargest
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.disk import Disk, dump_json, explain_disk_errors
-from kedro_hone.core.store.manifest import (
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.manifest import (
     FILES,
     Manifest,
     UnsealableError,
@@ -35,13 +37,11 @@ from kedro_hone.core.store.manifest import (
     seal_files,
     share_files,
 )
+from hone_runtime.values.outcome import Failed
+from hone_runtime.values.regular import read_regular
+from kedro_hone.core.store.disk import Disk, dump_json, explain_disk_errors
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed
-from kedro_hone.core.values.regular import read_regular
 
 _Found = TypeVar("_Found")
 

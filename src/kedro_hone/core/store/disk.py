@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import FILES, UnsealableError, copy_tree, read_sealed
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json
+from hone_runtime.values.manifest import FILES, UnsealableError, copy_tree, read_sealed
 
 _LOG = open_logger(__name__)
 

@@ -18,10 +18,10 @@ from typing import IO, Final
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.plugins import describe_exception
-from kedro_hone.core.store.manifest import FILES, MANIFEST, Manifest
-from kedro_hone.core.values.base import Json
+from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Json
+from hone_runtime.values.manifest import FILES, MANIFEST, Manifest
 
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
 """Where a folder must be made before its files. On an object storage the same call would create a bucket."""

@@ -14,9 +14,9 @@ from typing import Final
 
 from pydantic import Field
 
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.outcome import Failed
 from kedro_hone.core.store.disk import append_line, write_file
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.outcome import Failed
 
 _MOMENTS: Final = "moments"
 """The file of a search's moments, in seconds since 1970: one line each, with a name."""

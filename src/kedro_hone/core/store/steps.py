@@ -7,12 +7,12 @@ from typing import Final
 
 from pydantic import Field
 
-from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts
-from kedro_hone.core.values.base import Json, Value
-from kedro_hone.core.values.digest import digest_json
-from kedro_hone.core.values.outcome import Failed, FailureClass, Outcome
+from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.host import Host
+from hone_runtime.values.artifact import Artifact, Shape, StepFacts
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.outcome import Failed, FailureClass, Outcome
 
 STORE_VERSION: Final = 2
 """Part of every step's key: raised when old results must no longer be found."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.files import find_entry, name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 

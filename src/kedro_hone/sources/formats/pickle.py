@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.files import find_entry, list_code, list_pickles, make_corrupt, name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 

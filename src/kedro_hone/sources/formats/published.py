@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from kedro_hone.core.store.manifest import MANIFEST, measure_files
-from kedro_hone.learner.manifest import read_artifact
+from hone_runtime.learner.manifest import read_artifact
+from hone_runtime.values.manifest import MANIFEST, measure_files
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in
 from kedro_hone.sources.source_format import OURS, Flavor, Pulled, SourceFormat
 

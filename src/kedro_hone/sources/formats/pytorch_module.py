@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.core.workers.host.code_files import find_code_file
 from kedro_hone.sources.files import find_only, name_in
 from kedro_hone.sources.formats import published, pytorch

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.artifact import TensorSpec
-from kedro_hone.core.values.base import Json
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import TensorSpec
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import find_entry, list_code, make_corrupt, name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.values.base import Json
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import name_in
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
 from kedro_hone.sources.huggingface import documents, sentences, tasks, tokenizers, weights
 from kedro_hone.sources.huggingface.adapters import refuse_adapter

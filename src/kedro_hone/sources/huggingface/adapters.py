@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.trees import copy_bounded
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Json
+from hone_runtime.values.trees import copy_bounded
 from kedro_hone.sources.files import make_corrupt, make_untrusted
 from kedro_hone.sources.huggingface import tokenizers
 from kedro_hone.sources.huggingface.documents import read_document

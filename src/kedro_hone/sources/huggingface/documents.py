@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from kedro_hone.core.values.base import Json
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import make_corrupt
 
 LARGEST: Final = 16 * 1024 * 1024

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.base import Json
+from hone_runtime.errors import HoneError
+from hone_runtime.values.base import Json
 from kedro_hone.sources.files import make_corrupt
 from kedro_hone.sources.huggingface import weights
 

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.prompts import PROMPTS, find_default_prompt, includes_prompt
+from hone_runtime.errors import HoneError
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json
+from hone_runtime.values.prompts import PROMPTS, find_default_prompt, includes_prompt
 from kedro_hone.sources.files import make_corrupt, make_untrusted
 from kedro_hone.sources.huggingface.documents import read_document
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kedro_hone.core.values.base import Json
+from hone_runtime.values.base import Json
 
 TASKS: Final[Mapping[str, str]] = {
     "text-classification": "AutoModelForSequenceClassification",

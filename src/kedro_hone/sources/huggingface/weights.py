@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from kedro_hone.core.store.manifest import link_or_copy
+from hone_runtime.values.manifest import link_or_copy
 
 LARGEST_HEADER: Final = 100 * 1000 * 1000
 """The largest header in bytes, as in the library safetensors."""

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import Interval, Latency, Quality, Speedup
 from kedro_hone.comparing.ceilings import make_ceiling
 from kedro_hone.comparing.gates import cold_start, drop, drops, latency, load, memory, quality, size, speedup
-from kedro_hone.core.contract.gates import Measurements, read_gates
-from kedro_hone.core.values.judgement import Judged, Judgement
-from kedro_hone.core.values.measurement import Interval, Latency, Quality, Speedup
+from kedro_hone.core.gates import Measurements, read_gates
 
 SOURCE = Measurements(id="source")
 ANY = st.floats(allow_nan=True, allow_infinity=True)

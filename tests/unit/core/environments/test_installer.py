@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
 from kedro_hone.core.environments.installer import _find_commands, _find_reason, _is_not_found, _make_variables, install
 
 

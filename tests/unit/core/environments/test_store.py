@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore, _environment_key, find_home
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 DAY = 24 * 3600
 

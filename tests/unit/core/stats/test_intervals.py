@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as distributions
 
+from hone_runtime.values.measurement import is_bounded
 from kedro_hone.core.stats.intervals import (
     interval_of_bootstrap,
     interval_of_mean,
@@ -16,7 +17,6 @@ from kedro_hone.core.stats.intervals import (
     smallest_provable_drop,
 )
 from kedro_hone.core.stats.levels import correct_for_looks, share_confidence, spend_on_choice
-from kedro_hone.core.values.measurement import is_bounded
 
 RATIOS = st.lists(st.floats(0.01, 1000.0), min_size=2, max_size=20)
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hone_runtime.values.measurement import Interval
 from kedro_hone.core.stats.speed import (
     Faster,
     combine_shapes,
@@ -16,7 +17,6 @@ from kedro_hone.core.stats.speed import (
     percentiles,
     ratio_in_launch,
 )
-from kedro_hone.core.values.measurement import Interval
 
 
 def interval(low: float, estimate: float, high: float) -> Interval:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from hone_runtime.values import digest as digest_module
+from hone_runtime.values.artifact import Artifact, Shape, StepFacts, TensorSpec
+from hone_runtime.values.digest import digest_file, digest_json
+from hone_runtime.values.manifest import Manifest, UnsealableError, copy_tree, read_sealed
+from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.core.store import disk as disk_module
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, UnsealableError, copy_tree, read_sealed
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values import digest as digest_module
-from kedro_hone.core.values.artifact import Artifact, Shape, StepFacts, TensorSpec
-from kedro_hone.core.values.digest import digest_file, digest_json
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused
 
 SPECS = {
     "inputs": (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.core.store.disk import Disk, append_line, explain_disk_errors, find_disk_error, remove_tree, write_file
 
 

@@ -10,15 +10,15 @@ from types import SimpleNamespace
 import fsspec
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact, StepFacts
+from hone_runtime.values.manifest import Manifest, read_sealed
+from hone_runtime.values.manifest import _digest as manifest_digest
+from hone_runtime.values.outcome import Refused
 from kedro_hone.core.store import remote as remote_module
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.manifest import Manifest, read_sealed
-from kedro_hone.core.store.manifest import _digest as manifest_digest
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.store.steps import StepRecord
-from kedro_hone.core.values.artifact import Artifact, StepFacts
-from kedro_hone.core.values.outcome import Refused
 
 KEY = "0" * 64
 

@@ -6,9 +6,9 @@ from multiprocessing import get_context
 
 import pytest
 
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.store import runs as module
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.core.values.outcome import Failed, FailureClass
 
 
 def claim(arguments):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kedro_hone.core.contract.adaptor import Adaptor, Options
-from kedro_hone.core.contract.host import Host
-from kedro_hone.core.contract.toolchain import Toolchain
+from hone_runtime.contract.adaptor import Adaptor, Options
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.artifact import Artifact, Shape, Stage
 from kedro_hone.core.store.steps import STORE_VERSION, list_machine_options, step_key
-from kedro_hone.core.values.artifact import Artifact, Shape, Stage
 
 
 class Bits(Options):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from hone_runtime.contract.job import Job
 from kedro_hone.core.workers.host import reach
-from kedro_hone.core.workers.host.job import Job
 
 
 @pytest.fixture

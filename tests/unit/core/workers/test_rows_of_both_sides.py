@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hone_runtime.interfaces.tables import make_rows
+from hone_runtime.values.artifact import Artifact, TensorSpec
+from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
-from kedro_hone.core.values.artifact import Artifact, TensorSpec
-from kedro_hone.core.workers.inside.loading import load_file
-from kedro_hone.core.workers.inside.tables import make_rows
 
 
 @pytest.mark.parametrize("split", [True, False])

@@ -15,9 +15,9 @@ from kernel import find_layers
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.contract.toolchain import UNTRACKED, Limits, Toolchain
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.workers.host.job import Call, Job, JobInput, StepResult
+from hone_runtime.contract.job import Call, Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import UNTRACKED, Limits, Toolchain
+from hone_runtime.values.outcome import Failed, FailureClass, Refused, Trespass
 from kedro_hone.core.workers.host.run import call_worker, make_environment, open_session
 
 HANG = 600
@@ -468,8 +468,8 @@ def test_nothing_outlives_a_time_out(call, tmp_path):
 HOST = """
 import os, sys, time
 from pathlib import Path
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.workers.host.job import Job
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.contract.job import Job
 from kedro_hone.core.workers.host.run import call_worker
 worker, folder, fork = sys.argv[1:]
 if fork == "fork":

@@ -13,11 +13,11 @@ import pytest
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.contract.toolchain import Limits
-from kedro_hone.core.values.artifact import Shape
-from kedro_hone.core.values.outcome import Failed, FailureClass
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.artifact import Shape
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host import session as worker_session
-from kedro_hone.core.workers.host.job import Job, JobInput
 from kedro_hone.core.workers.host.run import open_session
 
 HANG = 600

@@ -7,9 +7,9 @@ import pytest
 from toolchains.toy.adaptor import TOOLCHAIN
 from toolchains.toy.model import make_model
 
-from kedro_hone.core.values.artifact import Shape, TensorSpec
-from kedro_hone.core.values.outcome import FailureClass
-from kedro_hone.core.workers.host.job import End, Job, JobInput, StepResult
+from hone_runtime.contract.job import End, Job, JobInput, StepResult
+from hone_runtime.values.artifact import Shape, TensorSpec
+from hone_runtime.values.outcome import FailureClass
 from kedro_hone.core.workers.host.verification import verify_output, watch_tree
 
 DESCRIBED = {

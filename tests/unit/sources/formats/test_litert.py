@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 
 NOTHING: frozenset[str] = frozenset()

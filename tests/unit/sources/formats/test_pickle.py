@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 
 

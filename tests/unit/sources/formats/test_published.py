@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.store.manifest import MANIFEST, Manifest
-from kedro_hone.core.values.artifact import Artifact
-from kedro_hone.learner.manifest import write_manifest
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.manifest import write_manifest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import MANIFEST, Manifest
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.published import LARGEST_MANIFEST
 

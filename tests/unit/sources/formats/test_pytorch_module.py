@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.files import write_files
 from kedro_hone.sources.formats import pytorch_module

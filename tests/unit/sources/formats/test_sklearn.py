@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 
 NOTHING: frozenset[str] = frozenset()

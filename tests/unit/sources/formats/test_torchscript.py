@@ -6,7 +6,7 @@ import pytest
 import torch
 import yaml
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.detection import read_flavor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")

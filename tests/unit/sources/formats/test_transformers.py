@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import yaml
 
-from kedro_hone.core.errors import HoneError
-from kedro_hone.core.values.digest import digest_tree
+from hone_runtime.errors import HoneError
+from hone_runtime.values.digest import digest_tree
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 from kedro_hone.sources.huggingface import tasks, weights

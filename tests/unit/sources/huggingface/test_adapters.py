@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from kedro_hone.core.errors import HoneError
+from hone_runtime.errors import HoneError
 from kedro_hone.sources.huggingface.adapters import copy_adapter, copy_texts, find_adapter
 from kedro_hone.sources.source_format import MlModel, Pulled
 

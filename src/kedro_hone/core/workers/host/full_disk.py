@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hone_runtime.contract.job import Call, End, Job, StepResult
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.machine.disks import FULL_BYTES, LOW_BYTES, find_low, measure_tree
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 
 TRANSFORM = "transform"
 """The function that writes a model."""

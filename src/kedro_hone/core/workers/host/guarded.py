@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 
-from kedro_hone.core.text import open_logger
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.workers.host.job import End
+from hone_runtime.contract.job import End
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json
 from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
 
 GUARD_SECONDS = 120.0

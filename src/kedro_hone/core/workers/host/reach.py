@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.workers.host.job import Job
+from hone_runtime.contract.job import Job
+from hone_runtime.values.base import Json
 
 LAYERS: tuple[str, ...] = ("namespaces", "landlock", "seccomp")
 """What is tried to keep a worker to this; a kernel or a container may offer less."""

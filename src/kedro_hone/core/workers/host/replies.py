@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Final
 
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.regular import LARGEST_FILE
+from hone_runtime.values.base import Json
+from hone_runtime.values.regular import LARGEST_FILE
 
 LARGEST_REPLY: Final = LARGEST_FILE
 """Bytes of a ``result.json``, or of one reply of a session: a hundred times what any toolchain of ours sends."""

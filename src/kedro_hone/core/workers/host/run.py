@@ -15,17 +15,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from kedro_hone.core.contract.toolchain import UNTRACKED, Limits, Toolchain
-from kedro_hone.core.text import SECRET_NAME
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_code, digest_json
-from kedro_hone.core.values.outcome import Failed, FailureClass, Refused, Trespass
-from kedro_hone.core.values.regular import read_regular
+from hone_runtime.contract.causes import cut_reason, strip_styles
+from hone_runtime.contract.job import Call, End, Job, StepResult
+from hone_runtime.contract.toolchain import UNTRACKED, Limits, Toolchain
+from hone_runtime.text import SECRET_NAME
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_code, digest_json
+from hone_runtime.values.outcome import Failed, FailureClass, Refused, Trespass
+from hone_runtime.values.regular import read_regular
 from kedro_hone.core.workers.host import reach
-from kedro_hone.core.workers.host.causes import cut_reason, strip_styles
 from kedro_hone.core.workers.host.full_disk import distrust, doubt, list_disks
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
-from kedro_hone.core.workers.host.job import Call, End, Job, StepResult
 from kedro_hone.core.workers.host.replies import parse_object
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import watch_tree

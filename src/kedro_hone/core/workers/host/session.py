@@ -12,11 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.outcome import Failed, FailureClass
+from hone_runtime.contract.job import Call, End
+from hone_runtime.values.base import Json
+from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.full_disk import doubt
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader
-from kedro_hone.core.workers.host.job import Call, End
 
 _Read = TypeVar("_Read")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from kedro_hone.core.contract.toolchain import Toolchain
-from kedro_hone.core.values.artifact import FORMATS, Shape, TensorSpec, find_missing
-from kedro_hone.core.values.base import Json
-from kedro_hone.core.values.digest import digest_tree, digest_tree_once, list_states
-from kedro_hone.core.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.job import Job, JobInput, StepResult
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.artifact import FORMATS, Shape, TensorSpec, find_missing
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_tree, digest_tree_once, list_states
+from hone_runtime.values.outcome import Failed, FailureClass
 
 _SPECS: TypeAdapter[tuple[TensorSpec, ...]] = TypeAdapter(tuple[TensorSpec, ...])
 

@@ -1,0 +1,144 @@
+"""The contract between kedro-hone and the toolchains: the description of an adaptor.
+
+An adaptor is a *value*. It imports nothing heavy; the toolchain's own code is in a worker file that is run by path
+with the python of the toolchain's environment (see ``core.workers``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict
+
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.values.artifact import Artifact, Precision, Stage
+from hone_runtime.values.base import CPU, Device, Format, Json, read_device
+from hone_runtime.values.outcome import Refused
+
+
+class Options(BaseModel):
+    """Base of an adaptor's options. The defaults must be valid."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+    def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
+        """Return the options with everything decided that is left to the machine; the worker gets these. Pure.
+
+        Called before a step's key is made, so that two machines that decide differently never share a result.
+        """
+        return self
+
+
+class Int8Options(Options):
+    """Options of a quantizer whose int8 may be computed with products that saturate."""
+
+    reduce_range: bool | None = None
+    """Seven bits instead of eight, for x86 CPUs without VNNI, where eight can saturate; None: where this CPU has no
+    VNNI."""
+
+    def resolve(self, host: Host) -> Self:
+        """Return the options with ``reduce_range`` decided; see ``Host.saturates_int8``."""
+        decided = host.saturates_int8 if self.reduce_range is None else self.reduce_range
+        return self.model_copy(update={"reduce_range": decided})
+
+
+class Need(StrEnum):
+    """What an adaptor needs besides the artifact: something of the recipe, or of the machine."""
+
+    CALIBRATION_DATA = "calibration-data"
+    TRAINING_DATA = "training-data"
+    PROGRAM = "program"
+    CONVERSION_LIMIT = "conversion-limit"
+    """The recipe's ``gates.conversion``: its worker compares what it made with the source."""
+    GPU = "gpu"
+    AVX512_VNNI = "avx512_vnni"
+    AVX512_BF16 = "avx512_bf16"
+    CXX_COMPILER = "c++-compiler"
+
+    def find_missing(self, host: Host) -> str | None:
+        """Return what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing."""
+        match self:
+            case Need.GPU if not host.gpu:
+                return "needs a GPU, and this machine has none"
+            case Need.AVX512_VNNI | Need.AVX512_BF16 if self not in host.flags:
+                return f"needs a CPU with {self}"
+            case Need.CXX_COMPILER if "c++" not in host.compilers:
+                return "needs a C++ compiler (c++ or g++) on the path"
+        return None
+
+
+class Capability(StrEnum):
+    """What a toolchain may be able to do with a model."""
+
+    DYNAMIC_BATCH = "dynamic-batch"
+    EXTERNAL_DATA = "external-data"
+    CONTROL_FLOW = "control-flow"
+    DETERMINISTIC = "deterministic"
+
+
+class Support(StrEnum):
+    """How well: ``NOT_IMPLEMENTED`` where the toolchain can and the adaptor not yet, ``UNSUPPORTED`` if it cannot."""
+
+    FULL = "full"
+    NOT_IMPLEMENTED = "not-implemented"
+    UNSUPPORTED = "unsupported"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptor:
+    """One transformation from artifact to artifact.
+
+    Attributes:
+        name: ``toolchain.what``, unique, such as ``onnxruntime.int8-static``.
+        version: Raised when its output changes; part of the cache key.
+        summary: One sentence for the documentation.
+        options: The model of its options; all have defaults.
+        precisions: What the result computes in or stores.
+        machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
+        default: Whether recipes use it without naming it.
+        alternative: For a converter from a format of source models: what it makes races in routes of its own, next to
+            what other converters make of the same model; otherwise the first converter that succeeds is the only one.
+        can_take: A cheap check, without the toolchain: a refusal, or None.
+        run_options: For a compile adaptor: options for its runtime, from its own options.
+        device: For a compile adaptor: where its result computes.
+    """
+
+    name: str
+    version: int
+    toolchain: Toolchain
+    stage: Stage
+    accepts: frozenset[Format]
+    produces: Format
+    summary: str
+    options: type[Options] = Options
+    precisions: frozenset[Precision] = frozenset({Precision.FP32})
+    needs: frozenset[Need] = frozenset()
+    supports: Mapping[Capability, Support] = field(default_factory=dict)
+    machine_specific: bool = False
+    default: bool = True
+    alternative: bool = False
+    can_take: Callable[[Artifact, Options, Host], Refused | None] = lambda *_: None
+    run_options: Callable[[Options], dict[str, Json]] = lambda _: {}
+    device: Device = CPU
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(rf"{self.toolchain.name}\.[a-z0-9][a-z0-9-]*", self.name):
+            raise ValueError(f"adaptor {self.name!r}: name it {self.toolchain.name}.<what>, lower case, with dashes")
+        if not self.accepts:
+            raise ValueError(f"adaptor {self.name}: accepts no format")
+        if self.stage is Stage.COMPILE and self.produces not in self.toolchain.runs:
+            raise ValueError(f"adaptor {self.name}: {self.toolchain.name} cannot run its {self.produces}")
+        if self.alternative and self.stage is not Stage.CONVERT:
+            raise ValueError(f"adaptor {self.name}: only a converter is an alternative to others")
+        read_device(self.device)
+        self.options()
+
+    def find_missing(self, host: Host) -> str | None:
+        """Return the first of its needs that a machine does not meet, as a reason; None where all are met."""
+        return next(filter(None, (need.find_missing(host) for need in sorted(self.needs))), None)

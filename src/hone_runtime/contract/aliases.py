@@ -1,0 +1,137 @@
+"""Aliases that a person may move while a run works: where they pointed at the pull, and whether they still do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from hone_runtime.contract.registry import Publication, Registry, VersionInfo
+from hone_runtime.contract.tags import AWAITS, HELD
+from hone_runtime.errors import HoneError
+from hone_runtime.values.digest import digest_json
+
+PULL: Final = "hone.pull"
+"""The tag with the run that pulled the source: whether a version is of the same pull."""
+
+
+def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
+    """Return where the aliases of a model point, by its name; empty if the registry has no aliases, or is offline."""
+    try:
+        aliases = registry.list_aliases(name)
+    except HoneError as error:
+        if error.slug != "registry-offline":
+            raise
+        return {}  # nothing can be published now; when it is, nobody knows whether somebody moved an alias
+    return {} if aliases is None else {name: aliases}
+
+
+def find_published(registry: Registry, name: str, alias: str) -> str | None:
+    """Return the URI of the version that an alias points to; None if absent.
+
+    Raises:
+        HoneError: As ``Registry.list_aliases``; ``registry-offline``.
+    """
+    version = (registry.list_aliases(name) or {}).get(alias)
+    return None if version is None else registry.name_version(name, version)
+
+
+def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[VersionInfo, str]:
+    """Return a winner that waits for approval, and the alias that it waits for.
+
+    Args:
+        registry: Where it is.
+        uri: The winner.
+        approved: The alias that somebody approved; empty for whatever it waits for.
+
+    Raises:
+        HoneError: ``approval-unneeded``: the version waits for no approval;
+            ``approval-outdated``: it waits for another alias than the one that was approved.
+    """
+    info = registry.resolve(uri)
+    alias = info.tags.get(AWAITS, "")
+    if alias and approved and alias != approved:
+        raise HoneError(
+            "approval-outdated",
+            f"{info.uri} waits for another alias than the one that was approved.",
+            why=f"{approved!r} was approved, and its tag {AWAITS} says {alias!r} now: somebody changed it.",
+            hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
+        )
+    if HELD in info.tags:
+        raise HoneError(
+            "approval-unneeded",
+            f"{info.uri} waits for a quiet machine, and for no approval.",
+            why=f"It has the tag {HELD}: other processes took too much of the cores while it was measured.",
+            hint="Run `kedro run --from-nodes confirm` on a quiet machine: what holds there is published.",
+        )
+    if not alias or not info.is_optimized:
+        raise HoneError(
+            "approval-unneeded",
+            f"{info.uri} waits for no approval.",
+            why=f"It has no tag {AWAITS}: {'nobody asked for one' if info.is_optimized else 'it is no winner'}.",
+            hint="Name a version that a run with hone.publish.approval published; its summary has the command.",
+        )
+    return info, alias
+
+
+def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
+    """Return the error for an alias that is not there yet, since this winner waits for it; None if it does not."""
+    if info.tags.get(AWAITS) == alias:
+        why = f"{info.uri} was published and waits for it, until a person approves it."
+        way = f"Approve it by `python -m kedro_hone hone approve {info.uri}`"
+    elif info.tags.get(HELD) == alias:
+        why = f"{info.uri} was published and waits for it: the machine was too busy with others when it was measured."
+        way = "Run `kedro run --from-nodes confirm` on a quiet machine"
+    else:
+        return None
+    what = f"{info.name!r} has no alias {alias!r} yet."
+    return HoneError("alias-unknown", what, why=why, hint=f"{way}, or load that version by its number, {info.uri}.")
+
+
+def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
+    """Move the alias that a winner waits for to it, and return where it points now; idempotent.
+
+    The caller checks that the version is what its tags claim. ``approved`` is as ``find_awaited`` takes it.
+
+    Raises:
+        HoneError: As ``find_awaited``; ``approval-outdated``: the alias points to a version that was published later;
+            and as ``Registry.move_alias``.
+    """
+    info, alias = find_awaited(registry, uri, approved=approved)
+    if alias not in info.aliases:
+        if later := _find_later(registry, info, alias):
+            raise HoneError(
+                "approval-outdated",
+                f"{info.uri} is older than what {alias!r} points to.",
+                why=f"Version {later} was published after it, and has the alias.",
+                hint="Approve a newer winner. To go back to this one, move the alias with the registry's own client.",
+            )
+        registry.move_alias(info.uri, alias)
+    return Publication(uri=info.uri, version=info.version, alias=alias)
+
+
+def _find_later(registry: Registry, info: VersionInfo, alias: str) -> str:
+    """Return the version that an alias points to where it was published after another one; empty where it was not."""
+    pointer = read_aliases(registry, info.name).get(info.name, {}).get(alias, "")
+    order = [one.version for one in registry.versions_since(None).infos if one.name == info.name] if pointer else []
+    known = pointer in order and info.version in order
+    return pointer if known and order.index(pointer) > order.index(info.version) else ""
+
+
+def name_record(alias: str) -> str:
+    """Return where a registry notes the version that a publication moved an alias to, with ``PULL`` among its tags."""
+    return f".given-{digest_json(alias).removeprefix('sha256:')[:16]}"
+
+
+def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str], ours: str | None = None) -> str:
+    """Return how others moved an alias between two looks at it; empty if they did not, or ``before`` is None.
+
+    A publication of the same pull moved it to ``ours``: then it must still be there, and not where the pull found it.
+    """
+    was, is_ = ours or (before or {}).get(alias), now.get(alias)
+    if before is None or was == is_:
+        return ""
+    moment = "this pull's winner was published" if ours else "the source was pulled"
+    return (
+        f"The alias {alias!r} pointed to {was or 'no version'} when {moment}, and points to {is_ or 'no version'} now: "
+        "it was moved meanwhile, and stays there."
+    )

@@ -1,0 +1,187 @@
+"""Which toolchains and adaptors are installed. The built-in ones are in a table; others register."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from hone_runtime.contract.adaptor import Adaptor
+from hone_runtime.contract.plugins import Plugins, check_kind, list_offers, load
+from hone_runtime.contract.toolchain import Licence, Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.text import suggest
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Format
+from hone_runtime.values.outcome import Candidate
+
+_ADAPTORS: Final = Path(__file__).parents[2] / "adaptors"
+
+BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
+    path.parent.name: f"kedro_hone.adaptors.{path.parent.name}.adaptor"
+    for path in sorted(_ADAPTORS.glob("*/adaptor.py"))
+}
+"""Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``. A new folder is a new toolchain."""
+
+ENTRY_POINTS: Final = "kedro_hone.adaptors"
+"""The entry-point group of other distributions; each entry point names a module with the same two names."""
+
+_Named = TypeVar("_Named", Adaptor, Toolchain)
+_Registered = TypeVar("_Registered", bound=Adaptor | Toolchain | Callable[[], Adaptor])
+
+
+def _identify(value: Adaptor | Toolchain) -> list[object]:
+    """All fields; functions and classes by name, since a reloaded module has new ones."""
+    values = [getattr(value, field.name) for field in fields(value)]
+    return [(one.__module__, one.__qualname__) if hasattr(one, "__qualname__") else one for one in values]
+
+
+_PLUGINS: Final[Plugins[Adaptor | Toolchain]] = Plugins(
+    slug="adaptor-name-taken",
+    clash="Two toolchains or adaptors are named {name!r}.",
+    locate=lambda value: str((value.toolchain if isinstance(value, Adaptor) else value).folder),
+    identify=_identify,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Catalogue:
+    """All that is installed.
+
+    Attributes:
+        adaptors: By name; ours first, then those of other packages, then the project's own.
+        toolchains: By name, in the same order.
+        broken: What modules raised that could not be imported, by where they come from.
+    """
+
+    adaptors: Mapping[str, Adaptor]
+    toolchains: Mapping[str, Toolchain]
+    broken: Mapping[str, BaseException]
+
+    def find_adaptor(self, name: str) -> Adaptor:
+        """Return an adaptor by its name.
+
+        Raises:
+            HoneError: ``adaptor-unknown``, with the nearest name.
+        """
+        return self._find("adaptor", name, self.adaptors)
+
+    def find_toolchain(self, name: str) -> Toolchain:
+        """Return a toolchain by its name.
+
+        Raises:
+            HoneError: ``toolchain-unknown``, with the nearest name.
+        """
+        return self._find("toolchain", name, self.toolchains)
+
+    def is_native(self, form: Format) -> bool:
+        """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
+        return any(form in toolchain.native for toolchain in self.toolchains.values())
+
+    def is_code(self, form: Format, runtime: str | None) -> bool:
+        """Return whether a winner of a format is code to the process that loads it in its runtime.
+
+        It is code where the runtime is not installed: nothing says that it is data.
+        """
+        toolchain = self.toolchains.get(str(runtime))
+        return toolchain is None or form not in toolchain.data
+
+    def find_restricted(self, candidate: Candidate) -> Toolchain | None:
+        """Return the first toolchain of a candidate's route, or its runtime, whose licence is for evaluation only.
+
+        Raises:
+            HoneError: ``toolchain-unknown``: one of them is not installed any more.
+        """
+        names = [adaptor.partition(".")[0] for adaptor in candidate.route]
+        if isinstance(candidate.outcome, Artifact) and candidate.outcome.runtime is not None:
+            names.append(candidate.outcome.runtime)
+        toolchains = (self.find_toolchain(name) for name in dict.fromkeys(names))
+        return next((toolchain for toolchain in toolchains if toolchain.licence is Licence.EVALUATION), None)
+
+    def _find(self, what: str, name: str, known: Mapping[str, _Named]) -> _Named:
+        if name in known:
+            return known[name]
+        why = f"There are: {', '.join(sorted(known)) or 'none'}."
+        if self.broken:
+            why += f" Could not be imported: {', '.join(self.broken)}."
+        hint = suggest(name, known) + "`kedro hone toolchains` lists all there are, and what could not be imported."
+        raise HoneError(f"{what}-unknown", f"There is no {what} {name!r}.", why=why, hint=hint)
+
+
+def register(first: _Registered, /, *adaptors: Adaptor) -> _Registered:
+    """Add adaptors of your own, from the ``settings.py`` of a Kedro project or any module that it imports.
+
+    As a call, ``register(adaptor, …)`` or ``register(toolchain, adaptor, …)``; the toolchain has to be named only when
+    it has no adaptor, since it is part of each. As a decorator, on a function that returns an adaptor::
+
+        @register
+        def make_half() -> Adaptor:
+            return Adaptor(name="onnxruntime.half", …)
+
+    Registering the same again changes nothing, so settings may be imported twice. What comes first is returned.
+
+    Raises:
+        HoneError: ``adaptor-name-taken``. A name that is taken by a built-in adaptor or by another package is found
+            when the adaptors are first looked up.
+        TypeError: Something is neither a toolchain nor an adaptor.
+    """
+    if isinstance(first, Toolchain):
+        _PLUGINS.register(first, *_check(adaptors, first))
+    else:
+        values = _check((first if isinstance(first, Adaptor) else first(), *adaptors))
+        _PLUGINS.register(*(adaptor.toolchain for adaptor in values), *values)
+    return first
+
+
+forget_registrations = _PLUGINS.own.clear
+"""Drops what ``register`` added, for tests and for reloading a project in a notebook."""
+
+
+def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue:
+    """Return all that is installed: ours, other packages' and the project's own. Imports happen here, not before.
+
+    Raises:
+        HoneError: ``adaptor-name-taken``, when two places offer one name.
+    """
+    found, broken = load(list_offers(ENTRY_POINTS, builtin), _read_module)
+    plugins = [value for value, _ in _PLUGINS.merge((one, offer) for module, offer in found for one in module).values()]
+    return Catalogue(
+        adaptors={plugin.name: plugin for plugin in plugins if isinstance(plugin, Adaptor)},
+        toolchains={plugin.name: plugin for plugin in plugins if isinstance(plugin, Toolchain)},
+        broken=broken,
+    )
+
+
+def find_installed(name: str) -> Toolchain | None:
+    """Return a toolchain that is installed, or None; of ours only its module is imported.
+
+    Raises:
+        HoneError: ``adaptor-name-taken``.
+    """
+    if name in BUILTIN_TOOLCHAINS:  # one import, so that a process that serves a model starts fast
+        return check_kind(importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN, Toolchain)
+    return read_catalogue().toolchains.get(name)
+
+
+def find_used(toolchain: Toolchain) -> tuple[Path, ...]:
+    """Return the worker files of the toolchains whose workers a toolchain's own worker imports.
+
+    Raises:
+        HoneError: ``toolchain-unknown``: one of them is not installed.
+    """
+    return tuple(read_catalogue().find_toolchain(name).worker for name in toolchain.uses) if toolchain.uses else ()
+
+
+def _read_module(module: Any) -> tuple[Toolchain | Adaptor, ...]:
+    toolchain = check_kind(module.TOOLCHAIN, Toolchain)
+    return toolchain, *_check(module.ADAPTORS, toolchain)
+
+
+def _check(values: Iterable[Any], toolchain: Toolchain | None = None) -> tuple[Adaptor, ...]:
+    adaptors = tuple(check_kind(value, Adaptor) for value in values)
+    for adaptor in adaptors:
+        if toolchain and adaptor.toolchain.name != toolchain.name:
+            raise TypeError(f"the adaptor {adaptor.name} belongs to {adaptor.toolchain.name}, not to {toolchain.name}")
+    return adaptors

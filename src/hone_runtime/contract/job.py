@@ -1,0 +1,275 @@
+"""The values between host and worker: a job, its result, how a worker ended, and the failure that this means."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import re
+import shutil
+import signal
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from hone_runtime.contract.causes import find_cause
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.artifact import Artifact, Shape, Stage, TensorSpec
+from hone_runtime.values.base import CPU, Device, Json, Value
+from hone_runtime.values.outcome import Failed, FailureClass, Trespass
+from hone_runtime.values.regular import open_regular
+
+AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
+"""A path as text, made absolute when it is set: a worker starts in another directory."""
+
+
+class JobInput(Value):
+    """The model that a job works on: its directory, and an artifact without its digest and runtime."""
+
+    path: AbsolutePath
+    format: str
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
+    device: Device = CPU
+    run_options: dict[str, Json] = Field(default_factory=dict)
+    static_shapes: tuple[Shape, ...] = ()
+    metadata: dict[str, Json] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, artifact: Artifact, files: Path) -> JobInput:
+        """Return the part of an artifact that a worker sees, whose files are in this directory."""
+        fields = {name: getattr(artifact, name) for name in cls.model_fields if name != "path"}
+        return cls(path=str(files), **fields)
+
+
+class Job(Value):
+    """One call of one function of a worker file. Other keys are handed on as they are, for the functions of programs.
+
+    Attributes:
+        function: The function's name: ``transform``, ``describe``, ``load`` or a program's own.
+        adaptor: The name in refusals and failures.
+        stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
+        output: An empty directory to fill; made when it does not exist.
+        temporary: A directory for scratch files; when None, one that is removed after the call.
+        calibration: An npz file with one array for each input, rows first.
+        training: Another one, of the rows for fine-tuning.
+        records: What earlier jobs of the toolchain measured, as lines; the function may add some.
+        takes: The ``opsets`` and the ``ir`` of ONNX in which a model has to be written first, where it is not.
+        seconds: How long the function may take; what tunes ends before.
+        conversion: The share of rows in which what it converts may differ; None: the worker's own.
+        program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
+            ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
+            ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
+        shapes: The shapes that every candidate must serve.
+        produces: The format that the adaptor leaves.
+        trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
+        interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
+            environment has PyTorch. Otherwise arrays are passed.
+        reads: Files outside its folders that a session's commands will name.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    function: str
+    worker: AbsolutePath
+    adaptor: str
+    stage: str = "load"
+    input: JobInput | None = None
+    output: AbsolutePath | None = None
+    temporary: AbsolutePath | None = None
+    options: dict[str, Json] = Field(default_factory=dict)
+    calibration: AbsolutePath | None = None
+    training: AbsolutePath | None = None
+    records: AbsolutePath | None = None
+    takes: dict[str, Json] | None = None
+    seconds: float | None = None
+    conversion: float | None = None
+    program: dict[str, Json] | None = None
+    shapes: tuple[Shape, ...] = ()
+    seed: int = 0
+    threads: int = 1
+    produces: str | None = None
+    trust: tuple[str, ...] = ()
+    interface: str | None = None
+    reads: tuple[AbsolutePath, ...] = ()
+
+    @property
+    def worker_folder(self) -> str:
+        """The worker file's folder, with its parts."""
+        return str(Path(self.worker).parent)
+
+    @property
+    def failure(self) -> FailureClass:
+        """The class of an exception that its function does not catch."""
+        return FailureClass(self.stage) if self.stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
+
+
+class End(Value):
+    """How a worker ended, as its guard reports it.
+
+    Attributes:
+        exit: The exit code, when it exited.
+        signal: The signal's number, when one ended it.
+        reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``too-many-processes``, ``closed``,
+            ``terminated``, ``not-started``; ``guard-lost`` when the guard itself was killed.
+        detail: The operating system's message.
+        seconds: How long it ran, without the time in which it was paused.
+        peak_memory_bytes: The most that its processes were seen to hold together, or that one of them held by the
+            kernel's count, whichever is more; 0 when not known.
+        left_behind: How many processes still lived after it and had to be killed.
+        log_left_out: How many bytes of its output were too many for the log.
+        disk: The folder, of those that it writes to, whose disk had least left meanwhile; empty when not known.
+        disk_free: How many bytes that were.
+        isolation: What kept it inside its folders: ``namespaces``, ``capabilities``, ``seccomp``, each whether it was
+            in force, and the version of ``landlock`` or 0. Empty when it did not start.
+    """
+
+    exit: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    detail: str = ""
+    seconds: float = 0.0
+    peak_memory_bytes: int = 0
+    left_behind: int = 0
+    log_left_out: int = 0
+    disk: str = ""
+    disk_free: int | None = None
+    isolation: dict[str, bool | int] = Field(default_factory=dict)
+
+
+class StepResult(Value):
+    """What came out of one call, among it the ``notes`` that the function returned.
+
+    Attributes:
+        seconds: From loading the worker file to the function's end, inside the worker.
+        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
+    """
+
+    notes: dict[str, Json]
+    seconds: float
+    described: dict[str, Json] | None
+    end: End
+
+
+_KILLS = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+_NO_MEMORY = re.compile("bad_alloc|out of memory|(can't|cannot) allocate memory|failed to allocate", re.IGNORECASE)
+_DISK_FULL = re.compile("no space left on device|disk quota exceeded", re.IGNORECASE)
+_LOG_END_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Call:
+    """A job, the folder of its files, and its bounds: all that is needed to say what became of it."""
+
+    job: Job
+    folder: Path
+    limits: Limits
+
+    @property
+    def log(self) -> Path:
+        """What its worker printed."""
+        return self.folder / "log"
+
+    @property
+    def written(self) -> Job:
+        """The job as its worker reads it."""
+        temporary = self.job.temporary or str(self.folder / "temporary")
+        return self.job.model_copy(update={"temporary": temporary})
+
+    def write_job(self) -> None:
+        """Write ``job.json`` in the place of whatever a worker left there.
+
+        Raises:
+            OSError: The folder cannot be written to; there is no ``job.json`` then.
+        """
+        path = self.folder / "job.json"
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        text = json.dumps(self.written.model_dump(mode="json"), indent=1)
+        try:
+            with path.open("x", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+
+    def tidy(self) -> None:
+        """Remove temporary files after the worker's end, and write its job again, which it could change."""
+        with contextlib.suppress(OSError):  # a full disk: the worker's own end says so
+            self.folder.chmod(self.folder.stat().st_mode | stat.S_IRWXU)
+            self.write_job()
+        if self.job.temporary is None:
+            shutil.rmtree(self.folder / "temporary", ignore_errors=True)
+
+    def fail(
+        self, reason: str, failure: FailureClass = FailureClass.BAD_OUTPUT, trespass: Trespass | None = None
+    ) -> Failed:
+        """Return its failure, with the log where there is one."""
+        log = str(self.log) if os.access(self.log, os.R_OK) else None
+        return Failed(by=self.job.adaptor, failure=failure, reason=reason, log=log, trespass=trespass)
+
+    @property
+    def _too_large(self) -> str:
+        return f"tried to write a file of more than {self.limits.file_bytes >> 20} MiB"
+
+    def explain_end(self, end: End) -> Failed:
+        """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
+        if end.reason is not None:
+            limits = self.limits
+            unable = FailureClass.DISK_FULL if _DISK_FULL.search(end.detail) else FailureClass.INSTALL
+            failure, reason = {
+                "time-out": (FailureClass.TIME_OUT, f"ran longer than {limits.seconds:g} seconds"),
+                "out-of-memory": (FailureClass.OUT_OF_MEMORY, f"needed more than {limits.memory_mb} MiB of memory"),
+                "too-many-processes": (FailureClass.CRASH, f"started more than {limits.processes} processes at once"),
+                "not-started": (unable, f"the worker cannot be started: {end.detail}"),
+            }.get(end.reason, (FailureClass.KILLED, f"stopped from outside ({end.reason})"))
+            return self.fail(reason, failure)
+        if end.signal is None:
+            return self.fail(f"ended with exit code {end.exit} and no result", FailureClass.CRASH)
+        name = {int(one): one.name for one in signal.Signals}.get(end.signal, f"signal {end.signal}")
+        if end.signal == signal.SIGXFSZ:
+            return self.fail(self._too_large)
+        if end.signal in _KILLS:
+            return self.fail(f"killed by {name}, not by us", FailureClass.KILLED)
+        if _NO_MEMORY.search(_read_end(self.log)):
+            return self.fail(f"ended by {name} when it got no more memory", FailureClass.OUT_OF_MEMORY)
+        return self.fail(f"crashed with {name}", FailureClass.CRASH)
+
+    def explain_error(self, error: Mapping[str, Json], failure: FailureClass) -> Failed:
+        """Return the failure for an exception that the worker reports, by its type and the cause in its message.
+
+        The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special,
+        its class is ``failure``.
+        """
+        kind, message = str(error.get("type", "Exception")), find_cause(str(error.get("message", "")))
+        reason, trespass = f"{kind}: {message}" if message else kind, None
+        denied = next((one for one in Trespass if one == error.get("trespass")), None)
+        if error.get("errno") in {errno.ENOSPC, errno.EDQUOT} or _DISK_FULL.search(message):
+            failure = FailureClass.DISK_FULL
+        elif error.get("errno") == errno.EFBIG:
+            failure, reason = FailureClass.BAD_OUTPUT, self._too_large
+        elif kind == "MemoryError" or _NO_MEMORY.search(message):
+            failure = FailureClass.OUT_OF_MEMORY
+        elif kind in {"ImportError", "ModuleNotFoundError"}:
+            failure = FailureClass.INSTALL
+        elif denied is not None:
+            trespass = denied
+            failure, reason = FailureClass.BAD_OUTPUT, f"tried to write outside its folders: {reason}"
+        elif error.get("where") == "describe":
+            failure, reason = FailureClass.BAD_OUTPUT, f"the saved files cannot be read back: {reason}"
+        return self.fail(reason[:1000], failure, trespass)
+
+
+def _read_end(log: Path) -> str:
+    try:
+        with open_regular(log) as stream:
+            stream.seek(max(0, os.fstat(stream.fileno()).st_size - _LOG_END_BYTES))
+            return stream.read(_LOG_END_BYTES).decode(errors="replace")
+    except (OSError, ValueError):  # without a log there is no text
+        return ""

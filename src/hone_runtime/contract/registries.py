@@ -1,0 +1,125 @@
+"""Which registries there are, by the scheme of a URI; those of other packages are guarded."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, get_type_hints
+from urllib.parse import urlsplit
+
+from pydantic import TypeAdapter
+
+from hone_runtime.contract.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
+from hone_runtime.contract.registry import NewVersions, Publication, Registry, VersionInfo
+from hone_runtime.errors import HoneError
+from hone_runtime.text import suggest
+
+REGISTRIES: Final[Mapping[str, str]] = {
+    "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "runs": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
+    "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
+    "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
+}
+"""Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
+
+ENTRY_POINTS: Final = "kedro_hone.registries"
+"""The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
+
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
+_PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
+
+
+class GuardedMethod:
+    """A method of another package's registry: it returns the contract's type, or raises a ``HoneError``.
+
+    Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
+    a run as if all had gone well.
+    """
+
+    def __init__(self, method: Callable[..., object], name: str, offer: Offer) -> None:
+        self._method, self._name, self._offer = method, name, offer
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call the method, and check what it returns."""
+        returns = get_type_hints(getattr(Registry, self._name))["return"]
+        with _guard(self._offer, f"its method {self._name}"):
+            value = TypeAdapter(returns).validate_python(self._method(*args, **named), strict=True)
+            for one in value.infos if isinstance(value, NewVersions) else (value,):
+                if isinstance(one, VersionInfo | Publication):
+                    _check_own(one, self._offer.name)
+            return value
+
+
+def _check_own(value: VersionInfo | Publication, scheme: str) -> None:
+    """Raise ``ValueError`` if a registry returned no version of its own."""
+    if urlsplit(value.uri).scheme != scheme:
+        raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
+    for part in ("name", "version"):
+        if not getattr(value, part, part):
+            raise ValueError(f"the {part} is empty")
+
+
+def guard_registry(registry: Registry, offer: Offer) -> Registry:
+    """Guard each method of a registry of another package, in its place, and return the registry."""
+    for name, member in vars(Registry).items():
+        if callable(member) and not name.startswith("_"):
+            method = getattr(registry, name)
+            if not isinstance(method, GuardedMethod):  # a package may return one registry again and again
+                setattr(registry, name, GuardedMethod(method, name, offer))
+    return registry
+
+
+def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
+    """Return every registry that is installed, by its scheme: ours, then those of other packages. Nothing is imported.
+
+    Raises:
+        HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
+    """
+    offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
+    return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
+
+
+def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
+    """Import registries, and return why those that cannot be used cannot, by where they come from."""
+    odd = {str(offer): offer.name for offer in offers if offer.name and not _SCHEME.fullmatch(offer.name)}
+    rule = "cannot be the scheme of a URI: write letters, digits, +, - and dots"
+    return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
+
+
+def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
+    """Return the registry that serves a URI, such as ``models:/digits/3``, or a path, made with its defaults.
+
+    Relative paths count from the project, or from the current folder when it is not given.
+
+    Raises:
+        HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken``;
+            ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
+            itself raises.
+    """
+    hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
+    try:
+        scheme = urlsplit(uri).scheme
+    except ValueError as error:
+        raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
+    registries = read_registries(builtin)
+    if scheme not in registries:
+        known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
+        why = f"Nothing is known of the scheme {scheme!r}; there are: {known}."
+        hint = suggest(scheme, filter(None, registries), "{}:/…") + hint
+        raise HoneError("registry-unknown", f"No registry serves {uri!r}.", why=why, hint=hint)
+    offer = registries[scheme]
+    with _guard(offer, offer.target):
+        factory = offer.load()
+        takes = project is not None and "project" in inspect.signature(factory).parameters
+        made = factory(project=project) if takes else factory()
+        registry: Registry = check_kind(made, Registry)  # type: ignore[type-abstract]  # a protocol, checked at run time
+        return registry if offer.origin == BUILT_IN else guard_registry(registry, offer)
+
+
+def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
+    what, culprit = f"The registry of {offer.name}:/… cannot be used.", f"It comes from {offer.origin}, and {culprit}"
+    hint = "Update or uninstall the package; `kedro hone registries` shows what cannot be imported."
+    return guard("registry-broken", what, culprit=culprit, hint=hint, ours=offer.origin == BUILT_IN)

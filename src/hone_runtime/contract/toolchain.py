@@ -1,0 +1,203 @@
+"""Toolchains: a library outside this project with its locked environment, its worker and its limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hone_runtime.values.base import Format, Json
+
+UNTRACKED: Final[Mapping[str, str]] = MappingProxyType(
+    {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NM_DISABLE_ANALYTICS": "1"}
+)
+"""Variables that switch off what toolchains send home; one that a person has set stays as it is.
+
+They are set before a toolchain is imported. ONNX Runtime on Linux writes a ``deviceid`` below the home folder as soon
+as it is imported (seen with 1.31.1, which reads the first variable then and not later), and adaptors of other
+toolchains import it as well.
+"""
+
+
+class RunOptions(BaseModel):
+    """Base of a toolchain's run options: what its runtime may be asked for when it opens an artifact.
+
+    They come with an artifact, which may be a stranger's: none may be a path, a library or a free text.
+    All have defaults.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Licence(StrEnum):
+    """Under which terms a toolchain's results may be used."""
+
+    OPEN = "open"
+    EVALUATION = "evaluation"
+    """May race, is never published, and is off unless the recipe selects it by name."""
+
+
+class Verification(StrEnum):
+    """How a toolchain was tried."""
+
+    TESTED = "tested"
+    """Its adaptors run in every ``make test``, with a real model."""
+    NIGHTLY = "tested apart"
+    """They run every night, by ``make test-toolchains``: the environment takes gigabytes."""
+    BY_HAND = "tried by hand"
+    """Their own tests and the conformance suite passed on a machine that the project's tests have not."""
+    UNVERIFIED = "unverified"
+    """Written after the toolchain's documentation; the toolchain itself never ran in the project's tests."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Bounds of one worker.
+
+    Attributes:
+        seconds: Wall-clock time of one step.
+        memory_mb: Resident memory of the worker and all its children, in MiB.
+        log_kb: How much of its output is kept, in KiB: the beginning and the end.
+        processes: How many it and its children may be at once.
+    """
+
+    seconds: float = 600.0
+    memory_mb: int = 8192
+    log_kb: int = 1024
+    processes: int = 512
+
+    @property
+    def file_bytes(self) -> int:
+        """The size of the largest file that it may write: a model that fits its memory does, also with sparse parts."""
+        return max(2 * self.memory_mb << 20, 16 << 30)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolchain:
+    """A library outside this project: its locked environment, its worker, and the formats that it can run.
+
+    Attributes:
+        name: Unique, a valid identifier such as ``onnxruntime``.
+        folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
+        title: Its name as people write it, such as ``ONNX Runtime``; empty: the same as ``name``.
+        verification: How it was tried.
+        modules: The modules that its packages install. Only a worker and a learner may import them.
+        with_torch: Whether its environment has PyTorch: `make lock` writes PyTorch's two locks next to its own.
+        with_cuda: Whether its own lock names NVIDIA's packages.
+        from_source: Packages of its environment that exist as source archives only.
+        runs: The formats that its worker can ``load``.
+        native: Those of them that hold machine code or a program, so that opening one runs what its author wrote. They
+            are opened only where the user trusts them or their signature.
+        generated: Those of them from which the runtime generates code that it then runs. Every entry is checked before,
+            so that an isolated worker opens a source of them; a process of the user's opens a winner of them only as it
+            opens a native one.
+        data: Those of them that are data: opening one runs nothing that its author wrote. All others are code to the
+            process of the user, so that a format is code until its toolchain says here that it is not.
+        reads: The notes (keys of ``Artifact.metadata``) that its worker's ``load`` reads of a model that is data. The
+            worker is given no others.
+        formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
+        environment: Variables set for its worker.
+        run_options: What its runtime takes, by name and value; all else is refused. Its adaptors ask for no more.
+        extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
+        runtime_requirements: What a process needs that only loads and runs its artifacts.
+        default: Whether recipes use it without naming it.
+        survives_fork: Whether a model can be opened in a process that was forked from one that had opened models. Where
+            all models of a process share the runtime's threads, it cannot.
+        takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
+        remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file. Its steps
+            then run alone, on the machine that measures.
+        uses: The toolchains whose workers its own worker imports.
+        lockable: Whether package indexes have what it needs. Of another one no lock can be made: it works only in an
+            interpreter that the recipe names, and nobody is told to install something by its name.
+        note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
+    """
+
+    name: str
+    folder: Path
+    title: str = ""
+    verification: Verification = Verification.UNVERIFIED
+    modules: tuple[str, ...] = ()
+    with_torch: bool = False
+    with_cuda: bool = False
+    from_source: tuple[str, ...] = ()
+    runs: frozenset[Format] = frozenset()
+    native: frozenset[Format] = frozenset()
+    generated: frozenset[Format] = frozenset()
+    data: frozenset[Format] = frozenset()
+    reads: frozenset[str] = frozenset()
+    formats: Mapping[Format, tuple[str, ...]] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    licence: Licence = Licence.OPEN
+    limits: Limits = field(default_factory=Limits)
+    run_options: type[RunOptions] = RunOptions
+    extra: str | None = None
+    runtime_requirements: tuple[str, ...] = ()
+    default: bool = True
+    survives_fork: bool = False
+    takes_text: bool = False
+    remembers: bool = False
+    uses: tuple[str, ...] = ()
+    lockable: bool = True
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
+            raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
+        self.run_options()
+        object.__setattr__(self, "title", self.title or self.name)
+        if odd := (self.native | self.generated) - self.runs:
+            raise ValueError(f"toolchain {self.name}: it does not run its native or generated formats {sorted(odd)}")
+        if odd := (self.native | self.generated) & self.data:
+            raise ValueError(f"toolchain {self.name}: {sorted(odd)} cannot be both code and data")
+
+    @property
+    def code(self) -> frozenset[Format]:
+        """The formats that are code to the process that opens them: all that it runs and does not name data."""
+        return self.runs - self.data
+
+    def find_bad_option(self, options: Mapping[str, Json]) -> str | None:
+        """Return the first run option that its runtime does not take, as a reason; None where it takes all."""
+        try:
+            self.run_options.model_validate(options)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(map(str, first["loc"])) or "combination"  # no name where the author compares several
+            if first["type"] != "extra_forbidden":
+                return f"the run option {name} of {self.name} is {first['input']!r:.80}: {first['msg']}"
+            return f"{self.name} takes no run option {name!r:.80}"
+        return None
+
+    @property
+    def worker(self) -> Path:
+        """The package that holds the toolchain's own code: everything in its folder runs in the toolchain's process."""
+        return self.folder / "worker" / "__init__.py"
+
+    @property
+    def lock(self) -> Path:
+        """The pinned requirements of the environment."""
+        return self.folder / "requirements.lock"
+
+    @property
+    def builds(self) -> tuple[Path, ...]:
+        """Locks of which one more is installed, ``requirements-*.lock`` by name: the first whose packages are found."""
+        return tuple(sorted(self.folder.glob("requirements-*.lock")))
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """The lock of what exists as source archives only, ``sources.lock``, where there is one.
+
+        It is installed after ``requirements.lock``, and built by the setuptools that is in that one.
+        """
+        path = self.folder / "sources.lock"
+        return (path,) if path.exists() else ()
+
+    @property
+    def requirements(self) -> Path:
+        """The ranges that an environment must satisfy."""
+        return self.folder / "requirements.in"

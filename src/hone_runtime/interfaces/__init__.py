@@ -1,0 +1,1 @@
+"""How a model is called: tensors, tables, text, classes of Transformers."""

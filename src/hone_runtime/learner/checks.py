@@ -1,0 +1,65 @@
+"""What a manifest may ask of the process that loads its artifact: it may be a stranger's, and its digests fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from hone_runtime.contract.catalogue import find_installed
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.notes import find_faults
+from hone_runtime.text import begin_sentence
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import read_parts
+
+MOST_THREADS: Final = 4096
+"""As in a recipe: a runtime starts as many as it is told."""
+
+
+def check_artifact(artifact: Artifact) -> None:
+    """Refuse an artifact whose attributes contradict each other, or ask for what no artifact may ask for.
+
+    Raises:
+        HoneError: ``model-corrupt``; or ``model-unsupported`` for run options that its runtime does not take.
+    """
+    if fault := next(_find_faults(artifact), None):
+        raise explain_fault(fault)
+    asked = [(artifact.runtime, artifact.run_options)]
+    asked += [(part.runtime, part.run_options) for part in read_parts(artifact)]
+    toolchains = [(find_installed(name), options) for name, options in asked if name]
+    if fault := next((bad for one, options in toolchains if one and (bad := one.find_bad_option(options))), None):
+        raise HoneError(
+            "model-unsupported",
+            "The model asks its runtime for what models may not ask for.",
+            why=f"{begin_sentence(fault)}. With such options a runtime can write files and open libraries.",
+            hint="Do not load it unless you know who published it, and why; optimize its source again with kedro-hone.",
+        )
+
+
+def explain_fault(fault: str) -> HoneError:
+    """Return the error for a manifest whose attributes do not fit together; the fault is a clause."""
+    return HoneError(
+        "model-corrupt",
+        "The model's manifest describes no model.",
+        why=f"{begin_sentence(fault)}.",
+        hint="Pull or download it again; when that does not help, publish it again.",
+    )
+
+
+def _find_faults(artifact: Artifact) -> Iterator[str]:
+    threads = artifact.metadata.get("threads")
+    if threads is not None and not (type(threads) is int and 1 <= threads <= MOST_THREADS):
+        yield f"it was measured with {threads!r:.80} threads"
+    yield from find_faults(artifact.metadata)
+    try:
+        for part in read_parts(artifact):
+            yield from find_faults(part.metadata)
+    except ValueError as error:
+        yield f"its parts are none: {error!s:.200}"
+    for side, specs in (("inputs", artifact.inputs), ("outputs", artifact.outputs)):
+        if len({spec.name for spec in specs}) < len(specs):
+            yield f"two of its {side} have one name"
+    for shape in artifact.static_shapes:
+        dims = {dim for spec in artifact.inputs for dim in spec.shape if isinstance(dim, str)}
+        if dims - shape.sizes.keys() or min(shape.sizes.values(), default=1) < 1:
+            yield f"the shape {shape.name!r:.80} lacks a size, or has one under 1"

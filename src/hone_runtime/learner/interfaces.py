@@ -1,0 +1,91 @@
+"""The interfaces: arrays, as of ONNX; tensors, as of PyTorch or Transformers; rows, as of scikit-learn; Keras's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+import numpy as np
+
+from hone_runtime.interfaces.pretrained import make_pretrained_interface
+from hone_runtime.interfaces.tables import make_predict
+from hone_runtime.interfaces.tensors import Run, bind, explain_dtype, make_shape_check, make_tensors_interface
+from hone_runtime.learner.layers import make_layer_call
+from hone_runtime.values.artifact import Artifact
+
+_TEXT: Final = np.dtype(str)
+
+
+def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
+    """Return a function on arrays.
+
+    A dictionary gives a dictionary. Arrays, in the inputs' order or by their names, give the output's array when there
+    is one output, and a dictionary when there are several.
+    """
+    names = [spec.name for spec in artifact.inputs]
+    types = {spec.name: _find_dtype(spec.dtype) for spec in artifact.inputs}
+    single = artifact.outputs[0].name if len(artifact.outputs) == 1 else None
+    first, first_type, only = names[0], types[names[0]], len(names) == 1
+    check_shapes = make_shape_check(artifact.inputs)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        lone = args[0] if len(args) == 1 and not kwargs else None
+        if only and isinstance(lone, np.ndarray) and lone.dtype == first_type:  # the model may take microseconds
+            feeds = {first: lone}
+        else:
+            given = lone if isinstance(lone, dict) else bind(names, args, kwargs)
+            feeds = {name: _check_array(name, value, types) for name, value in given.items()}
+        check_shapes(feeds)
+        outputs = run(feeds)
+        return outputs if single is None or isinstance(lone, dict) else outputs[single]
+
+    return call
+
+
+def _check_array(name: str, value: Any, types: dict[str, np.dtype[Any] | None]) -> np.ndarray[Any, Any]:
+    if name not in types:
+        raise TypeError(f"the model has no input {name}")
+    expected = types[name]
+    if expected == _TEXT:
+        return check_text(name, value)
+    array = np.asarray(value, None if isinstance(value, np.ndarray) else expected)
+    if expected is not None and array.dtype != expected:
+        raise explain_dtype(name, array.dtype, expected)
+    return array
+
+
+def check_text(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Return text as an array, of numpy's own text or of objects; the value may be a list.
+
+    Runtimes would take numbers and missing values for text (``None`` for ``"None"``).
+
+    Raises:
+        TypeError: Something in it is no text.
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
+    if array.dtype.kind not in "UO":
+        raise explain_dtype(name, array.dtype, "text")
+    strange = [item for item in array.flat if not isinstance(item, str)] if array.dtype.kind == "O" else []
+    if strange:
+        raise TypeError(f"{name} holds {strange[0]!r}; the model takes text")
+    return array
+
+
+def _find_dtype(name: str) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(name)
+    except TypeError:  # such as bfloat16, which the runtime may take in some form of its own
+        return None
+
+
+INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] = MappingProxyType(
+    {
+        "pytorch": make_tensors_interface,
+        "onnx": make_arrays_interface,
+        "transformers": make_pretrained_interface,
+        "sklearn": make_predict,
+        "keras": make_layer_call,
+    }
+)
+"""What makes a function that is called as the source model was, by the name in an artifact's ``interface``."""

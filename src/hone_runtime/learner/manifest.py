@@ -1,0 +1,67 @@
+"""The manifest in a published winner's folder: written when it is published, checked before it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.checks import check_artifact
+from hone_runtime.text import begin_sentence
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.manifest import MANIFEST, Manifest
+
+
+def write_manifest(folder: Path, artifact: Artifact) -> None:
+    """Write an artifact's manifest next to a copy of its files.
+
+    Raises:
+        HoneError: ``model-corrupt``: the files are not those that were sealed.
+    """
+    if (folder / MANIFEST).exists():
+        raise _corrupt(f"It holds a file {MANIFEST}, where its manifest has to be.")
+    manifest = Manifest.measure(folder, artifact.manifest())
+    if manifest.digest != artifact.digest:
+        raise _corrupt(f"Its content has the digest {manifest.digest}, and {artifact.digest} is due.")
+    manifest.write(folder / MANIFEST)
+
+
+def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, str] = MappingProxyType({})) -> Artifact:
+    """Return the artifact that a directory holds, after every file was compared with the manifest in it.
+
+    Args:
+        folder: The artifact's files and its manifest.
+        due: The digest that the registry has for the artifact: who changed the files may have changed the manifest too.
+        read: Digests of files that were read already.
+
+    Raises:
+        HoneError: ``model-corrupt``: the manifest cannot be read or has another digest, or a file is missing, changed
+            or not in it.
+    """
+    try:
+        manifest = Manifest.read(folder / MANIFEST)
+        artifact = Artifact(digest=manifest.digest, **manifest.attributes)
+        difference = manifest.find_difference(folder, inside=True, read=read)
+    except (OSError, ValueError, TypeError) as error:  # also pydantic's
+        raise _corrupt(f"The manifest cannot be read: {error!r}.") from error
+    if difference:
+        raise _corrupt(f"{begin_sentence(difference)}.")
+    if due not in {None, artifact.digest}:
+        raise _corrupt(f"Its digest is {artifact.digest}, and the registry has {due} for it.")
+    check_artifact(artifact)
+    return artifact
+
+
+def list_digests(folder: Path) -> dict[Path, str]:
+    """Return the digests of the files of an artifact whose manifest ``read_artifact`` has compared with them."""
+    return {folder / name: file.digest for name, file in Manifest.read(folder / MANIFEST).files.items()}
+
+
+def _corrupt(why: str) -> HoneError:
+    return HoneError(
+        "model-corrupt",
+        "The model is not what was sealed.",
+        why=why,
+        hint="Pull or download it again; when that does not help, publish it again.",
+    )

@@ -1,0 +1,151 @@
+"""What is done when a winner does not compute here what it computed where it was measured."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
+
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER, GOLDEN
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.contract.registry import VersionInfo
+from hone_runtime.contract.tags import SOURCE
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.golden import Golden
+from hone_runtime.learner.model import Learner
+from hone_runtime.learner.runtimes import refuse_code
+from hone_runtime.text import begin_sentence, clean_text
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.regular import read_regular
+from hone_runtime.values.trees import measure_tree
+
+OnMismatch = Literal["fallback", "warn", "refuse"]
+SOURCE_DIGEST: Final = "hone.source_digest"
+CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
+OPENER: Final = "kedro_hone.sources.opening"
+"""The module that opens sources: it is above the learner, which imports it only when it is needed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How a winner is opened, and its source in its place.
+
+    Attributes:
+        folder: The published version, with its evidence, or a folder of files only.
+        version: What the registry knows of it; None for a folder, and where the evidence is signed: then only that says
+            which source it is.
+        open: Opens an artifact whose files are in a folder, as the caller of ``load`` asked for.
+        vouched: Whether code may be opened, in the winner's place too: it was signed, or the user trusts it.
+        stack: Closed when the learner is gone.
+    """
+
+    folder: Path
+    version: VersionInfo | None
+    on_mismatch: OnMismatch
+    open: Callable[[Artifact, Path], Learner]
+    vouched: bool
+    stack: ExitStack
+
+    def load(self, artifact: Artifact, files: Path) -> Learner:
+        """Open a winner and compare its outputs for the golden rows, or do what was asked for where they differ.
+
+        Raises:
+            HoneError: ``winner-differs``, or as ``Learner``.
+            ImportError: A runtime is not installed.
+        """
+        golden = self._read_golden()
+        if golden is None:
+            return self.open(artifact, files)
+        learner, difference = self._try(artifact, files, golden)
+        if learner is not None and not difference:
+            return learner
+        machine = golden.say_machine(read_host())
+        why = clean_text(f"{begin_sentence(difference)}.{machine}")
+        if learner is None or self.on_mismatch != "warn":
+            learner = self._fall_back(golden, why)
+            why += clean_text(f" In its place, its source is loaded: {learner.source_uri}.")
+        warnings.warn(
+            f"The winner does not compute here what it computed where it was measured. {why}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return learner
+
+    def _read_golden(self) -> Golden | None:
+        try:
+            return Golden.read(self.folder / EVIDENCE_FOLDER / GOLDEN)
+        except (OSError, ValueError) as error:
+            raise HoneError(
+                "model-corrupt",
+                f"The golden rows of {self.folder.name} cannot be read.",
+                why=describe_exception(error),
+                hint="Pull or download it again; when that does not help, publish it again.",
+            ) from error
+
+    def _try(self, artifact: Artifact, files: Path, golden: Golden) -> tuple[Learner | None, str]:
+        """Return the winner, if it can be opened here, and how its outputs differ from those that are kept."""
+        if read_catalogue().is_native(artifact.format) and (missing := set(golden.flags) - read_host().flags):
+            names = ", ".join(sorted(missing)[:5])
+            return None, f"it is machine code for a processor with {names}, which this one has not"
+        learner = None
+        try:
+            learner = self.open(artifact, files)
+            return learner, golden.find_difference(*learner.list_runs(), host=read_host())
+        except (HoneError, ImportError):
+            raise
+        except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
+            return None, f"it does not run here: {describe_exception(error)}"
+
+    def _fall_back(self, golden: Golden, why: str) -> Learner:
+        if self.on_mismatch != "fallback":
+            raise _explain(why)
+        try:
+            uri, digest = self._find_source()
+            learner = self._open_source(uri, golden, digest)
+        except Exception as error:  # whatever it is, there is nothing left that could be loaded
+            raise _explain(f"{why} Its source cannot take its place: {describe_exception(error)}") from error
+        learner.source_uri, learner.fallback_reason = uri, why
+        return learner
+
+    def _find_source(self) -> tuple[str, str]:
+        """Return the URI and the digest of the source: what the registry says of them, or else the evidence."""
+        claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
+        if base := claim.get("base"):
+            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has what the two make")
+        tags = self.version.tags if self.version is not None else {}
+        return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
+
+    def _open_source(self, uri: str, golden: Golden, digest: str) -> Learner:
+        place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
+        pulled, files = place / "pulled", place / "files"
+        pulled.mkdir()
+        opener = import_module(OPENER)
+        if not self.vouched and Path(uri).exists():  # a stranger may have named it
+            measure_tree(Path(uri))  # before a device, or all of a disk, is read
+            if Path(uri).is_dir():
+                opener.read_source(Path(uri), golden.source)  # before a folder that is no model is copied
+        find_registry(uri).pull(uri, pulled)
+        source = opener.write_source(pulled, files, golden.source)
+        if source.digest != digest:
+            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
+        if not self.vouched:
+            refuse_code(source, files)
+        return self.open(source, files)
+
+
+def _explain(why: str) -> HoneError:
+    return HoneError(
+        "winner-differs",
+        "The winner does not compute here what it computed where it was measured.",
+        why=why,
+        hint="Optimize the source on this machine; or load it with on_mismatch='warn' where you checked its outputs.",
+    )

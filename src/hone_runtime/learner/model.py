@@ -1,0 +1,131 @@
+"""A winner that was opened, called as the source model was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from hone_runtime.interfaces.tensors import Run
+from hone_runtime.learner.checks import explain_fault
+from hone_runtime.learner.interfaces import INTERFACES
+from hone_runtime.learner.lengths import serve_any_length
+from hone_runtime.learner.padding import ROWS_PER_THREAD, serve_without_padding
+from hone_runtime.learner.pickling import Origin, reduce
+from hone_runtime.learner.rows import serve_any_rows, serve_fixed_rows
+from hone_runtime.learner.runtimes import choose_threads, open_session
+from hone_runtime.values.artifact import Artifact
+
+Interface = Literal["pytorch", "onnx", "transformers", "sklearn", "keras"]
+
+
+class Learner:
+    """The winner with the source model's own interface.
+
+    Call it with tensors where the source was a PyTorch or Transformers model, with arrays or a dictionary of them where
+    it was ONNX.
+
+    Attributes:
+        artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
+        run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between
+            but a look at whether the process was forked, except for models that were compiled for some sizes, where
+            rows are split and filled up.
+        fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
+            for the winner itself. ``source_uri`` says which version it is.
+        origin: How it was loaded, which is what a pickle of it holds; None where it was not loaded by ``load``.
+    """
+
+    origin: Origin | None = None
+    fallback_reason: str | None = None
+    source_uri: str | None = None
+
+    def __init__(
+        self,
+        artifact: Artifact,
+        files: Path,
+        *,
+        interface: Interface | None = None,
+        threads: int | None = None,
+        skip_padding: bool | None = None,
+    ) -> None:
+        """Open a sealed artifact, given the folder of its files; the rest is as in ``load``.
+
+        Raises:
+            HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
+            ImportError: The runtime, or PyTorch, is not installed.
+            ValueError: There is no such interface, or no such number of threads.
+        """
+        if threads is not None and (type(threads) is not int or threads < 1):
+            raise ValueError(f"threads is a whole number, 1 at least, and not {threads!r}")
+        called = str(interface or artifact.metadata.get("interface", "onnx"))
+        if called not in INTERFACES and interface is None:
+            raise explain_fault(f"its interface is {called!r:.80}")
+        if called not in INTERFACES:
+            raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
+        if interface == "transformers" and "transformers" not in artifact.metadata:
+            raise ValueError("the interface 'transformers' is for winners whose source was a Transformers model")
+        if called == "sklearn" and "sklearn" not in artifact.metadata:
+            raise ValueError("the interface 'sklearn' is for winners whose source was an estimator")
+        if interface == "keras" and "keras" not in artifact.metadata:
+            raise ValueError("the interface 'keras' is for winners whose source was a model of Keras")
+        self.artifact, self.files = artifact, files
+        self._session = open_session(artifact, files, threads=threads)
+        run: Run = self._session.run
+        try:
+            self.run = serve_any_length(serve_any_rows(run, artifact), artifact) if artifact.static_shapes else run
+            rows = ROWS_PER_THREAD * choose_threads(artifact, threads)
+            served = serve_without_padding(self.run, artifact, rows=rows, zeros=skip_padding)
+            self._call = INTERFACES[called](served, artifact)
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as a type that nobody knows
+            raise explain_fault(f"{type(error).__name__}: {error}") from error
+
+    def list_runs(self) -> tuple[Run, ...]:
+        """Return the runtime's own calls: of a composite that of each part, for any shape; else the only one.
+
+        They take any number of rows.
+        """
+        runs = tuple(part.run for part in getattr(self._session, "parts", ())) or (self.run,)
+        return tuple(serve_fixed_rows(run, self.artifact) for run in runs)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the outputs, structured as the source model returns them."""
+        return self._call(*args, **kwargs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what is pickled: where the winner is from, and its digest; see ``pickling``."""
+        return reduce(self)
+
+    def __copy__(self) -> Learner:
+        """Return itself: nothing of it changes by use."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
+        """Return itself: nothing of it changes by use, and threads may share it."""
+        return self
+
+    def __repr__(self) -> str:
+        return f"<Learner {self.artifact.format} in {self.artifact.runtime}, {self.artifact.digest[:19]}…>"
+
+
+def open_learner(
+    artifact: Artifact,
+    files: Path,
+    *,
+    interface: Interface | None = None,
+    threads: int | None = None,
+    skip_padding: bool | None = None,
+) -> Learner:
+    """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
+    called = interface or artifact.metadata.get("interface")
+    if called == "sklearn" and isinstance(artifact.metadata.get("sklearn"), dict):
+        from hone_runtime.learner.estimators import make_estimator  # noqa: PLC0415 - others do without it
+
+        return make_estimator(artifact, files, threads=threads)
+    if called == "keras" and "keras" in artifact.metadata:
+        from hone_runtime.learner.keras import KerasLearner  # noqa: PLC0415 - others do without it
+
+        return KerasLearner(artifact, files, threads=threads)
+    if called != "transformers" or "transformers" not in artifact.metadata:
+        return Learner(artifact, files, interface=interface, threads=threads, skip_padding=skip_padding)
+    from hone_runtime.learner.pretrained import make_pretrained  # noqa: PLC0415 - it imports transformers
+
+    return make_pretrained(artifact, files, threads=threads, skip_padding=skip_padding)

@@ -1,0 +1,223 @@
+"""A winner whose source was a Transformers model, as ``transformers.pipeline`` and its users take a model.
+
+Imported only for such winners: transformers takes a second or two to import.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import torch
+import transformers
+
+from hone_runtime.interfaces.pretrained import find_class
+from hone_runtime.learner.checks import explain_fault
+from hone_runtime.learner.model import Learner
+from hone_runtime.values.artifact import Artifact
+
+TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "preprocessor_config.json", "processor_config.json")
+"""Any of these in the folder around the model says that its tokenizer or processor was published with it."""
+
+MOST_COUNTED: Final = 1 << 17
+"""The most layers or classes of a configuration: transformers writes each of them into a list or a dictionary."""
+_BACKBONE: Final = "backbone_config"
+_COUNTED: Final = re.compile(r"(?!.*theta).*(label|layer|depth|block|stage|dense|moe|attention_types)")
+"""In the names of what transformers counts up to, or raises a number to the power of."""
+
+
+def make_pretrained(
+    artifact: Artifact, files: Path, *, threads: int | None, skip_padding: bool | None = None
+) -> PretrainedLearner:
+    """Return a winner as an object of a class that has the name of the source's class.
+
+    ``pipeline`` compares the name of a model's class with those that fit its task, and ``generate`` reads the arguments
+    of ``forward``: both are those of the source's class.
+
+    Raises:
+        HoneError, ImportError, ValueError: As ``Learner``.
+    """
+    source = find_class(str(artifact.metadata["transformers"].get("class")))
+    options: dict[str, Any] = {"interface": "transformers", "threads": threads, "skip_padding": skip_padding}
+    if source is None:
+        return PretrainedLearner(artifact, files, **options)
+
+    def forward(self: PretrainedLearner, *args: Any, **kwargs: Any) -> Any:
+        """Return what the source's ``forward`` returns."""
+        return self(*args, **kwargs)
+
+    forward.__signature__ = inspect.signature(source.forward)  # type: ignore[attr-defined]  # inspect reads it
+    members = {
+        "forward": forward,
+        "__module__": __name__,
+        "__doc__": PretrainedLearner.__doc__,
+        "main_input_name": source.main_input_name,
+        "base_model_prefix": source.base_model_prefix,
+        "input_modalities": getattr(source, "input_modalities", ("text",)),
+    }
+    from hone_runtime.learner.generating import GeneratingLearner, is_generating  # noqa: PLC0415 - it imports this module
+
+    base: type[PretrainedLearner] = PretrainedLearner
+    if artifact.metadata["transformers"].get("modules"):
+        from hone_runtime.learner.sentences import SentenceLearner  # noqa: PLC0415 - it imports this module
+
+        base = SentenceLearner
+    if is_generating(source, artifact):
+        base = GeneratingLearner
+        members["prepare_inputs_for_generation"] = source.prepare_inputs_for_generation
+    made: type[PretrainedLearner] = type(source.__name__, (base,), members)
+    return made(artifact, files, **options)
+
+
+class PretrainedLearner(Learner):
+    """A winner that is called as the Transformers model that it was made from.
+
+    It takes the same arguments and returns the same ``ModelOutput``; ``transformers.pipeline`` takes it as a model. It
+    is a compiled graph on one device: it has no weights to look at, to train, to move or to save.
+
+    Attributes:
+        config: The source's configuration; ``generation_config`` is that of its ``generate``, or None.
+        name_or_path: A folder: the tokenizer or processor that was published with the winner is loaded from it.
+        device: Where it computes; the dtype is that of its numbers.
+        training: False.
+    """
+
+    main_input_name = "input_ids"
+    base_model_prefix = "model"
+    input_modalities: Any = ("text",)
+    training = False
+
+    def __init__(self, artifact: Artifact, files: Path, **options: Any) -> None:
+        """Open a sealed artifact, given the folder of its files; the options are those of ``Learner``."""
+        super().__init__(artifact, files, **options)
+        about = artifact.metadata["transformers"]
+        self.config = make_config(about.get("config") or {})
+        generation = about.get("generation")
+        self.generation_config = transformers.GenerationConfig.from_dict(generation) if generation else None
+        around = files.parent
+        published = files.name == "artifact" and any((around / name).is_file() for name in TOKENIZERS)
+        self.name_or_path = str(around if published else files)
+        self.config._name_or_path = self.name_or_path  # noqa: SLF001 - as from_pretrained sets it
+        self.device = torch.device(artifact.device)
+        numbers = [spec.dtype for spec in (*artifact.inputs, *artifact.outputs) if "float" in spec.dtype]
+        self.dtype: torch.dtype = getattr(torch, numbers[0]) if numbers else torch.float32
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Return what the source's ``forward`` returns."""
+        return self(*args, **kwargs)
+
+    def can_generate(self) -> bool:
+        """Tell whether there is ``generate``."""
+        return False
+
+    def eval(self) -> PretrainedLearner:
+        """Return the model, which is never in training."""
+        return self
+
+    def train(self, mode: bool = True) -> PretrainedLearner:  # noqa: FBT001, FBT002 - torch's own arguments
+        """Return the model for ``train(False)``.
+
+        Raises:
+            ValueError: For ``train()``.
+        """
+        if mode:
+            raise ValueError("a compiled model cannot be trained; train the source, and optimize it again")
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> PretrainedLearner:  # noqa: FBT001, FBT002 - torch's own
+        """Return the model for ``requires_grad_(False)``.
+
+        Raises:
+            ValueError: For ``requires_grad_()``.
+        """
+        return self.train(requires_grad)
+
+    def to(self, *args: Any, **kwargs: Any) -> PretrainedLearner:
+        """Return the model for the device and the type that it has.
+
+        Raises:
+            ValueError: For others.
+        """
+        device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)  # noqa: SLF001 - as torch.nn.Module.to reads them
+        if device is not None and (device.type, device.index or 0) != (self.device.type, self.device.index or 0):
+            raise ValueError(
+                f"the model was compiled for {self.device} and cannot be moved to {device}; a pipeline takes "
+                f"device={str(self.device)!r}"
+            )
+        if dtype not in {None, self.dtype}:
+            raise ValueError(f"the model was compiled with {self.dtype} for what it takes and returns, not {dtype}")
+        return self
+
+    def cpu(self) -> PretrainedLearner:
+        """Return the model as ``to("cpu")`` does."""
+        return self.to("cpu")
+
+    def cuda(self, device: Any = None) -> PretrainedLearner:
+        """Return the model as ``to("cuda")`` does."""
+        return self.to(torch.device("cuda", device) if isinstance(device, int) else device or "cuda")
+
+    def float(self) -> PretrainedLearner:
+        """Return the model as ``to(torch.float32)`` does."""
+        return self.to(torch.float32)
+
+    def half(self) -> PretrainedLearner:
+        """Return the model as ``to(torch.float16)`` does."""
+        return self.to(torch.float16)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        """Raise an ``AttributeError`` that says why there is no such thing."""
+        raise AttributeError(
+            f"{name}: this is a winner of kedro-hone, made from {type(self).__name__}; it has that class's call, and "
+            "nothing that needs its modules or weights. Load the source for them."
+        )
+
+
+def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
+    """Return the configuration that a ``config.json`` describes, of transformers' own class for its ``model_type``.
+
+    Configurations of the author's own code (``auto_map``) are of the general class: that code is not run.
+
+    Raises:
+        HoneError: ``model-corrupt``: it says so many layers or classes that they would fill the memory.
+    """
+    if (largest := _find_largest(values)) > MOST_COUNTED:
+        raise explain_fault(f"its configuration counts up to {largest:.3g}, and to {MOST_COUNTED} at most is taken")
+    given = {key: value for key, value in values.items() if key != "auto_map"}
+    kind = given.get("model_type")
+    cls = _find_config_class(kind) or transformers.PreTrainedConfig
+    return cls.from_dict(_settle_backbones(given))
+
+
+def _find_config_class(kind: Any) -> Any:
+    known = transformers.CONFIG_MAPPING
+    return known[kind] if isinstance(kind, str) and kind in known else None
+
+
+def _settle_backbones(value: Any) -> Any:
+    """Return a configuration that says all of its backbones: of those that it only names, transformers asks the Hub."""
+    if isinstance(value, list):
+        return [_settle_backbones(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    settled = {key: _settle_backbones(item) for key, item in value.items()}
+    takes = hasattr(_find_config_class(settled.get("model_type")) or transformers.PreTrainedConfig, _BACKBONE)
+    named, options = settled.get("backbone"), settled.get("backbone_kwargs")
+    if not takes or settled.get(_BACKBONE) or (named is None and settled.get("use_timm_backbone", True)):
+        return settled
+    of_timm = options if isinstance(options, dict) else {}
+    left = settled.keys() - {"backbone", "backbone_kwargs", "use_timm_backbone", "use_pretrained_backbone"}
+    return {key: settled[key] for key in left} | {
+        _BACKBONE: {**of_timm, "model_type": "timm_backbone", "backbone": str(named or "resnet50")}
+    }
+
+
+def _find_largest(value: Any, *, counted: bool = False) -> float:
+    """Return the largest number in a configuration that counts something; 0 where there is none."""
+    if isinstance(value, dict):
+        pairs = ((item, counted or _COUNTED.match(key) is not None) for key, item in value.items())
+        return max((_find_largest(item, counted=under) for item, under in pairs), default=0)
+    if isinstance(value, list | tuple):
+        return max((_find_largest(item, counted=counted) for item in value), default=0)
+    return value if counted and isinstance(value, int | float) else 0

@@ -1,0 +1,105 @@
+"""What ``mlflow.pyfunc.load_model`` finds in a winner's ``MLmodel``: arrays in, arrays out, or rows as an estimator."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hone_runtime.interfaces.tensors import bind, make_shape_check
+from hone_runtime.learner.interfaces import check_text
+from hone_runtime.learner.manifest import read_artifact
+from hone_runtime.learner.mismatch import Loading
+from hone_runtime.learner.model import Interface, Learner, open_learner
+from hone_runtime.learner.versions import check_version_files
+from hone_runtime.values.artifact import TensorSpec
+
+
+class PyfuncModel:
+    """A learner with MLflow's ``predict``."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self._check_shapes = make_shape_check(learner.artifact.inputs)
+
+    def predict(self, data: Any) -> Any:
+        """Return the output's array when there is one output, and a dictionary when there are several.
+
+        ``data`` is an array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
+        input, one for each feature).
+        """
+        specs = self.learner.artifact.inputs
+        if hasattr(data, "columns"):
+            feeds = _read_frame(data, specs)
+        else:
+            args, kwargs = ((), dict(data)) if isinstance(data, Mapping) else ((data,), {})
+            values = bind([spec.name for spec in specs], args, kwargs)
+            feeds = {spec.name: _cast(spec, np.asarray(values[spec.name])) for spec in specs}
+        self._check_shapes(feeds)
+        outputs = self.learner.run(feeds)
+        return next(iter(outputs.values())) if len(outputs) == 1 else outputs
+
+
+class PyfuncEstimator:
+    """A learner of an estimator, with the method that the source's version gives to MLflow as ``predict``.
+
+    Raises:
+        ValueError: A winner has no such method.
+    """
+
+    def __init__(self, learner: Learner) -> None:
+        name = str(learner.artifact.metadata["sklearn"].get("predict_fn", "predict"))
+        if name not in {"predict", "predict_proba"} or not hasattr(learner, name):
+            why = "only predict and, of classifiers with probabilities, predict_proba are known"
+            raise ValueError(f"the source was logged with pyfunc_predict_fn={name!r}; of a winner {why}")
+        self.learner, self._predict = learner, getattr(learner, name)
+
+    def predict(self, data: Any) -> Any:
+        """Return labels, numbers or probabilities for rows: an array, a list or a DataFrame."""
+        return self._predict(data)
+
+
+def _load_pyfunc(path: str) -> PyfuncModel | PyfuncEstimator:
+    """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
+    files = Path(path)
+    check_version_files(files.parent)
+    artifact = read_artifact(files)
+    called: Interface = "sklearn" if artifact.metadata.get("interface") == "sklearn" else "onnx"
+    opened = partial(open_learner, interface=called)
+    with ExitStack() as stack:
+        # MLflow runs what ``MLmodel`` names, whatever the format is: whoever calls it trusts the version.
+        loading = Loading(
+            folder=files.parent, version=None, on_mismatch="fallback", open=opened, vouched=True, stack=stack
+        )
+        learner = loading.load(artifact, files)
+        model = PyfuncEstimator(learner) if called == "sklearn" else PyfuncModel(learner)
+        weakref.finalize(learner, stack.pop_all().close)
+    return model
+
+
+def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarray[Any, Any]]:
+    if len(specs) == 1 and specs[0].name not in frame.columns:
+        return {specs[0].name: _fit(specs[0], frame.to_numpy())}
+    return {spec.name: _fit(spec, frame[spec.name].to_numpy()) for spec in specs}
+
+
+def _fit(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Give the rows of a table the shape that the model takes: a table has no axes beyond its columns."""
+    # A missing value among text must not become text.
+    if array.dtype == object and not (spec.dtype == "str" and all(np.ndim(value) == 0 for value in array)):
+        array = np.stack([np.asarray(value) for value in array])
+    inner = [size if isinstance(size, int) else -1 for size in spec.shape[1:]]
+    if spec.shape and inner.count(-1) <= 1:
+        array = array.reshape(len(array), *inner)
+    return _cast(spec, array)
+
+
+def _cast(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if spec.dtype == "str":
+        return check_text(spec.name, array)
+    return array.astype(np.dtype(spec.dtype), copy=False, casting="same_kind")

@@ -1,0 +1,153 @@
+"""Sessions: a winner is opened in this process by the worker file of its runtime, as installed with kedro-hone."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from hone_runtime.contract.catalogue import find_installed, read_catalogue
+from hone_runtime.contract.job import Job, JobInput
+from hone_runtime.contract.toolchain import UNTRACKED, Toolchain
+from hone_runtime.errors import HoneError
+from hone_runtime.learner.checks import check_artifact
+from hone_runtime.learner.forking import ForkedSession
+from hone_runtime.learner.notes import choose_notes
+from hone_runtime.learner.strangers import refuse_strange_files
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Format
+from hone_runtime.worker.loading import load_worker
+
+_RUNS: Final = "Opening such a file runs what it holds, with your rights."
+
+
+def refuse_code(artifact: Artifact, files: Path) -> None:
+    """Refuse an artifact that nobody vouches for, if opening it here could run what its author wrote.
+
+    No worker is imported for that, and no file is opened but configurations, which are data.
+
+    Raises:
+        HoneError: ``native-not-trusted``; as ``refuse_strange_files`` or ``check_artifact``; or as ``open_session``:
+            its toolchain is not installed.
+    """
+    if artifact.runtime is None:
+        return
+    toolchain = _find_toolchain(artifact)
+    check_artifact(artifact)
+    if artifact.format in toolchain.code:
+        why = f"{toolchain.name} writes code from it and runs that, with your rights."
+        raise explain_native(
+            artifact.format,
+            why=why if artifact.format in toolchain.generated else _RUNS,
+            hint='or trust whoever can write to the registry: load(…, trust=["native"])',
+        )
+    refuse_strange_files(artifact.format, files)
+
+
+def is_code(artifact: Artifact) -> bool:
+    """Return whether opening an artifact may run what its author wrote."""
+    return artifact.runtime is not None and artifact.format in _find_toolchain(artifact).code
+
+
+def explain_native(form: Format, *, hint: str, why: str = _RUNS) -> HoneError:
+    """Return the error for a model that is code, and neither signed nor trusted; ``hint`` is a clause."""
+    return HoneError(
+        "native-not-trusted",
+        f"The model is code ({form}), and nothing says that it may be run.",
+        why=why,
+        hint=f"Check its signature: load(…, verify=kedro_hone.Policy(keys=[…])); {hint}.",
+    )
+
+
+def choose_threads(artifact: Artifact, threads: int | None) -> int:
+    """Return how many threads a runtime is given: as asked, else as measured, else one a core.
+
+    What a manifest says may be a stranger's: no more than 64 or four a core, whichever is more.
+    """
+    cores = len(os.sched_getaffinity(0))
+    measured: int = artifact.metadata.get("threads") or cores
+    return threads or min(measured, max(64, 4 * cores))
+
+
+def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
+    """Open an artifact with its runtime, as the ``load`` of its worker does; ``run`` takes and returns arrays by name.
+
+    Only files of installed packages are executed. Without ``threads``, as many as were measured, else all cores.
+
+    Raises:
+        ImportError: The runtime is not installed; the message says what to install.
+        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain; or as
+            ``check_artifact``.
+    """
+    if artifact.runtime is None:
+        raise HoneError(
+            "model-unsupported",
+            f"A model of the format {artifact.format} cannot run by itself.",
+            why="It is a step on the way to a winner; no runtime is recorded for it.",
+            hint="Load what was published, or the end of a route.",
+        )
+    toolchain = _find_toolchain(artifact)
+    check_artifact(artifact)
+    for name, value in {**UNTRACKED, **toolchain.environment}.items():
+        os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
+    job = Job(
+        function="load",
+        worker=str(toolchain.worker),
+        adaptor=toolchain.name,
+        input=JobInput.of(artifact, files).model_copy(update={"metadata": choose_notes(artifact, toolchain)}),
+        shapes=artifact.static_shapes,
+        threads=choose_threads(artifact, threads),
+        produces=artifact.format,
+    )
+    try:
+        load = partial(_import_worker(toolchain).load, job.model_dump(mode="json"))
+        return ForkedSession(load, runtime=toolchain.name, survives=toolchain.survives_fork, threads=job.threads)
+    except ImportError as error:
+        raise ImportError(
+            f"This model runs in {toolchain.name}, which cannot be imported ({error}). {_advise(toolchain)}",
+            name=error.name,
+        ) from error
+
+
+def _advise(toolchain: Toolchain) -> str:
+    """Return how a toolchain's runtime is installed; a stranger may own a name that is on no index."""
+    if not toolchain.lockable:
+        return "Package indexes lack it: install what its author offers, and no package of a similar name."
+    needs = (f"kedro-hone[{toolchain.extra}]",) if toolchain.extra else toolchain.runtime_requirements
+    packages = " ".join(f"'{need}'" for need in needs)
+    return f"Install it: pip install {packages or toolchain.name}"
+
+
+def _find_toolchain(artifact: Artifact) -> Toolchain:
+    """Return the runtime's toolchain, which must run the format: else a native file could be called by another name."""
+    name = str(artifact.runtime)
+    toolchain = find_installed(name)
+    if toolchain is None:
+        known = ", ".join(sorted(read_catalogue().toolchains))
+        raise HoneError(
+            "model-unsupported",
+            f"The model's runtime {name!r} is not known here.",
+            why=f"It was made with a toolchain that is not installed; there are: {known}.",
+            hint="Install the package that brings the toolchain; `requirements.txt` next to the model names it.",
+        )
+    if artifact.format not in toolchain.runs:
+        raise HoneError(
+            "model-unsupported",
+            f"{name} runs no models of the format {artifact.format}.",
+            why=f"It runs: {', '.join(sorted(toolchain.runs)) or 'none'}.",
+            hint="Publish the model again, or install the version of the toolchain that it was made with.",
+        )
+    return toolchain
+
+
+def _import_worker(toolchain: Toolchain) -> Any:
+    """Import the worker file by its path: adaptors' folders hold scripts, and third parties' are no packages."""
+    if not toolchain.worker.is_file():
+        raise HoneError(
+            "model-unsupported",
+            f"The toolchain {toolchain.name} has no worker.",
+            why=f"{toolchain.worker} is not there.",
+            hint="Install kedro-hone, or the toolchain's package, again.",
+        )
+    return load_worker(f"_kedro_hone_runtime_{toolchain.name}", str(toolchain.worker))

@@ -1,0 +1,90 @@
+"""The files of a whole published version, one digest over all of them: what is beside the winner's own, too.
+
+``hone-files.json`` is a manifest of every other file of a version, with the name of its model. A registry keeps its
+digest as the tag ``hone.files``. It is among the files that a signature covers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from hone_runtime.contract.tags import FILES
+from hone_runtime.errors import HoneError
+from hone_runtime.signing.policy import UNSIGNED, VERSION_FILES
+from hone_runtime.text import begin_sentence
+from hone_runtime.values.manifest import Manifest
+from hone_runtime.values.regular import read_regular
+
+_TAGS: Final = "hone.json"
+_APART: Final = UNSIGNED | {VERSION_FILES}
+_KEPT_BY_OTHERS: Final = re.compile(r"README\.md|LICEN[CS]E[\w.]*|\.(git|cache|dvc)(/.*)?|\.gitattributes|\.gitignore")
+"""What the tools that copy folders leave in them; nothing of it is read."""
+
+
+def write_version_files(folder: Path, *, model: str) -> str:
+    """Write the manifest of a version's folder, which has all its other files but the signature; return its digest."""
+    manifest = Manifest.measure(folder, {"model": model}, without=_APART)
+    manifest.write(folder / VERSION_FILES)
+    return manifest.digest
+
+
+def check_version_files(
+    folder: Path, *, due: str | None = None, read: Mapping[Path, str] = MappingProxyType({})
+) -> dict[Path, str]:
+    """Compare every file of a version with its manifest, and that with the registry's tag.
+
+    A version without a manifest was published before there was one: nothing is compared, unless the registry has a
+    digest of it.
+
+    Args:
+        folder: The version as it was downloaded.
+        due: The digest that the registry has; that in ``hone.json`` where it is not known.
+        read: Digests of files that were read already.
+
+    Returns:
+        The digests of what was read, with those that were given.
+
+    Raises:
+        HoneError: ``model-corrupt``: a file was changed, added or removed, or the manifest was.
+    """
+    place, due = folder / VERSION_FILES, due or _read_tag(folder)
+    if due is None and not (place.exists() or place.is_symlink()):
+        return dict(read)
+    try:
+        manifest = Manifest.read(place)
+        extra = frozenset(name for name in manifest.list_odd(folder) if _KEPT_BY_OTHERS.fullmatch(name))
+        difference = manifest.find_difference(folder, without=_APART | extra, read=read)
+    except FileNotFoundError as error:
+        raise _explain(f"{VERSION_FILES} is missing, and the registry has a digest of it.") from error
+    except (OSError, ValueError) as error:
+        raise _explain(f"{VERSION_FILES} cannot be compared with the files: {error!s:.300}.") from error
+    if difference:
+        raise _explain(f"{begin_sentence(difference)}.")
+    if due not in {None, manifest.digest}:
+        raise _explain(f"The digest over all its files is {manifest.digest}, and the registry has {due}.")
+    return {**read, **{folder / name: file.digest for name, file in manifest.files.items()}}
+
+
+def _read_tag(folder: Path) -> str | None:
+    """Return the digest that the tags in a folder have, as a registry of plain paths and that of the Hub keep them."""
+    try:
+        said = json.loads(read_regular(folder / _TAGS))
+    except (OSError, ValueError, RecursionError):
+        return None
+    tags = said.get("tags", said) if isinstance(said, dict) else None
+    found = tags.get(FILES) if isinstance(tags, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def _explain(why: str) -> HoneError:
+    return HoneError(
+        "model-corrupt",
+        "The version is not what was published.",
+        why=why,
+        hint="Pull or download it again; when that does not help, publish it again.",
+    )

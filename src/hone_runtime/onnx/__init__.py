@@ -1,0 +1,1 @@
+"""ONNX graphs for the toolchains that read them. NumPy, ONNX and ONNX Runtime."""

@@ -1,0 +1,278 @@
+"""The values of measuring: intervals, latencies, quality, and what is said of each candidate."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import AwareDatetime, BeforeValidator, Field
+
+from hone_runtime.values.base import Made, Value
+from hone_runtime.values.outcome import Candidate
+from hone_runtime.values.unscored import Unscored
+
+Load = Annotated[float, Field(ge=0, le=1)]
+"""A share of the cores' time."""
+BUSY: Final = 0.1
+"""Above this load of other processes a machine is called busy."""
+
+
+class Interval(Value):
+    """An estimate with its confidence interval."""
+
+    estimate: float = Field(description="The point estimate.")
+    low: float = Field(description="The lower end.")
+    high: float = Field(description="The upper end.")
+    confidence: float = Field(0.95, description="The coverage it was made for, such as 0.95.")
+
+
+def is_bounded(end: float) -> bool:
+    """Whether the end of an interval is known: JSON has no infinity, and the largest number stands for it."""
+    return abs(end) < 1e300
+
+
+class Latency(Value):
+    """Times of one call at one shape."""
+
+    shape: str = Field(description="The recipe's name of the shape.")
+    p50_ms: float = Field(description="The median, in milliseconds.")
+    n: int = Field(description="How many calls were timed.")
+    p90_ms: float | None = Field(None, description="Only where there are 64 samples at least.")
+    p99_ms: float | None = Field(None, description="Only where there are 662 samples at least.")
+
+
+class Speedup(Value):
+    """How many times faster than the source, at one shape."""
+
+    shape: str = Field(description="The recipe's name of the shape.")
+    ratio: Interval = Field(description="Source time over candidate time, with its interval.")
+    noise_floor: float = Field(description="What the source against itself (A/A) reached, 1 at least.")
+    launches: int = Field(description="How many launches each were compared.")
+
+
+class Spread(Value):
+    """How much worse a candidate is row by row, in the metric's unit; positive is worse."""
+
+    best: float = Field(description="The smallest difference of a row.")
+    p5: float = Field(description="Five in a hundred rows have a smaller one.")
+    median: float = Field(description="Half of the rows have a smaller one.")
+    p95: float = Field(description="Ninety-five in a hundred rows have a smaller one.")
+    p99: float = Field(description="Ninety-nine in a hundred rows have a smaller one.")
+    worst: float = Field(description="The largest difference of a row.")
+
+
+class Quality(Value):
+    """One metric of a candidate against the source, on the same rows."""
+
+    id: str = Field("", description="The candidate's id.")
+    metric: str = Field(description="The metric's name.")
+    higher_is_better: bool = Field(default=True, description="Its direction.")
+    split: str = Field(description="`search` or `gate`.")
+    source: float = Field(description="The source's value.")
+    candidate: float = Field(description="The candidate's value.")
+    drop: Interval = Field(description="How much worse the candidate is, in the metric's unit; positive is worse.")
+    limit: float | None = Field(None, description="The largest drop that the recipe allows, or None.")
+    n: int = Field(description="The number of rows.")
+    kind: str = Field("", description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
+    doubt: str = Field("", description="Why the labels may not be those of the predictions; empty without doubt.")
+    provable: float | None = Field(None, description="The smallest limit that so many rows could prove, or None.")
+    span: float | None = Field(
+        None,
+        description="What was taken for the most that rows that were not seen may lose, in the metric's unit: 1 where "
+        "they are right or wrong, else what the source loses with the targets of other rows; None if not known.",
+    )
+    spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
+    outputs: tuple[str, ...] = Field((), description="The model's outputs that it is computed from, by name.")
+    others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
+
+    @property
+    def scored(self) -> frozenset[str]:
+        """The outputs that this metric and the others are computed from."""
+        return frozenset(name for one in (self, *self.others) for name in one.outputs)
+
+
+class Status(StrEnum):
+    """What became of a candidate."""
+
+    MEASURED = "measured"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+    FAILED = "failed"
+    NOT_TRIED = "not_tried"
+
+
+class Checks(Value):
+    """What was found out about a candidate before the race; None where it was not measured."""
+
+    quality: Quality | None = Field(None, description="Its metric on the search split.")
+    largest_error: float | None = Field(None, description="Largest difference of an output over the source's largest.")
+    size_bytes: int | None = Field(None, description="The artifact's files.")
+    cold_start_ms: float | None = Field(None, description="From loading to the first prediction; Python runs already.")
+    peak_memory_bytes: int | None = Field(None, description="Resident memory of its worker at its highest.")
+    publishable: bool = Field(default=True, description="False where the licence of a toolchain forbids publishing it.")
+    note: str = Field("", description="Anything else that a reader must know, such as that licence.")
+    limits: tuple[str, ...] = Field((), description="Inputs that it does not take as the source does.")
+    unscored: tuple[Unscored, ...] = Field((), description="How each output that no metric reads differs.")
+
+    @property
+    def loss(self) -> tuple[float, float]:
+        """What it loses: the drop on the search split, or 0, then its largest error's power of ten.
+
+        A drop below 0 is chance, and so is the order of two rounding errors. What is not known counts as none.
+        """
+        drop = self.quality.drop.estimate if self.quality is not None else 0.0
+        power = math.log10(self.largest_error) if self.largest_error else -math.inf
+        return max(drop, 0.0), math.ceil(power) if math.isfinite(power) else power
+
+
+RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
+"""Of a standing: it was measured to the end, or until it was too far behind. Figures of one that failed say nothing."""
+
+
+class Validation(Checks, Made):
+    """The result of validating one candidate."""
+
+    candidate: Candidate
+    status: Status = Field(description="Measured when it may race; else refused, failed or dropped.")
+    reason: str = Field("", description="Why it may not race, or an empty string.")
+    slug: str = Field("", description="The failure class or the refusal's slug, or an empty string.")
+    run: str = Field("", description="The run that validated it, this one or an earlier one; empty where none did.")
+    seconds: float = Field(0.0, description="How long that took.")
+    since: str = Field("", description="The run that took the baseline that it is compared with.")
+    tries: int = Field(1, ge=1, description="In how many runs it was validated; this is the last one's result.")
+
+    @property
+    def reused_failure(self) -> bool:
+        """Whether it failed in an earlier run, and was not tried again."""
+        failed_step = any(step.outcome == "failed" for step in self.candidate.outcome.steps[-1:])
+        return self.status is Status.FAILED and (failed_step or bool(self.run)) and not self.renewed
+
+    @property
+    def build_seconds(self) -> float:
+        """The time that the steps of its route took when they were built."""
+        return sum(step.seconds for step in self.candidate.outcome.steps)
+
+    @property
+    def renewed(self) -> bool:
+        """Whether any of it was built or validated after its baseline was taken, and not found in the store."""
+        return max([self.run, *(step.run for step in self.candidate.outcome.steps)]) >= self.since
+
+    @property
+    def cached(self) -> bool:
+        """Whether all of it was built and validated before its baseline was taken, and found in the store."""
+        return bool(self.run) and not self.renewed
+
+
+class Standing(Value):
+    """A candidate's rank and estimates at the end of the race."""
+
+    id: str
+    status: Status = Field(description="Measured to the end, dropped on the way, failed, or not tried.")
+    rounds: int = Field(description="How many rounds it was measured in.")
+    ratios: dict[str, float] = Field({}, description="Speed-up at each shape: the search's estimate, never the result.")
+    latency: tuple[Latency, ...] = ()
+    objective: Interval | None = Field(None, description="Of the recipe's objective: the speed-up over all shapes.")
+    reason: str = Field("", description="Why it left the race.")
+    slug: str = Field("", description="The class of its failure, or an empty string.")
+
+
+class Choice(Value):
+    """The candidate that a person chose after the race, in place of the fastest."""
+
+    candidate: str = Field(description="Its id.")
+    number: int = Field(ge=1, description="How many of this race's candidates were chosen so far, with this one.")
+    offered: int = Field(description="How many could be chosen.")
+    confidence: float = Field(description="Of its intervals and of its gates, for so many choices.")
+
+
+BUDGET: Final = "budget"
+"""The slug of what was not built, validated or raced to the end; its reason says why."""
+
+
+class RaceResult(Made):
+    """The result of the race: every candidate's standing, best first."""
+
+    validations: tuple[Validation, ...] = Field(description="Of every candidate, also of those that could not race.")
+    standings: tuple[Standing, ...]
+    source_latency: tuple[Latency, ...]
+    rounds: int
+    seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
+    budget_ended: bool = Field(description="Whether the budget ended it.")
+    timings: str = Field(description="The raw timings, by their key in the store.")
+    workers: int = Field(0, description="How many worker processes were launched.")
+    other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    choice: Choice | None = Field(None, description="What a person chose of it; None in a search.")
+
+    @property
+    def validated(self) -> dict[str, Validation]:
+        """The validations by the candidate's id."""
+        return {validation.candidate.id: validation for validation in self.validations}
+
+
+class Finalist(Value):
+    """A candidate measured again in fresh processes."""
+
+    id: str = Field(description="The candidate's id.")
+    speedups: tuple[Speedup, ...] = Field(description="One for each shape.")
+    latency: tuple[Latency, ...] = Field(description="Its times at each shape.")
+    launches: int = Field(description="How many launches it was measured in.")
+    verdict: str = Field("", description="`yes`, `no` or `undecided`: faster by the threshold? Empty when it failed.")
+    deciding: Speedup | None = Field(None, description="The speed-up that the verdict was made from.")
+    reason: str = Field("", description="Why it could not be confirmed, or an empty string.")
+
+
+_Sorted = Annotated[tuple[str, ...], BeforeValidator(sorted)]
+
+
+class Hardware(Value):
+    """The machine that measured."""
+
+    cpu: str = Field(description="The processor's name.")
+    cores: int = Field(description="The cores that the run could use.")
+    flags: _Sorted = Field((), description="All of its feature flags, as the system names them.")
+    instructions: str = Field("", description="Its vector instructions, such as `AVX-512, VNNI, BF16` or `AVX2 only`.")
+    gpu: str | None = Field(None, description="The accelerator's name, or None.")
+    driver: str | None = Field(None, description="Its driver, or None.")
+    os: str = Field(description="The operating system and its kernel.")
+    memory_bytes: int | None = Field(None, description="The memory that the run could use.")
+    threads: int | None = Field(None, description="The threads that every candidate was given.")
+
+    @property
+    def processor(self) -> str:
+        """The processor, its vector instructions and its cores, as every report names them."""
+        instructions = f" ({self.instructions})" if self.instructions else ""
+        return f"{self.cpu}{instructions}, {self.cores} cores"
+
+
+class Confirmation(Value):
+    """The finalists against the source, with the source against itself."""
+
+    finalists: tuple[Finalist, ...] = Field(description="Best first, by the lower end at the deciding shape.")
+    source_latency: tuple[Latency, ...] = Field(description="The source's times at each shape.")
+    control: tuple[Speedup, ...] = Field(description="The source over itself (A/A) at each shape.")
+    launches: int = Field(description="How many rounds of launches there were.")
+    looks: int = Field(description="How often the data were looked at; the confidence level is corrected for it.")
+    seconds: float = Field(description="How long it took, without the wait for another run's measuring.")
+    timings: str = Field(description="The raw timings, by their key in the store.")
+    workers: int = Field(0, description="How many worker processes were launched.")
+    other_load: Load | None = Field(None, description="Share of the cores' time that other processes took, 0 to 1.")
+    cut: str = Field("", description="Why it ended before enough launches, or an empty string.")
+    subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
+
+    def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:
+        """Return the finalist that a report tells of; None where there is none.
+
+        It is the winner; without one that whose speed-up the decision has, or else the first that was compared.
+        """
+        compared = [one for one in self.finalists if one.deciding is not None]
+        won = [one for one in self.finalists if one.id == winner]
+        decided = [one for one in compared if one.deciding == speedup]
+        return next(iter((*won, *decided, *compared, *self.finalists)), None)
+
+
+class ConfirmationResult(Confirmation, Made):
+    """A confirmation with the machine on which it was measured, and when: it may be reported on another one."""
+
+    hardware: Hardware = Field(description="The machine that measured.")
+    ended: AwareDatetime = Field(description="When all was measured.")

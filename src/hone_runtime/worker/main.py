@@ -1,0 +1,171 @@
+"""The worker's own main program: run by path with the python of a toolchain's environment.
+
+It imports the standard library only (numpy where arrays are read or written), nothing of ours, and works with Python
+3.8 and later. ``guard/isolation.py`` has isolated its process before.
+"""
+
+# pathlib would cost each worker time to import.
+# ruff: noqa: PTH100, PTH105, PTH112, PTH117, PTH118, PTH120, PTH123
+
+from __future__ import annotations
+
+import sys
+
+if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
+    sys.path.pop(0)  # our folder, which Python 3.11 leaves out of the path by PYTHONSAFEPATH
+
+import errno
+import faulthandler
+import functools
+import gc
+import json
+import os
+import time
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from hone_runtime.worker.loading import load_file, load_part
+else:  # run by path: our package is not importable here, and must not be
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from loading import load_file, load_part
+
+    sys.path.pop()
+    sys.modules.pop("loading")  # it goes on as hone_loading; a toolchain or a user may have a module of this name
+
+
+def load_worker(job: dict[str, Any]) -> Any:
+    """Import the worker file by its path."""
+    sys.path[:0] = [path for path in job.get("trust", []) if os.path.isabs(path) and os.path.isdir(path)]
+    return load_file("hone_worker", job["worker"])
+
+
+def call_function(job: dict[str, Any]) -> dict[str, Any]:
+    """Call the job's function; for ``transform``, read back what it saved. Return the contents of ``result.json``."""
+    start = time.perf_counter()
+    module = load_worker(job)
+    notes = getattr(module, job["function"])(job) or {}
+    seconds = time.perf_counter() - start
+    described = None
+    if not isinstance(notes, dict):
+        raise TypeError(f"{job['function']} returned {type(notes).__name__}, not a dict")
+    if job["function"] == "transform" and not {"refused", "nothing_to_do", "failed"}.intersection(notes):
+        gc.collect()  # closes the files that a cycle still holds open
+        try:
+            described = describe_output(module, job, notes)
+        except Exception as error:
+            error.hone_where = "describe"  # type: ignore[attr-defined]
+            raise
+    return {"notes": notes, "described": described, "seconds": seconds}
+
+
+def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> Any:
+    """Let the toolchain read the saved files; None when it does not know their format."""
+    if not hasattr(module, "describe"):
+        return None
+    model = dict(job["input"] or {}, path=job["output"], format=job["produces"], run_options={})
+    model.update((name, notes[name]) for name in ("inputs", "outputs") if name in notes)
+    names = notes.get("static_shapes") or []
+    model["static_shapes"] = [shape for shape in job["shapes"] if shape["name"] in names]
+    try:
+        return module.describe(dict(job, function="describe", input=model))
+    except KeyError as error:
+        if error.args == (job["produces"],):
+            return None
+        raise
+
+
+def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
+    """Return what a function returns, or the error that it raised as JSON, with the traceback in the log."""
+    try:
+        return function()
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: a toolchain may call sys.exit
+        traceback.print_exc()
+        number = getattr(error, "errno", None)
+        explained = {
+            "type": type(error).__name__,
+            "message": str(error)[:4000],
+            "errno": number if isinstance(number, int) else None,
+            "trespass": find_trespass(error, job),
+            "where": getattr(error, "hone_where", None),
+        }
+        return {"error": explained}
+
+
+def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
+    """Return where a denied write was meant to go: ``wrote-input`` or ``wrote-outside``; None for any other error."""
+    name = getattr(error, "filename", None)
+    refused = isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS
+    if not refused or not isinstance(name, str):
+        return None
+    path = os.path.realpath(name)
+
+    def is_within(folders: list[str]) -> bool:
+        return any(path.startswith(os.path.realpath(folder) + os.sep) for folder in folders)
+
+    if is_within(find_folders(job)) or is_hidden(path):
+        return None
+    return "wrote-input" if job.get("input") and is_within([job["input"]["path"]]) else "wrote-outside"
+
+
+def is_hidden(path: str) -> bool:
+    """Whether the file exists and cannot be read; then a denied open proves no write."""
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def find_folders(job: dict[str, Any]) -> list[str]:
+    """Return where this job may write."""
+    return [folder for folder in (job.get("output"), job.get("temporary"), sys.argv[1]) if folder]
+
+
+def write_json(path: str, value: dict[str, Any]) -> None:
+    """Write a JSON file atomically."""
+
+    def convert(item: Any) -> Any:
+        if hasattr(item, "tolist"):  # numpy's scalars and arrays
+            return item.tolist()
+        raise TypeError("not JSON: " + repr(item))
+
+    text = json.dumps(value, default=convert)
+    with open(path + ".part", "w", encoding="utf-8") as stream:
+        stream.write(text)
+    os.replace(path + ".part", path)
+
+
+def main() -> None:
+    """Read the job, work, write the result, and end at once."""
+    faulthandler.enable()
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    folder = sys.argv[1]
+    with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
+        job = json.load(stream)
+    if len(sys.argv) > 2:
+        part = load_part("served")
+        commands, replies = map(int, sys.argv[2:4])
+        served = part.Served(job, load_worker)
+        part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)
+    else:
+        result = protect(lambda: call_function(job), job)
+        path = os.path.join(folder, "result.json")
+        error = protect(lambda: write_json(path, result) or {}, job)  # type: ignore[func-returns-value]
+        if error:  # such as notes that are no JSON
+            write_json(path, error)
+    for child in getattr(sys.modules.get("multiprocessing"), "active_children", list)():
+        child.terminate()  # the pools of the standard library would do so at a normal exit
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Toolchains leave threads behind that never end, and crash while they are torn down: neither is the step's result.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

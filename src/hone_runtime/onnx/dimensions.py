@@ -3,7 +3,7 @@
 Exporters write unknown sizes in many ways: no name, ``?``, ``-1``, as a name or as a size. Two of these are
 not equal; and ONNX Runtime takes equal names for equal sizes where it plans memory.
 
-Toolchains' workers have this module as ``hone_loading.load_part("dimensions")``. Standard library only.
+Toolchains' workers have this module as ``hone_runtime.onnx.dimensions``. Standard library only.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ ONNX Runtime folds, too: its basic level writes operators of ONNX only. Of Torch
 layers it left 86 of 292 operators once the sizes were fixed, in 0.1 seconds. onnxsim 0.8.1 left 118 and onnxslim 0.1.98
 97, which do not fix sizes; of an export with fixed sizes they left 86 and 80, in 2.1 and 1.2 seconds.
 
-Toolchains' workers have this module as ``hone_loading.load_part("normalization")``. NumPy, ONNX and ONNX Runtime.
+Toolchains' workers have this module as ``hone_runtime.onnx.normalization``. NumPy, ONNX and ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import onnx
-from hone_loading import load_part
 
-dimensions, opsets = load_part("dimensions"), load_part("opsets")
+from hone_runtime.onnx import dimensions, opsets
+
 UnfitError: type[ValueError] = opsets.UnfitError
 
 Json = dict[str, Any]

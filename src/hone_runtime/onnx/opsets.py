@@ -1,6 +1,6 @@
 """Versions of ONNX: write a model in an older or a newer opset, and in an older file format.
 
-Toolchains' workers have this module as ``hone_loading.load_part("opsets")``. NumPy and ONNX, from 1.14 on.
+Toolchains' workers have this module as ``hone_runtime.onnx.opsets``. NumPy and ONNX, from 1.14 on.
 """
 
 from __future__ import annotations

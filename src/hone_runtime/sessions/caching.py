@@ -1,6 +1,6 @@
 """The names of a language model's inputs, and the one check of a cache of keys and values.
 
-Toolchains' workers have it as ``hone_loading.load_part("caching")``. NumPy only.
+Toolchains' workers have it as ``hone_runtime.sessions.caching``. NumPy only.
 """
 
 from __future__ import annotations

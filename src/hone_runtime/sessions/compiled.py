@@ -2,7 +2,7 @@
 
 A folder has ``index.json`` and, for each shape, ``model-<shape>`` with the toolchain's ending. The index has the specs
 of ``inputs`` and ``outputs`` as the model's source has them. Toolchains' workers have this module as
-``hone_loading.load_part("compiled")``. Standard library only.
+``hone_runtime.sessions.compiled``. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
-from hone_loading import load_part
-
-shapes = load_part("shapes")
+from hone_runtime.sessions import shapes
 
 Json = dict[str, Any]
 Key = tuple[tuple[int, ...], ...]

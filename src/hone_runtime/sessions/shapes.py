@@ -1,7 +1,7 @@
 """Sessions of fixed shapes: a call is of the session that was opened for the shapes of its inputs.
 
 A runtime plans a graph of fixed dimensions once, when it is opened, and one of dynamic dimensions at its calls.
-Toolchains' workers have it as ``hone_loading.load_part("shapes")``. Standard library only.
+Toolchains' workers have it as ``hone_runtime.sessions.shapes``. Standard library only.
 """
 
 from __future__ import annotations

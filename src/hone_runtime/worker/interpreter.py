@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from hone_loading import load_worker
+from hone_runtime.worker.loading import load_worker
 
 
 def examine(job: dict[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_loading import load_program
+
+from hone_runtime.worker.loading import load_program
 
 from . import axes, formats, metrics, reading, repeats, scoring
 from .errors import SLUGS, ReportedError, explained

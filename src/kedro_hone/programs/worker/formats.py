@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_loading import load_part
+
+from hone_runtime.interfaces.texts import is_missing
 
 from .errors import ReportedError
 from .reading import Array
-
-is_missing = load_part("texts").is_missing
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
 STATE, DICTIONARY = "state.json", "dataset_dict.json"  # which datasets.save_to_disk writes, of one split and of several

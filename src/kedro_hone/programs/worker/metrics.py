@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hone_loading import load_file
+
+from hone_runtime.worker.loading import load_file
 
 from .errors import ReportedError
 from .reading import Array

@@ -9,13 +9,12 @@ from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
-from hone_loading import load_part
 from numpy.typing import NDArray
+
+from hone_runtime.interfaces import texts
 
 from .axes import explain_counts
 from .errors import ReportedError
-
-texts = load_part("texts")
 
 Array = NDArray[Any]
 TABLE = "table_"  # how the name of a target begins that has no row for each row of the data; see shared/targets.py

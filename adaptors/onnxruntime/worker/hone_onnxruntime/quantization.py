@@ -1,0 +1,182 @@
+"""Quantize ONNX graphs: one function for each adaptor."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnxruntime import quantization
+from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from onnxruntime.quantization.quant_utils import get_opset_version
+
+from hone_runtime.sessions import shapes
+
+from . import cached, graphs
+
+Json = dict[str, Any]
+
+_BATCH = 16  # rows of one calibration call where the batch is free
+
+
+def transform(job: Json) -> Json:
+    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
+    tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
+    graph = graphs.read_graph(Path(job["input"]["path"]))
+    before = graphs.count(graph)
+    if all(node.domain not in ("", "ai.onnx") for node in graph.graph.node):
+        return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
+    del graph  # of a model in one file it has the weights
+    output = Path(job["output"]) / "model.onnx"
+    if notes := _TRANSFORMATIONS[job["adaptor"]](job, output):
+        return notes
+    made = onnx.load(output, load_external_data=False)
+    gained, fused = graphs.count(made) - before, graphs.count_fused(made)
+    if fresh := {name: gained[name] for name in sorted(gained.keys() & graphs.QUANTIZED)}:
+        return {"metadata": {"quantized_operators": fresh, **({"fused_operators": dict(fused)} if fused else {})}}
+    for path in output.parent.iterdir():
+        path.unlink()
+    return {"nothing_to_do": "the quantizer took no operator of this graph"}
+
+
+def _quantize_dynamic(job: Json, output: Path) -> Json:
+    """Quantize the weights of MatMul, Gemm and fused attention to int8; activations at run time."""
+    model = graphs.read(Path(job["input"]["path"]))
+    if job["adaptor"] == "onnxruntime.int8-fused":
+        from . import fusing  # slow to import
+
+        model = fusing.fuse(job, model)
+        if not graphs.ATTENTION & graphs.count_fused(model).keys():
+            return {"nothing_to_do": fusing.NO_ATTENTION}
+    options, present = job["options"], graphs.count(model)
+    operators = ["MatMul", "Gemm"]  # both, since a Gemm is written as MatMul and Add first
+    if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # ONNX has one of this name
+        operators.append("Attention")
+    if not any(present[name] for name in operators):
+        return {"nothing_to_do": "the graph has no MatMul or Gemm"}
+    large, source = graphs.is_large(model), graphs.stage(model, job)
+    del model  # the quantizer holds it three times at once
+    quantization.quantize_dynamic(
+        source,
+        output,
+        op_types_to_quantize=operators,
+        per_channel=options["per_channel"],
+        reduce_range=options["reduce_range"],
+        weight_type=quantization.QuantType.QInt8,
+        nodes_to_exclude=list(options["exclude"]),
+        use_external_data_format=large,
+        extra_options={"DefaultTensorType": 1},  # float32 where the shape inference knows no element type
+    )
+    return {}
+
+
+def _quantize_static(job: Json, output: Path) -> Json:
+    """Quantize weights and activations to int8 in QDQ form, with ranges from the calibration data."""
+    options, model = job["options"], graphs.read(Path(job["input"]["path"]))
+    if graphs.count(model).keys() & graphs.QUANTIZED_ACTIVATIONS:
+        return {"nothing_to_do": "the graph is quantized already"}
+    cached.drop_cache(model)  # the quantizer would take what it begins with for weights
+    if get_opset_version(model) < 13:  # per-channel scales need it
+        model = onnx.version_converter.convert_version(model, 13)
+    prepared = Path(job["temporary"]) / "prepared.onnx"
+    large = graphs.is_large(model)
+    source = str(graphs.stage(model, job))
+    del model
+    try:
+        quantization.quant_pre_process(source, str(prepared), auto_merge=True, save_as_external_data=large)
+    except Exception as error:  # noqa: BLE001 (bare Exception is what it raises when the symbolic inference gives up)
+        print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
+        quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
+    batches, arguments = _Batches(job), _make_static_arguments(options, large=large)
+    try:
+        try:
+            quantization.quantize_static(str(prepared), str(output), batches, **arguments)
+        except ValueError as error:  # its adjustment of scales to biases takes one with two dimensions for numbers
+            if "truth value" not in str(error):
+                raise
+            arguments["extra_options"]["QDQDisableWeightAdjustForInt32Bias"] = True
+            quantization.quantize_static(str(prepared), str(output), _Batches(job), **arguments)
+    except AssertionError as error:  # "scale issue": a range is NaN, as when every batch holds NaN
+        if "scale" not in str(error) or not (missing := batches.find_missing()):
+            raise
+        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so that ranges are not known"}
+    return {}
+
+
+def _make_static_arguments(options: Json, *, large: bool) -> Json:
+    """Return the arguments of ``quantize_static`` that the adaptor's options name."""
+    types = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
+    methods = {method.name.lower(): method for method in quantization.CalibrationMethod}
+    return {
+        "quant_format": quantization.QuantFormat.QDQ,
+        "op_types_to_quantize": list(options["operators"]) or None,
+        "per_channel": options["per_channel"],
+        "reduce_range": options["reduce_range"],
+        "activation_type": types[options["activations"]],
+        "weight_type": quantization.QuantType.QInt8,
+        "nodes_to_exclude": list(options["exclude"]),
+        "use_external_data_format": large,
+        "calibrate_method": methods[options["calibration"]],
+        "calibration_providers": ["CPUExecutionProvider"],
+        "extra_options": {"CalibStridedMinMax": 1},  # any method: merge after each batch, so that memory stays bounded
+    }
+
+
+class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
+    """The calibration rows in batches of one size, since the histograms need it; filled up with the first rows."""
+
+    def __init__(self, job: Json) -> None:
+        specs = job["input"]["inputs"]
+        with np.load(job["calibration"], allow_pickle=False) as data:
+            self._arrays = {spec["name"]: data[spec["name"]] for spec in specs}
+        count, fixed = (
+            len(self._arrays[specs[0]["name"]]),
+            shapes.find_fixed_batch(spec["shape"] for spec in specs),
+        )
+        size = fixed or min(_BATCH, count)
+        self._batches = np.resize(np.arange(count), (math.ceil(count / size), size))
+        self.set_range(0, len(self))
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def find_missing(self) -> list[str]:
+        """Return the inputs with rows that hold NaN."""
+        arrays = self._arrays.items()
+        return [name for name, array in arrays if array.dtype.kind == "f" and np.isnan(array).any()]
+
+    def set_range(self, start_index: int, end_index: int) -> None:
+        self._left = iter(self._batches[start_index:end_index])
+
+    def get_next(self) -> dict[str, np.ndarray[Any, Any]] | None:
+        rows = next(self._left, None)
+        return None if rows is None else {name: array[rows] for name, array in self._arrays.items()}
+
+
+def _quantize_weights(job: Json, output: Path) -> Json:
+    """Store the weights of MatMul and Gemm in four bits, in blocks, and keep the activations."""
+    options, model = job["options"], graphs.read(Path(job["input"]["path"]))
+    split = graphs.split_gemms(model)
+    quantizer = MatMulNBitsQuantizer(
+        model,
+        bits=4,
+        block_size=options["block_size"],
+        is_symmetric=options["symmetric"],
+        accuracy_level=options["accuracy_level"],
+        nodes_to_exclude=list(options["exclude"]),
+    )
+    quantizer.process()
+    quantizer.model.save_model_to_file(str(output), graphs.is_large(quantizer.model.model))
+    print(f"{split} Gemm were written as MatMul and Add")  # noqa: T201 (the log)
+    return {}
+
+
+_TRANSFORMATIONS = {
+    "onnxruntime.int8-dynamic": _quantize_dynamic,
+    "onnxruntime.int8-fused": _quantize_dynamic,
+    "onnxruntime.int8-static": _quantize_static,
+    "onnxruntime.int4-weights": _quantize_weights,
+}

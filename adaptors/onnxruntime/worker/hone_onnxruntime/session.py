@@ -1,0 +1,239 @@
+"""Run ONNX models on numpy arrays, which needs ONNX Runtime and nothing else; and save what it rewrites first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from hone_runtime.sessions import caching
+from hone_runtime.sessions import shapes as shaped
+from hone_runtime.worker.loading import require_cpu
+
+Array = np.ndarray[Any, Any]
+
+PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
+"""How the inputs and outputs of a cache begin, and what is added to the positions; the inputs have defaults."""
+
+_UNFIT = {"Fail", "InvalidArgument", "InvalidGraph", "RuntimeException"}
+"""What ONNX Runtime raises where a graph does not fit some sizes; the last one also where memory is short."""
+
+SPIN_US = 500
+"""For how many microseconds threads wait actively after a call, where a process has those of several sessions.
+
+Long enough for the next call of a burst; by default it is some tens of milliseconds, in which another session's calls
+took twice as long (two cores with AVX2)."""
+
+
+class Session:
+    """An ONNX model in ONNX Runtime on the CPU, opened as its users do: by default its own waiting policy and arenas.
+
+    Where the graph has a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
+    """
+
+    def __init__(self, path: Path, options: Any) -> None:
+        self._session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        own = {value.name: value.shape for value in self._session.get_overridable_initializers()}
+        cache = {name: shape for name, shape in own.items() if name.startswith(PAST)}
+        kept = {PRESENT + name.removeprefix(PAST) for name in cache}
+        names = [output.name for output in self._session.get_outputs()]
+        self.has_cache = bool(kept) and kept <= set(names)
+        self._cache = cache if self.has_cache else {}
+        self.shapes = {value.name: value.shape for value in self._session.get_inputs()}
+        self.inputs = [*self.shapes, *(name for name in own if name == SHIFT)]
+        self._outputs = [name for name in names if not self.has_cache or name not in kept]
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return every output by name, for inputs by name."""
+        return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
+
+    def start(self) -> Continuation:
+        """Return sequences that grow, none of whose columns is computed yet; as many as wanted at the same time.
+
+        Raises:
+            ValueError: The graph has no cache.
+        """
+        if not self.has_cache:
+            raise ValueError("the graph has no cache of keys and values")
+        return Continuation(self._session, inputs=self.inputs, outputs=self._outputs, cache=self._cache)
+
+
+class Continuation:
+    """Sequences that grow together: what was computed for their columns is kept, in values of ONNX Runtime's own.
+
+    Attributes:
+        length: How many columns were computed.
+    """
+
+    def __init__(
+        self, session: Any, *, inputs: Sequence[str], outputs: Sequence[str], cache: Mapping[str, Sequence[Any]]
+    ) -> None:
+        """Take a session, the inputs that are fed, the outputs that are returned, and the shapes of the cache."""
+        self._session, self._inputs, self._outputs, self._cache = session, inputs, outputs, cache
+        self._kept: dict[str, Any] = {}
+        self.length = 0
+
+    def advance(self, feeds: dict[str, Array], order: Array | None = None) -> dict[str, Array]:
+        """Return the outputs of new columns.
+
+        Args:
+            feeds: The tokens of the new columns, the mask of all columns, and the new ones' positions, which by default
+                are counted from the first column.
+            order: For each row the former row that it continues; its own by default.
+        """
+        rows, columns = feeds[caching.IDS].shape
+        if not self._kept:
+            shapes = {name: (rows, shape[1], 0, shape[3]) for name, shape in self._cache.items()}
+            self._kept = {name: _lower(np.empty(shape, np.float32)) for name, shape in shapes.items()}
+        elif order is not None and not np.array_equal(order, np.arange(len(order))):
+            self._kept = reorder(self._kept, order)
+        given = _locate(feeds, self._inputs, self.length)
+        fed = {**{name: _lower(array) for name, array in given.items()}, **self._kept}
+        names = [*self._outputs, *(PRESENT + name.removeprefix(PAST) for name in self._kept)]
+        values = self._session.run_with_ort_values(names, fed)
+        count = len(self._outputs)
+        self._kept = dict(zip(self._kept, values[count:], strict=True))
+        self.length += columns
+        return {name: value.numpy().copy() for name, value in zip(self._outputs, values[:count], strict=True)}
+
+
+def reorder(kept: dict[str, Any], order: Array) -> dict[str, Any]:
+    """Return keys and values whose rows go on from others; one copy of each."""
+    return {name: _lower(value.numpy()[order]) for name, value in kept.items()}
+
+
+def _locate(feeds: dict[str, Array], inputs: Sequence[str], past: int) -> dict[str, Array]:
+    """Return feeds with their positions as the graph takes them: as such, or as what is added to the usual ones."""
+    given = dict(feeds)
+    rows, columns = feeds[caching.IDS].shape
+    usual = np.broadcast_to(np.arange(past, past + columns), (rows, columns))
+    positions = given.pop(caching.POSITIONS, usual)
+    if caching.POSITIONS in inputs:
+        given[caching.POSITIONS] = positions
+    elif SHIFT in inputs:
+        given[SHIFT] = positions - usual
+    return given
+
+
+def _lower(array: Array) -> Any:
+    """Return a value of ONNX Runtime's that has the array's memory."""
+    return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
+
+
+def load(job: dict[str, Any]) -> Any:
+    """Open a job's model as ``open_session`` does, and again for each shape that its metadata name."""
+    several = bool(shaped.list_compiled(job["input"]))
+    own = {**job, "shares_cores": True} if several else job
+    return shaped.open_shaped(own, open_session, weights=_count_bytes(Path(job["input"]["path"])))
+
+
+def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
+    """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now.
+
+    With ``shapes``, those of all inputs by name, it takes no others, and what depends on them is computed now: a graph
+    that was rewritten when it was saved has what any sizes need, such as branches on them. Where the job
+    ``shares_cores`` with other sessions, its threads wait actively for ``SPIN_US`` only.
+
+    Raises:
+        ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or
+            it does not fit the shapes.
+    """
+    require_cpu(job)
+    level = job["input"].get("run_options", {}).get("graph_optimization", "all")
+    options = _make_options(job, "basic" if shapes and level == "disabled" else level)
+    for name, size in _list_dimensions(job, shapes or {}).items():
+        options.add_free_dimension_override_by_name(name, size)
+    try:
+        opened = Session(Path(job["input"]["path"]) / "model.onnx", options)
+    except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
+        text = str(error)
+        if shapes and type(error).__name__ in _UNFIT and "alloc" not in text:
+            raise ValueError(f"model.onnx does not fit the shapes {dict(shapes)}: {text}") from error
+        if "xternal data" in text and ("escapes" in text or "outside" in text or "under" in text):
+            raise ValueError(f"external data is outside the model's folder: {text}") from error
+        if any(sign in text for sign in ("INVALID_PROTOBUF", "Protobuf parsing failed", "No graph was found")):
+            raise ValueError("model.onnx cannot be read: it is truncated, corrupt or no ONNX file") from error
+        raise
+    if shapes and any(opened.shapes.get(name) != list(shape) for name, shape in shapes.items()):
+        raise ValueError(f"model.onnx has other dimensions than its description: {opened.shapes}")
+    return opened
+
+
+def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
+    """Save ``model.onnx`` as ONNX Runtime rewrites it for this CPU.
+
+    From a staged copy: of a model with external data it would save references to files that the output does not have.
+    """
+    from . import graphs
+
+    model = graphs.read(Path(job["input"]["path"]))
+    options = _make_options(job, job["options"]["optimization"])
+    options.optimized_model_filepath = str(Path(job["output"]) / "model.onnx")
+    if graphs.is_large(model):
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "model.onnx.data")
+    Session(graphs.stage(model, job), options)
+    noted = check_cache(job, rounds=bool(graphs.QUANTIZED & graphs.count(model).keys()))
+    if graphs.is_estimator(model):  # a forest of many megabytes has nothing that is planned by its shapes
+        return noted
+    own = {"path": job["output"], "run_options": {"graph_optimization": "disabled"}}
+    opened = {**job, "input": {**job["input"], **own}}
+    fixed = shaped.choose_shapes(opened, open_session, weights=_count_bytes(Path(job["output"])))
+    return {"metadata": {shaped.SHAPES: fixed}} if fixed else noted
+
+
+def check_cache(job: dict[str, Any], *, rounds: bool) -> dict[str, Any]:
+    """Return notes that say that the saved graph's cache is not to be used, where it is wrong as it runs here.
+
+    Its steps have to give the logits of one run.
+    """
+    if not is_cached(job):
+        return {}
+    opened = Session(Path(job["output"]) / "model.onnx", _make_options(job, "disabled"))
+    fault = find_fault(opened, job["input"]["metadata"], rounds=rounds) if opened.has_cache else "it was lost"
+    return {"metadata": {"cache": {"absent": fault}}} if fault else {}
+
+
+def is_cached(job: dict[str, Any]) -> bool:
+    """Tell whether the metadata of a job's input say that it has a cache of keys and values."""
+    return "absent" not in job["input"].get("metadata", {}).get("cache", {"absent": ""})
+
+
+def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> str | None:
+    """Return what is wrong with the steps of a session with a cache; None where nothing is."""
+    source = metadata.get("transformers", {})
+    words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
+    feeds = caching.make_rows(words, limit)
+    positions = feeds.pop(caching.POSITIONS)
+    feeds |= {caching.POSITIONS: positions} if caching.POSITIONS in opened.inputs else {}
+    wanted = opened.run(feeds)["logits"]
+    fault: str | None = caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=rounds)
+    return fault
+
+
+def _count_bytes(folder: Path) -> int:
+    """Return the bytes of a model and its external data, which are nearly all weights."""
+    return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+
+
+def _list_dimensions(job: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """Return the sizes of the dynamic dimensions, by name, at which the inputs have these shapes."""
+    specs = {spec["name"]: spec["shape"] for spec in job["input"].get("inputs", [])}
+    pairs = (pair for name, shape in shapes.items() for pair in zip(specs[name], shape, strict=True))
+    return {dimension: size for dimension, size in pairs if isinstance(dimension, str)}
+
+
+def _make_options(job: dict[str, Any], level: str) -> Any:
+    options, noted = ort.SessionOptions(), job["input"].get("metadata", {})
+    if "crashes" in noted:
+        options.add_session_config_entry("optimization.disable_specified_optimizers", noted["crashes"])
+    if "cache" in noted:
+        options.log_severity_level = 3  # it warns of each input with a default
+    options.intra_op_num_threads = int(job["threads"])
+    if job.get("shares_cores"):
+        options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))
+    name = "ORT_DISABLE_ALL" if level == "disabled" else f"ORT_ENABLE_{level.upper()}"
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, name)
+    return options

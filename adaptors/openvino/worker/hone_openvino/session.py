@@ -1,0 +1,255 @@
+"""Read IR, describe it, and run it on numpy arrays. Needs OpenVINO and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import threading
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from xml.parsers import expat
+
+import numpy as np
+
+from hone_runtime.sessions import caching
+from hone_runtime.worker.loading import require_cpu, set_variables
+
+# The telemetry starts a thread that keeps the process alive; only CI and a file in the user's home disable it.
+with set_variables(CI="true"):
+    import openvino as ov
+
+
+Arrays = dict[str, np.ndarray[Any, Any]]
+
+_PART = 1 << 16  # bytes of an IR that are parsed at once
+_DIGITS = 20  # that no number of 64 bits has
+DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
+ORDER = "beam_idx"
+_OWN = frozenset({caching.POSITIONS, ORDER})
+"""Inputs of an IR with a cache that no caller gives."""
+
+
+class Session:
+    """An IR compiled for the CPU, with one request: inputs are shared for the call, outputs are copies.
+
+    Calls of several threads wait for one another: a request computes one at a time, and all threads' share the cores.
+
+    Where the IR has a state, a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
+    Names are those of the IR: compiling gives a tensor also the names of those that it is fused with.
+    """
+
+    def __init__(self, compiled: Any, model: Any) -> None:
+        self._inputs = {find_name(port): index for index, port in enumerate(model.inputs)}
+        self._outputs = [find_name(port) for port in model.outputs]
+        self._compiled = compiled
+        self._request, self._turn = compiled.create_infer_request(), threading.Lock()
+        self._stateful = bool(self._request.query_state())
+        self.has_cache = self._stateful and ORDER in self._inputs
+
+    def run(self, feeds: Arrays) -> Arrays:
+        """Return every output by name, for inputs by name."""
+        with self._turn:
+            if self._stateful:
+                self._request.reset_state()
+                feeds = fill(feeds, self._inputs)
+            return self._infer(self._request, feeds)
+
+    def start(self) -> Continuation:
+        """Return sequences that grow, none of whose columns is computed yet; as many as wanted at the same time.
+
+        Raises:
+            ValueError: The IR has no cache.
+        """
+        if not self.has_cache:
+            raise ValueError("the IR has no cache of keys and values")
+        request = self._compiled.create_infer_request()  # each has a state of its own
+
+        def advance(feeds: Arrays, past: int) -> Arrays:
+            return self._infer(request, fill(feeds, self._inputs, past))
+
+        return Continuation(advance)
+
+    def _infer(self, request: Any, feeds: Arrays) -> Arrays:
+        indexed = {self._inputs[name]: array for name, array in feeds.items()}
+        results = request.infer(indexed, share_inputs=True, share_outputs=False)
+        return {name: results[index] for index, name in enumerate(self._outputs)}
+
+
+class Continuation:
+    """Sequences that grow together: what was computed for their columns is kept.
+
+    Attributes:
+        length: How many columns were computed.
+    """
+
+    def __init__(self, advance: Callable[[Arrays, int], Arrays]) -> None:
+        self._advance = advance
+        self.length = 0
+
+    def advance(self, feeds: Arrays, order: np.ndarray[Any, Any] | None = None) -> Arrays:
+        """Return the outputs of new columns.
+
+        Args:
+            feeds: The tokens of the new columns, the mask of all columns, and the new ones' positions, which by default
+                are counted from the first column.
+            order: For each row the former row that it continues; its own by default.
+        """
+        given = feeds if order is None else {**feeds, ORDER: order.astype(np.int32)}
+        outputs = self._advance(given, self.length)
+        self.length += feeds[caching.IDS].shape[1]
+        return outputs
+
+
+def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
+    """Return feeds with the inputs that are an IR's own: its rows go on as they are, and so do the positions."""
+    if not _OWN.intersection(names):
+        return feeds
+    rows, columns = feeds[caching.IDS].shape
+    own = {
+        ORDER: np.arange(rows, dtype=np.int32),
+        caching.POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
+    }
+    return {**{name: array for name, array in own.items() if name in names}, **feeds}
+
+
+def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
+    """Compile the job's ``model.xml`` for the CPU with its run options, which are properties of OpenVINO's own.
+
+    With ``shapes``, those of all inputs by name, it takes no others.
+
+    Raises:
+        ValueError: The files cannot be read; or the model is for another device; or this CPU does not compute in the
+            precision that was asked for, which OpenVINO silently replaces by another; or it does not fit the shapes.
+    """
+    require_cpu(job)
+    properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
+    model = read(job["input"]["path"])
+    if model.get_sinks():  # a cache of eight bits by default
+        properties["KV_CACHE_PRECISION"] = properties.get("INFERENCE_PRECISION_HINT", "f32")
+    try:
+        if shapes is not None:
+            model.reshape({name: list(shape) for name, shape in shapes.items()})
+        compiled = ov.Core().compile_model(model, "CPU", properties)
+    except RuntimeError as error:
+        if shapes is None:
+            raise
+        raise ValueError(f"model.xml does not fit the shapes {dict(shapes)}: {error}") from error
+    wanted = properties.get("INFERENCE_PRECISION_HINT")
+    got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
+    if wanted not in (None, got):
+        raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
+    return Session(compiled, model)
+
+
+def count_bytes(folder: str) -> int:
+    """Return how many bytes of weights there are; none where the file is missing, which opening it will tell."""
+    path = Path(folder, "model.bin")
+    return path.stat().st_size if path.is_file() else 0
+
+
+def read(folder: str) -> Any:
+    """Read ``model.xml`` and ``model.bin``.
+
+    Raises:
+        ValueError: They cannot be read.
+    """
+    for name in ("model.xml", "model.bin"):
+        if not Path(folder, name).is_file():
+            raise ValueError(f"{name} is missing")
+    if problem := _find_problem(Path(folder, "model.xml"), Path(folder, "model.bin").stat().st_size):
+        raise ValueError(f"model.xml cannot be read: {problem}")
+    try:
+        return ov.Core().read_model(Path(folder, "model.xml"))
+    except RuntimeError as error:
+        raise ValueError(f"model.xml and model.bin cannot be read: truncated, corrupt or no IR ({error})") from error
+
+
+def _find_problem(path: Path, weights: int) -> str:
+    """Return why a file is not XML with the root ``net``, whose constants are within so many bytes; empty where it is.
+
+    OpenVINO takes the format from the content, as ONNX for instance; and the number of elements of a constant may pass
+    64 bits there, so that it reads memory behind the weights.
+    """
+    root: dict[str, str] = {}
+    problems: list[str] = []
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        root.setdefault("tag", tag)
+        if "offset" in attributes and "size" in attributes and not _fits(attributes, weights):
+            problems.append(f"a constant is larger than its bytes: {str(attributes)[:200]}")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.StartDoctypeDeclHandler = lambda *_: problems.append("it is no IR, which has no document type")
+    with path.open("rb") as file:
+        if file.read(1) != b"<":
+            return "it is no IR"
+        file.seek(0)
+        with contextlib.suppress(expat.ExpatError):  # the rest is OpenVINO's to judge
+            while not problems and (part := file.read(_PART)):
+                parser.Parse(part, False)  # noqa: FBT003 - expat takes no names
+    return problems[0] if problems else "" if root.get("tag") == "net" else "it is no IR"
+
+
+def _fits(constant: dict[str, str], weights: int) -> bool:
+    """Whether a constant has its bytes among the weights, and no more elements than these have bits."""
+    sizes = [constant["size"], constant["offset"], *filter(None, constant.get("shape", "").split(","))]
+    if not all(text.strip().isdecimal() and len(text) < _DIGITS for text in sizes):
+        return False
+    size, offset, *shape = map(int, sizes)
+    return offset + size <= weights and math.prod(shape) <= 8 * size
+
+
+def find_name(port: Any) -> str:
+    """Return the tensor's name: the first of its names, or its node's where it has none."""
+    return str(min(port.get_names(), default=port.get_node().get_friendly_name()))
+
+
+def describe(job: dict[str, Any]) -> dict[str, Any]:
+    """Return the inputs, the outputs and the digest of the graph of ``model.xml``.
+
+    Raises:
+        ValueError: The files cannot be read.
+    """
+    folder = job["input"]["path"]
+    model = read(folder)
+    names = json.loads(str(model.get_rt_info(DIMENSIONS).value)) if model.has_rt_info(DIMENSIONS) else {}
+    own = _OWN - names.keys() if model.get_sinks() else frozenset()
+    sides = {"inputs": [port for port in model.inputs if find_name(port) not in own], "outputs": model.outputs}
+    specs = {side: [_spec(port, names) for port in ports] for side, ports in sides.items()}
+    return {**specs, "graph": _digest(Path(folder))}
+
+
+def _spec(port: Any, names: dict[str, list[int | str]]) -> dict[str, Any]:
+    """Return a tensor's specification; dimensions are named as the IR's source named them."""
+    name, partial = find_name(port), port.get_partial_shape()
+    if partial.rank.is_dynamic:
+        raise ValueError(f"the rank of {name!r} is not fixed")
+    known = dict(enumerate(names.get(name, [])))
+    shape: list[int | str] = []
+    for axis, dim in enumerate(partial):
+        noted, fresh = known.get(axis), f"dim_{axis}" if axis else "batch"
+        shape.append(dim.get_length() if dim.is_static else noted if isinstance(noted, str) else fresh)
+    element = port.get_element_type()
+    dtype = "bfloat16" if element.get_type_name() == "bf16" else np.dtype(element.to_dtype()).name
+    return {"name": name, "dtype": dtype, "shape": shape}
+
+
+def _digest(folder: Path) -> str:
+    """Return a digest of operators, attributes, edges and the bytes of weights, without names, offsets and rt_info."""
+    weights = memoryview((folder / "model.bin").read_bytes())
+
+    def strip(element: ET.Element) -> list[Any]:
+        kept = {key: value for key, value in element.attrib.items() if key not in {"name", "names", "friendly_name"}}
+        if "offset" in kept and "size" in kept:
+            start = int(kept.pop("offset"))
+            kept["bytes"] = hashlib.sha256(weights[start : start + int(kept["size"])]).hexdigest()
+        children = [strip(child) for child in element if child.tag not in {"rt_info", "meta_data"}]
+        return [element.tag, sorted(kept.items()), (element.text or "").strip(), children]
+
+    tree = ET.parse(folder / "model.xml")  # noqa: S314 (expat bounds entities, the host bounds workers)
+    return "sha256:" + hashlib.sha256(json.dumps(strip(tree.getroot())).encode()).hexdigest()

@@ -1,0 +1,65 @@
+"""TensorFlow's own code: open Keras models and SavedModels, run them, and convert them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from hone_runtime.sessions import compiled
+from hone_runtime.worker.loading import load_worker
+
+Json = dict[str, Any]
+
+_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
+
+
+def load(job: Json) -> Any:
+    """Return a session of a source model, or of what XLA compiles of it."""
+    from . import session
+
+    xla = job["input"]["format"] == "tensorflow-xla"
+    return (session.open_compiled if xla else session.Session)(job)
+
+
+def transform(job: Json) -> Json:
+    """Write what the job's adaptor makes of a model, and return notes."""
+    from . import conversion  # slow to import
+
+    return conversion.transform(job)
+
+
+def describe(job: Json) -> Json:
+    """Return the tensors of a source model, or of what was made of it.
+
+    Raises:
+        KeyError: It is of another format.
+    """
+    artifact = job["input"]
+    match artifact["format"]:
+        case "onnx":
+            return _describe_onnx(Path(artifact["path"], "model.onnx"))
+        case "tflite":
+            described: Json = load_worker("hone_used_litert", str(_LITERT)).describe(job)
+            return described
+        case "tensorflow-xla":
+            return dict(compiled.read_index(artifact["path"]))
+        case "keras" | "saved-model":
+            from . import opening
+
+            return opening.describe(job)
+    raise KeyError(artifact["format"])
+
+
+def _describe_onnx(path: Path) -> Json:
+    import onnx
+
+    graph = onnx.load(path).graph
+    return {"inputs": [*map(_specify, graph.input)], "outputs": [*map(_specify, graph.output)]}
+
+
+def _specify(value: Any) -> Json:
+    from onnx import helper
+
+    kind = value.type.tensor_type
+    shape = [dim.dim_param or dim.dim_value for dim in kind.shape.dim]
+    return {"name": value.name, "dtype": helper.tensor_dtype_to_np_dtype(kind.elem_type).name, "shape": shape}

@@ -1,0 +1,56 @@
+"""Files of LiteRT as sources: opened by LiteRT itself, and converted to ONNX by tf2onnx, which reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hone_runtime.worker.loading import load_worker
+
+from .models import Json, Model, Tensors, UnsuitedError
+
+FORMAT = "tflite-file"
+_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
+
+
+def open_file(job: Json) -> Model:
+    """Open a file of LiteRT.
+
+    Raises:
+        UnsuitedError: It cannot be taken.
+    """
+    litert = load_worker("hone_used_litert", str(_LITERT))
+    described = litert.describe(job)
+    if "refused" in described:
+        raise UnsuitedError(described["refused"])
+    session = litert.load(job)
+
+    def call(tensors: Tensors) -> Tensors:
+        found: Tensors = session.run({name: np.asarray(tensor) for name, tensor in tensors.items()})
+        return found
+
+    return Model(described["inputs"], described["outputs"], call, call, dict, None, session)
+
+
+def make_onnx(job: Json, model: Model) -> tuple[Any, list[list[str]]]:
+    """Return what tf2onnx makes of a file, and the names of the tensors in it, inputs and outputs."""
+    import tensorflow as tf
+    import tf2onnx
+
+    litert = load_worker("hone_used_litert", str(_LITERT))
+    path = Path(job["input"]["path"], "model.tflite")
+    found = litert.files.list_tensors(litert.files.open_file(job["input"]["path"], 1))
+    names = [
+        [str(found[side][spec["name"]]["name"]) for spec in getattr(model, side)] for side in ("inputs", "outputs")
+    ]
+    with tf.Graph().as_default():
+        made = tf2onnx.tfonnx.process_tf_graph(
+            None,
+            opset=job["options"]["opset"],
+            tflite_path=str(path),
+            input_names=names[0],
+            output_names=names[1],
+        )
+    return made, names

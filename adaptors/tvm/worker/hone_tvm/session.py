@@ -1,0 +1,118 @@
+"""Run what was compiled: a library for each shape, in Relax's virtual machine."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from hone_runtime.sessions import compiled
+from hone_runtime.worker.loading import require_cpu
+
+Json = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+ENDING = ".so"
+THREADS = "TVM_NUM_THREADS"
+_ALIGNMENT = 64
+"""Bytes: compiled loops read an input by instructions that end the process where it is aligned to less (TVM's
+``kAllocAlignment``)."""
+
+
+def import_tvm(threads: int) -> Any:
+    """Return the module, whose pool of threads has some number of them.
+
+    Raises:
+        ValueError: TVM was imported before with another number: its pool is made once.
+    """
+    os.environ[THREADS] = str(threads)
+    import tvm
+    from tvm.runtime.module import num_threads
+
+    if (found := int(num_threads())) != threads:
+        raise ValueError(f"TVM computes with {found} threads in this process, and {threads} are asked for")
+    return tvm
+
+
+def describe(job: Json) -> Json:
+    """Return the specs of a saved model.
+
+    Raises:
+        KeyError: It is of another format.
+        ValueError: Its index, or a library, is missing.
+    """
+    artifact = job["input"]
+    if artifact["format"] != "tvm-so":
+        raise KeyError(artifact["format"])
+    for shape in artifact["static_shapes"]:
+        compiled.require_file(artifact["path"], shape, ENDING)
+    return dict(compiled.read_index(artifact["path"]))
+
+
+def open_model(job: Json) -> Any:
+    """Return a session of the libraries of all shapes that a model was compiled for.
+
+    Raises:
+        ValueError: A library is missing, or the model is for another device or another number of threads.
+    """
+    require_cpu(job)
+    tvm, folder, turn = import_tvm(int(job["threads"])), job["input"]["path"], threading.Lock()
+    from tvm import relax
+
+    index = compiled.read_index(folder)
+
+    def open_one(shape: Json, key: tuple[tuple[int, ...], ...]) -> Session:
+        library = tvm.runtime.load_module(str(compiled.require_file(folder, shape, ENDING)))
+        inputs = {
+            spec["name"]: allocate(sizes, spec["dtype"]) for sizes, spec in zip(key, index["inputs"], strict=True)
+        }
+        tensors = [tvm.runtime.from_dlpack(array) for array in inputs.values()]
+        call = partial(relax.VirtualMachine(library, tvm.cpu())["main"], *tensors)
+        return Session(call, inputs, [spec["name"] for spec in index["outputs"]], turn)
+
+    return compiled.open_shapes(job["input"], index["inputs"], open_one)
+
+
+class Session:
+    """The virtual machine of one shape, with the memory that it reads.
+
+    Inputs are copied to memory that stays, and outputs are copied once: TVM's own conversions take longer than a small
+    network computes. Calls of several threads wait for one another, since a machine has one state and that memory.
+    """
+
+    has_cache = False
+
+    def __init__(
+        self, call: Callable[[], Any], inputs: dict[str, Array], outputs: list[str], turn: threading.Lock
+    ) -> None:
+        """Take a call, the memory that it reads, and the names of what it returns."""
+        self._call, self._inputs, self._outputs, self._turn = call, inputs, outputs, turn
+
+    def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
+        """Return every output by name, for inputs by name.
+
+        Raises:
+            TypeError: An input is of another type.
+        """
+        with self._turn:
+            for name, own in self._inputs.items():
+                np.copyto(own, feeds[name], casting="equiv")
+            found = self._call()
+            values = [found] if hasattr(found, "numpy") else [*found]
+            # Copied: an output may be a constant of the model, or one of its inputs.
+            arrays = [np.array(np.from_dlpack(value)) for value in values]
+        return dict(zip(self._outputs, arrays, strict=True))
+
+
+def allocate(sizes: tuple[int, ...], dtype: str) -> Array:
+    """Return an array for an input of a compiled model, whose memory is aligned as TVM's own."""
+    kind = np.dtype(dtype)
+    count = math.prod(sizes) * kind.itemsize
+    memory = np.zeros(count + _ALIGNMENT, dtype=np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + count].view(kind).reshape(sizes)

@@ -18,10 +18,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from installations import find_environments, install_node_modules
 from small_project import Done, Project, copy_project, make_template
 
+from hone_runtime.worker.packages import make_importable
 from kedro_hone.core.environments.store import EnvironmentStore
 from kedro_hone.core.locks import hold_lock
 
 SCRIPTS = Path(__file__).parent / "integration" / "adaptors"
+for worker in sorted(Path(__file__).parents[1].glob("adaptors/*/worker/hone_*")):
+    make_importable(str(worker))
 
 
 def pytest_configure() -> None:

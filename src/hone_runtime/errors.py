@@ -23,7 +23,7 @@ class ExitCode(IntEnum):
     TERMINATED = 143
 
 
-_PAGES: Final = Path(__file__).parents[1] / "error_pages"
+_PAGES: Final = Path(__file__).parent / "error_pages"
 
 SLUGS: Final = tuple(sorted({page.stem for page in _PAGES.glob("*.md")} - {"index"}))
 """Every slug: an error is what has a page in ``docs/errors``, which is installed with the code."""

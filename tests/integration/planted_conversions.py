@@ -40,11 +40,10 @@ class Wrong(torch.nn.Module):
 
 def main(path: Path) -> None:
     asked = json.loads(path.read_text())
-    sys.path.append(asked["inside"])
-    import loading
+    from hone_runtime.worker.packages import import_worker
 
-    worker = loading.load_file("worker", asked["worker"])
-    pretrained = sys.modules["worker.pretrained"]
+    worker = import_worker(asked["worker"])
+    pretrained = sys.modules["hone_pytorch.pretrained"]
     opened = pretrained.open_model
     for converter, faults in asked["converters"].items():
         for fault in faults:

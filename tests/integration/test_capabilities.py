@@ -68,8 +68,8 @@ said = {
 IREE = """
 from onnx import defs
 sys.path.insert(0, hone)
-import loading
-worker = loading.load_worker("worker", path)
+from hone_runtime.worker.packages import import_worker
+worker = import_worker(path)
 def refuses(name, domain=""):
     graph = helper.make_graph([helper.make_node(name, ["x"], ["y"], domain=domain)], "g", [], [])
     return worker._find_refusal(helper.make_model(graph)) is not None
@@ -120,7 +120,7 @@ def test_the_library_does_what_the_file_claims(environments, name, question):
     given = {
         "claims": claims,
         "path": str(toolchain.worker),
-        "hone": str(WORKER_MAIN.parent),
+        "hone": str(WORKER_MAIN.parents[2]),
         "bf16": read_host().can("BF16"),
     }
     text = f"import json\nglobals().update(json.loads({json.dumps(given)!r}))\n{question}\nprint(json.dumps(said))"

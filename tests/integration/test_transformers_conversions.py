@@ -16,7 +16,6 @@ from tiny_transformers import VOCABULARY, write_models
 
 from hone_runtime.contract.job import JobInput
 from hone_runtime.values.measurement import Status
-from hone_runtime.worker import loading
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
@@ -91,7 +90,6 @@ def plant(bench: Bench, folder: Path, converters: dict[str, Sequence[str]]) -> P
     job = {"input": given.model_dump(mode="json"), "shapes": [], "trust": [], "threads": 1, "seed": 0}
     asked = {
         "worker": str(TOOLCHAIN.worker),
-        "inside": str(Path(loading.__file__).parent),
         "output": str(folder),
         "length": LENGTH,
         "job": {**job, "temporary": str(folder / "temporary")},

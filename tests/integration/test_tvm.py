@@ -21,9 +21,8 @@ ADAPTOR = read_catalogue().adaptors["tvm.cpu"]
 CHECK = """
 import sys
 sys.path.insert(0, {inside!r})
-import loading
-from hone_loading import load_worker
-session = load_worker("tvm_worker", {worker!r}).session
+from hone_runtime.worker.packages import import_worker
+session = import_worker({worker!r}).session
 session.import_tvm(1)
 try:
     session.import_tvm(2)
@@ -33,9 +32,8 @@ except ValueError as error:
 INTRINSICS = """
 import importlib, sys
 sys.path.insert(0, {inside!r})
-import loading
-from hone_loading import load_worker
-tuning = importlib.import_module(load_worker("tvm_worker", {worker!r}).__name__ + ".tuning")
+from hone_runtime.worker.packages import import_worker
+tuning = importlib.import_module(import_worker({worker!r}).__name__ + ".tuning")
 from pathlib import Path
 from tvm.support.popen_pool import PopenPoolExecutor
 
@@ -55,9 +53,8 @@ import json, sys
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 sys.path.insert(0, {inside!r})
-import loading
-from hone_loading import load_worker
-session = load_worker("tvm_worker", {worker!r}).load({job!r})
+from hone_runtime.worker.packages import import_worker
+session = import_worker({worker!r}).load({job!r})
 
 def call(image):
     return session.run({{"image": image}})["logits"]
@@ -120,7 +117,7 @@ def test_tuning_that_is_ended_by_its_time_gives_the_best_so_far(bench):
 
 def test_a_process_computes_with_one_number_of_threads_only(bench, environments):
     environment = environments.ensure(ADAPTOR.toolchain)
-    code = CHECK.format(inside=str(Path(inside.__file__).parent), worker=str(ADAPTOR.toolchain.worker))
+    code = CHECK.format(inside=str(Path(inside.__file__).parents[2]), worker=str(ADAPTOR.toolchain.worker))
     said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "TVM computes with 1 threads in this process, and 2 are asked for" in said
 
@@ -128,7 +125,7 @@ def test_a_process_computes_with_one_number_of_threads_only(bench, environments)
 def test_neither_tuning_nor_building_imports_the_intrinsics_of_other_processors(environments):
     """They take 45 s in each process on a slow CPU, in each round: tuning had time for sixteen schedules."""
     environment = environments.ensure(ADAPTOR.toolchain)
-    code = INTRINSICS.format(inside=str(Path(inside.__file__).parent), worker=str(ADAPTOR.toolchain.worker))
+    code = INTRINSICS.format(inside=str(Path(inside.__file__).parents[2]), worker=str(ADAPTOR.toolchain.worker))
     said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "['x86'] ['x86']"
 
@@ -138,7 +135,7 @@ def test_a_call_takes_any_memory_and_threads_wait_for_one_another(bench, environ
     artifact, environment = build(bench, trials=0), environments.ensure(ADAPTOR.toolchain)
     shapes = [shape.model_dump() for shape in artifact.static_shapes]
     given = {"path": str(bench.setting.store.locate(artifact)), "device": "cpu", "static_shapes": shapes}
-    places = {"inside": str(Path(inside.__file__).parent), "worker": str(ADAPTOR.toolchain.worker)}
+    places = {"inside": str(Path(inside.__file__).parents[2]), "worker": str(ADAPTOR.toolchain.worker)}
     code = CALLS.format(**places, job={"threads": 2, "input": given})
     said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout
     assert said.strip() == "[true, true, true, true]"

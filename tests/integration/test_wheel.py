@@ -114,7 +114,7 @@ def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
     wanted = {f"kedro_hone/adaptors/{toolchain}/{path.as_posix()}" for path in files}
 
     lock = ["requirements.lock"] * getattr(find_installed(toolchain), "lockable", True)
-    needed = ("worker/__init__.py", *lock)
+    needed = (f"worker/hone_{toolchain}/__init__.py", *lock)
     assert {f"kedro_hone/adaptors/{toolchain}/{name}" for name in needed} <= wanted
     assert wanted <= wheel_files
 

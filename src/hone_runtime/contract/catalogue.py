@@ -17,7 +17,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
 from hone_runtime.values.outcome import Candidate
 
-_ADAPTORS: Final = Path(__file__).parents[2] / "adaptors"
+_ADAPTORS: Final = Path(__file__).parents[2] / "kedro_hone" / "adaptors"
 
 BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     path.parent.name: f"kedro_hone.adaptors.{path.parent.name}.adaptor"
@@ -171,7 +171,7 @@ def find_used(toolchain: Toolchain) -> tuple[Path, ...]:
     Raises:
         HoneError: ``toolchain-unknown``: one of them is not installed.
     """
-    return tuple(read_catalogue().find_toolchain(name).worker for name in toolchain.uses) if toolchain.uses else ()
+    return tuple((find_installed(name) or read_catalogue().find_toolchain(name)).worker for name in toolchain.uses)
 
 
 def _read_module(module: Any) -> tuple[Toolchain | Adaptor, ...]:

@@ -70,6 +70,7 @@ class Job(Value):
         trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
         interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
             environment has PyTorch. Otherwise arrays are passed.
+        uses: Folders of other toolchains' packages that the worker imports.
         reads: Files outside its folders that a session's commands will name.
     """
 
@@ -96,6 +97,7 @@ class Job(Value):
     produces: str | None = None
     trust: tuple[str, ...] = ()
     interface: str | None = None
+    uses: tuple[AbsolutePath, ...] = ()
     reads: tuple[AbsolutePath, ...] = ()
 
     @property

@@ -175,8 +175,12 @@ class Toolchain:
 
     @property
     def worker(self) -> Path:
-        """The package that holds the toolchain's own code: everything in its folder runs in the toolchain's process."""
-        return self.folder / "worker" / "__init__.py"
+        """The package that holds the toolchain's own code: everything in its folder runs in the toolchain's process.
+
+        It is ``worker/hone_<name>``, importable by that name by the workers that use it; or ``worker`` alone.
+        """
+        package = self.folder / "worker" / f"hone_{self.name}" / "__init__.py"
+        return package if package.is_file() else self.folder / "worker" / "__init__.py"
 
     @property
     def lock(self) -> Path:

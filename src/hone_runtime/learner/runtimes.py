@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from hone_runtime.contract.catalogue import find_installed, read_catalogue
+from hone_runtime.contract.catalogue import find_installed, find_used, read_catalogue
 from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.contract.toolchain import UNTRACKED, Toolchain
 from hone_runtime.errors import HoneError
@@ -17,7 +17,7 @@ from hone_runtime.learner.notes import choose_notes
 from hone_runtime.learner.strangers import refuse_strange_files
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
-from hone_runtime.worker.loading import load_worker
+from hone_runtime.worker.packages import import_worker
 
 _RUNS: Final = "Opening such a file runs what it holds, with your rights."
 
@@ -150,4 +150,5 @@ def _import_worker(toolchain: Toolchain) -> Any:
             why=f"{toolchain.worker} is not there.",
             hint="Install kedro-hone, or the toolchain's package, again.",
         )
-    return load_worker(f"_kedro_hone_runtime_{toolchain.name}", str(toolchain.worker))
+    uses = [str(worker.parent) for worker in find_used(toolchain)]
+    return import_worker(str(toolchain.worker), uses=uses, name=f"hone_worker_{toolchain.name}")

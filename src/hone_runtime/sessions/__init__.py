@@ -1,1 +1,1 @@
-"""Sessions of a runtime: shapes, compiled files, caches, and how outputs are compared. NumPy and the standard library."""
+"""Sessions of a runtime: shapes, compiled files, caches, and how outputs are compared. NumPy only."""

@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from hone_runtime.worker.loading import load_worker
+from hone_runtime.worker.packages import import_worker
 
 
 def examine(job: dict[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
             "python_full_version": platform.python_version(),
             "python_version": ".".join(platform.python_version_tuple()[:2]),
         },
-        "fault": _find_fault(job["toolchain"]),
+        "fault": _find_fault(job),
     }
 
 
@@ -43,9 +43,9 @@ def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None
     return (name, version) if name and version else None
 
 
-def _find_fault(worker: str) -> str | None:
+def _find_fault(job: dict[str, Any]) -> str | None:
     try:
-        load_worker("hone_toolchain", worker)
+        import_worker(job["toolchain"], uses=job.get("uses", ()), name="hone_toolchain")
     except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever the toolchain raises is the answer
         lines = str(error).splitlines()
         return ": ".join([type(error).__name__, *lines[:1]])

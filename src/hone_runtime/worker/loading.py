@@ -1,11 +1,10 @@
-"""How a file of Python code is imported by its path: the one way of workers, of the learner and of tests.
+"""How a file of Python code is imported by its path, and what each worker needs to load a model.
 
-In a worker's process this module is importable as ``hone_loading``; nothing else of ours is. Standard library only,
-Python 3.8 and later.
+Standard library only, Python 3.8 and later.
 """
 
 # pathlib would cost each worker time to import.
-# ruff: noqa: PTH100, PTH118, PTH120, PTH122
+# ruff: noqa: PTH100, PTH120, PTH122
 
 from __future__ import annotations
 
@@ -14,16 +13,12 @@ import importlib
 import importlib.util
 import os
 import sys
-import threading
 import types
 from collections.abc import Iterator
 from typing import Any
 
 LIBRARY = "hone_programs"
 """The name under which any program imports the built-in programs and the parts that they share."""
-
-
-_IMPORTING = threading.RLock()
 
 
 def load_file(name: str, path: str, *, parts: bool = True) -> Any:
@@ -39,7 +34,7 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     if spec is None or spec.loader is None:
         raise ImportError(f"not a Python file: {path}")
-    _forget_parts(name)
+    forget_parts(name)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # what dataclasses, pickles and relative imports need
     try:
@@ -48,30 +43,6 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
         sys.modules.pop(name, None)
         raise
     return module
-
-
-def load_worker(name: str, path: str) -> Any:
-    """Import the file of a toolchain's worker as a module of this name, once, whichever thread asks first.
-
-    Raises:
-        ImportError: It is no Python file.
-        FileNotFoundError: It does not exist.
-    """
-    with _IMPORTING:  # another thread must not see what is half executed
-        known = sys.modules.get(name)
-        return known if getattr(known, "__file__", None) == path else load_file(name, path)
-
-
-def load_part(name: str) -> Any:
-    """Import a file next to this one by its path, once: our package need not be importable, and must not be.
-
-    Raises:
-        ImportError: It is no Python file.
-        FileNotFoundError: It does not exist.
-    """
-    known = sys.modules.get(f"hone_{name}")
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")
-    return known if known is not None else load_file(f"hone_{name}", path)
 
 
 def load_program(path: str, library: str) -> Any:
@@ -86,7 +57,7 @@ def load_program(path: str, library: str) -> Any:
     """
     known = sys.modules.get(LIBRARY)
     if known is None or list(known.__path__) != [library]:
-        _forget_parts(LIBRARY)
+        forget_parts(LIBRARY)
         sys.modules[LIBRARY] = types.ModuleType(LIBRARY)
         sys.modules[LIBRARY].__path__ = [library]
     folder, file = os.path.split(os.path.abspath(path))
@@ -123,10 +94,7 @@ def require_cpu(job: dict[str, Any]) -> None:
         raise ValueError(f"the model is for the device {device}, and this toolchain computes on the CPU only")
 
 
-def _forget_parts(name: str) -> None:
+def forget_parts(name: str) -> None:
     """Forget the modules of a package that is replaced."""
     for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
         del sys.modules[part]
-
-
-sys.modules.setdefault("hone_loading", sys.modules[__name__])  # for the workers that are loaded in this process

@@ -18,6 +18,7 @@ import errno
 import faulthandler
 import functools
 import gc
+import importlib.util
 import json
 import os
 import time
@@ -27,19 +28,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hone_runtime.worker.loading import load_file, load_part
-else:  # run by path: our package is not importable here, and must not be
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from loading import load_file, load_part
 
-    sys.path.pop()
-    sys.modules.pop("loading")  # it goes on as hone_loading; a toolchain or a user may have a module of this name
+def _find_runtime() -> None:
+    """Let ``hone_runtime`` be imported from the folder of this file, which is run by its path."""
+    name, folder = "hone_runtime", os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    file = os.path.join(folder, "__init__.py")
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[folder])
+    sys.modules[name] = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+
+
+if __name__ == "__main__":
+    _find_runtime()
+
+from hone_runtime.worker.packages import import_worker  # noqa: E402 - not importable before
 
 
 def load_worker(job: dict[str, Any]) -> Any:
-    """Import the worker file by its path."""
+    """Import the worker of a job."""
     sys.path[:0] = [path for path in job.get("trust", []) if os.path.isabs(path) and os.path.isdir(path)]
-    return load_file("hone_worker", job["worker"])
+    return import_worker(job["worker"], uses=job.get("uses", ()))
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
@@ -149,7 +156,8 @@ def main() -> None:
     with open(os.path.join(folder, "job.json"), encoding="utf-8") as stream:
         job = json.load(stream)
     if len(sys.argv) > 2:
-        part = load_part("served")
+        from hone_runtime.worker import served as part
+
         commands, replies = map(int, sys.argv[2:4])
         served = part.Served(job, load_worker)
         part.serve(served, functools.partial(protect, job=job), commands=commands, replies=replies)

@@ -44,7 +44,7 @@ class Served:
         """
         import numpy as np
 
-        from . import shapes
+        from hone_runtime.sessions import shapes
 
         arrays = _read_arrays(feeds)
         rows = min((len(array) for array in arrays.values()), default=0)
@@ -172,7 +172,7 @@ def _seed_generators(seed: int) -> None:
 
 def _prepare_rows(run: Any, model: Any, feeds: dict[str, Any]) -> Callable[[], Any]:
     """Return the call of an estimator's method that is timed of the source, too, on rows as its callers have them."""
-    from . import tables
+    from hone_runtime.interfaces import tables
 
     call = (tables.make_predict_proba if tables.has_probabilities(model) else tables.make_predict)(run, model)
     return functools.partial(call, tables.make_rows(model, feeds))
@@ -183,7 +183,7 @@ def _prepare_tensors(run: Any, model: Any, feeds: dict[str, Any], *, named: bool
 
     Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
     """
-    from . import pretrained, tensors
+    from hone_runtime.interfaces import pretrained, tensors
 
     torch = tensors.import_torch()
     arguments = {spec.name: torch.from_numpy(feeds[spec.name]) for spec in model.inputs}

@@ -233,7 +233,7 @@ class _Step:
             seed=recipe.seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
-            reads=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
+            uses=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
         )
 
     def _find_conversion_limit(self) -> float | None:

@@ -26,7 +26,7 @@ def probe(adaptor: Adaptor, environment: Environment, *, logs: Path) -> str:
             worker=str(toolchain.worker),
             adaptor=adaptor.name,
             temporary=place,
-            reads=tuple(str(worker.parent) for worker in find_used(toolchain)),
+            uses=tuple(str(worker.parent) for worker in find_used(toolchain)),
         )
         result = call_worker(
             job, python=Path(environment.python), toolchain=toolchain, folder=folder, limits=toolchain.limits

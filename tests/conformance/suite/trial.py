@@ -174,7 +174,7 @@ class Trial:
             produces=self.adaptor.produces,
             takes=find_versions_to_write(self.adaptor, find_versions=dict),
             trust=self.trust,
-            reads=tuple(str(worker.parent) for worker in find_used(toolchain)),
+            uses=tuple(str(worker.parent) for worker in find_used(toolchain)),
         )
         before = self._list_surroundings(folder)
         outcome = call_worker(job, python=self.python, toolchain=toolchain, folder=folder / "step", limits=self.limits)

@@ -410,12 +410,10 @@ def check(model: Any, path: Path, x: Any, specs: list[dict[str, Any]]) -> float:
 
 def load_worker(path: str) -> Any:
     """Return the worker of a file."""
-    inside = str(Path(path).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside")
-    sys.path.append(inside)
-    import loading
+    sys.path.append(str(Path(path).parents[4] / "src"))
+    from hone_runtime.worker.packages import import_worker
 
-    sys.path.remove(inside)
-    return loading.load_file("hone_worker", path)
+    return import_worker(path)
 
 
 def main() -> None:

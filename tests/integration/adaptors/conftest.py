@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hone_runtime.contract.catalogue import find_used
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.values.digest import digest_tree
@@ -169,6 +170,7 @@ class Bench:
         row = {
             "function": function,
             "worker": str(self.toolchain.worker),
+            "uses": [str(worker.parent) for worker in find_used(self.toolchain)],
             "adaptor": job.pop("adaptor", ""),
             "input": {
                 "path": str(path),

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-sys.path.append(str(Path(__file__).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside"))
-import loading
+sys.path.append(str(Path(__file__).parents[3] / "src"))
+from hone_runtime.worker.packages import import_worker
 
 sys.path.pop()
 
@@ -73,7 +73,10 @@ def main() -> None:
     kinds, output = Path(sys.argv[1]), Path(sys.argv[2])
     tf.config.threading.set_intra_op_parallelism_threads(1)
     tf.config.threading.set_inter_op_parallelism_threads(1)
-    worker = loading.load_file("worker", str(ROOT / "adaptors" / "tensorflow" / "worker" / "__init__.py"))
+    worker = import_worker(
+        str(ROOT / "adaptors" / "tensorflow" / "worker" / "hone_tensorflow" / "__init__.py"),
+        uses=[str(ROOT / "adaptors" / "litert" / "worker" / "hone_litert")],
+    )
     for asked in sys.argv[3:]:
         name, _, adaptors = asked.partition(":")
         said = convert(worker, kinds / name, output / name, adaptors=tuple(filter(None, adaptors.split(","))))

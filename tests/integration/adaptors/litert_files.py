@@ -125,12 +125,10 @@ def write_linear(folder: Path, weights: str, *, read: bool = False, moved: bool 
 def main() -> None:
     """Write what became of the files."""
     path, scratch = sys.argv[1], Path(sys.argv[2])
-    inside = str(Path(path).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside")
-    sys.path.append(inside)
-    import loading
+    sys.path.append(str(Path(path).parents[4] / "src"))
+    from hone_runtime.worker.packages import import_worker
 
-    sys.path.remove(inside)
-    files = loading.load_file("hone_worker", path).files
+    files = import_worker(path).files
     folder = write(scratch / "doubled", "FLOAT32")
     session = files.Session({"input": {"path": str(folder), "format": files.FORMAT}, "threads": 1})
     opened, right = [[shapes[0][0] for shapes in session._opened]], []

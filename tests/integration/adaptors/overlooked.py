@@ -194,13 +194,11 @@ def convert(worker: Any, folder: Path, estimator: Any, rows: Any) -> dict[str, A
 def main() -> None:
     """Convert the estimators that are named, or all."""
     path, folder, *names = sys.argv[1:]
-    inside = str(Path(path).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside")
-    sys.path.append(inside)
-    import loading
+    sys.path.append(str(Path(path).parents[4] / "src"))
+    from hone_runtime.worker.packages import import_worker
 
-    sys.path.remove(inside)
     x, y = make_data()
-    worker = loading.load_file("hone_worker", path)
+    worker = import_worker(path)
     found = {
         name: convert(worker, Path(folder, name), ESTIMATORS[name](x[:400], y[:400]), x[400:])
         for name in names or ESTIMATORS

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.append(str(Path(__file__).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside"))
-import loading  # the real host's worker knows it as hone_loading; ours is not installed in every environment
+sys.path.append(str(Path(__file__).parents[3] / "src"))  # it is not installed in every environment
+from hone_runtime.worker.packages import import_worker
 
 sys.path.pop()
 
@@ -29,7 +29,7 @@ sys.path.pop()
 def main(folder: Path) -> None:
     job = json.loads((folder / "job.json").read_text())
     os.environ.update(job.get("variables", {}))  # those of a fork are from when its server started
-    worker = loading.load_file("worker", job["worker"])
+    worker = import_worker(job["worker"], uses=job.get("uses", ()))
     try:
         if job["function"] == "run":
             result = None

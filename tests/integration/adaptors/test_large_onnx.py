@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -15,16 +14,12 @@ from kedro_hone.adaptors.onnxruntime import adaptor as module
 
 pytestmark = pytest.mark.toolchain
 
-INSIDE = Path(__file__).parents[3] / "src" / "kedro_hone" / "core" / "workers" / "inside"
-
 QUANTIZE = """
 import json, sys
-sys.path.insert(0, sys.argv[1])
-import loading
-sys.modules["hone_loading"] = loading
-worker = loading.load_file("worker", sys.argv[2])
-job = json.loads(sys.argv[3])
-from worker import graphs, quantization
+from hone_runtime.worker.packages import import_worker
+worker = import_worker(sys.argv[1])
+job = json.loads(sys.argv[2])
+from hone_onnxruntime import graphs, quantization
 graphs._LARGEST = 10_000
 staged, found = [], {}
 stage, quantize = graphs.stage, quantization.quantization.quantize_dynamic
@@ -53,7 +48,7 @@ def test_int8_of_a_large_model_holds_the_original_no_longer_than_needed(digits_o
         "temporary": str(tmp_path / "temporary"),
         "options": {"per_channel": True, "reduce_range": False, "exclude": []},
     }
-    command = [sys.executable, "-c", QUANTIZE, str(INSIDE), str(module.TOOLCHAIN.worker), json.dumps(job)]
+    command = [sys.executable, "-c", QUANTIZE, str(module.TOOLCHAIN.worker), json.dumps(job)]
 
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 

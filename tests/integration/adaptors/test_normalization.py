@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from hone_runtime.worker import loading
+from hone_runtime.onnx import normalization
 
 pytestmark = pytest.mark.toolchain
 
@@ -20,13 +19,6 @@ BERT = {
     "outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 4]}],
 }
 LOWER = {"opsets": [13, 19], "ir": 8}
-
-
-@pytest.fixture
-def normalization():
-    yield loading.load_part("normalization")
-    for name in ("hone_normalization", "hone_opsets"):
-        sys.modules.pop(name)
 
 
 @pytest.fixture
@@ -68,7 +60,7 @@ def list_domains(model) -> list[str]:
     return [entry.domain for entry in model.opset_import]
 
 
-def test_shapes_are_constants_where_the_sizes_are_fixed(normalization, make_job, berts):
+def test_shapes_are_constants_where_the_sizes_are_fixed(make_job, berts):
     made, notes = normalization.normalize(make_job(berts / "raw"), sizes={"batch": 2})
     assert not list_operators(made) & {"Shape", "Expand", "ConstantOfShape", "Range", "Concat"}
     assert [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == [2, 16]
@@ -78,7 +70,7 @@ def test_shapes_are_constants_where_the_sizes_are_fixed(normalization, make_job,
     np.testing.assert_allclose(run(made, **feeds), run(berts / "raw" / "model.onnx", **feeds), atol=1e-6)
 
 
-def test_a_newer_export_is_written_in_an_older_opset_and_in_one_file(normalization, make_job, berts):
+def test_a_newer_export_is_written_in_an_older_opset_and_in_one_file(make_job, berts):
     source = onnx.load(berts / "dynamo" / "model.onnx", load_external_data=False)
     assert source.ir_version == 10
     assert "Gelu" in list_operators(source)
@@ -93,7 +85,7 @@ def test_a_newer_export_is_written_in_an_older_opset_and_in_one_file(normalizati
     np.testing.assert_allclose(run(made, **feeds), run(berts / "dynamo" / "model.onnx", **feeds), atol=1e-6)
 
 
-def test_domains_without_operators_are_gone_and_others_are_refused(normalization, make_job, berts, tmp_path):
+def test_domains_without_operators_are_gone_and_others_are_refused(make_job, berts, tmp_path):
     assert len(list_domains(onnx.load(berts / "domains" / "model.onnx"))) == 9
     assert list_domains(normalization.normalize(make_job(berts / "domains"))[0]) == [""]
     folder, described = save(tmp_path / "own", helper.make_node("FusedGelu", ["x"], ["y"], domain="com.shop"), opset=17)
@@ -102,7 +94,7 @@ def test_domains_without_operators_are_gone_and_others_are_refused(normalization
 
 
 @pytest.mark.parametrize("approximate", ["none", "tanh"])
-def test_gelu_is_written_in_what_it_stands_for(normalization, make_job, tmp_path, approximate):
+def test_gelu_is_written_in_what_it_stands_for(make_job, tmp_path, approximate):
     node = helper.make_node("Gelu", ["x"], ["y"], approximate=approximate)
     folder, described = save(tmp_path / "gelu", node, opset=20)
     made, _ = normalization.normalize(make_job(folder, described, takes=LOWER))
@@ -110,7 +102,7 @@ def test_gelu_is_written_in_what_it_stands_for(normalization, make_job, tmp_path
     np.testing.assert_allclose(run(made, x=x), run(folder / "model.onnx", x=x), atol=1e-6)
 
 
-def test_newer_functions_are_written_in_what_they_are_made_of(normalization, make_job, tmp_path):
+def test_newer_functions_are_written_in_what_they_are_made_of(make_job, tmp_path):
     folder, described = save(tmp_path / "swish", helper.make_node("Swish", ["x"], ["y"]), opset=24)
     made, notes = normalization.normalize(make_job(folder, described, takes=LOWER))  # ONNX Runtime has no kernel for it
     assert notes["normalized"]["opset"] == [24, 19]
@@ -118,7 +110,7 @@ def test_newer_functions_are_written_in_what_they_are_made_of(normalization, mak
     np.testing.assert_allclose(run(made, x=x), x / (1 + np.exp(-x)), atol=1e-6)
 
 
-def test_what_an_opset_lacks_is_named(normalization, make_job, tmp_path):
+def test_what_an_opset_lacks_is_named(make_job, tmp_path):
     weights = [numpy_helper.from_array(np.ones(4, np.float32), "scale")]
     node = helper.make_node("RMSNormalization", ["x", "scale"], ["y"])
     folder, described = save(tmp_path / "newer", node, opset=23, weights=weights)
@@ -128,7 +120,7 @@ def test_what_an_opset_lacks_is_named(normalization, make_job, tmp_path):
         normalization.normalize(make_job(folder, described, takes=LOWER))
 
 
-def test_an_older_model_is_written_in_the_lowest_opset_that_is_read(normalization, make_job, tmp_path):
+def test_an_older_model_is_written_in_the_lowest_opset_that_is_read(make_job, tmp_path):
     folder, described = save(tmp_path / "older", helper.make_node("Dropout", ["x"], ["y"], ratio=0.5), opset=9)
     made, notes = normalization.normalize(make_job(folder, described, takes={"opsets": [17, None], "ir": None}))
     assert notes["normalized"]["opset"] == [9, 17]
@@ -143,13 +135,13 @@ def test_an_older_model_is_written_in_the_lowest_opset_that_is_read(normalizatio
         *((name, False) for name in ("DequantizeLinear", "IntegerEncoder", "VectorQuantizeLinear", "QLinearizer")),
     ],
 )
-def test_only_whole_names_of_operators_allow_outputs_that_are_rounded(normalization, operator, quantizes):
+def test_only_whole_names_of_operators_allow_outputs_that_are_rounded(operator, quantizes):
     """A function of the model may have any name."""
     graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "small", [], [])
     assert normalization._is_quantized(helper.make_model(graph)) is quantizes
 
 
-def test_a_rewriting_that_computes_something_else_is_not_taken(normalization, make_job, tmp_path, monkeypatch, capsys):
+def test_a_rewriting_that_computes_something_else_is_not_taken(make_job, tmp_path, monkeypatch, capsys):
     folder, described = save(tmp_path / "relu", helper.make_node("Relu", ["x"], ["y"]), opset=17)
 
     def fold_wrongly(_, model):
@@ -164,7 +156,7 @@ def test_a_rewriting_that_computes_something_else_is_not_taken(normalization, ma
     assert "an output differs" in capsys.readouterr().out
 
 
-def test_an_opset_in_which_it_computes_something_else_is_refused(normalization, make_job, tmp_path, monkeypatch):
+def test_an_opset_in_which_it_computes_something_else_is_refused(make_job, tmp_path, monkeypatch):
     folder, described = save(tmp_path / "relu", helper.make_node("Relu", ["x"], ["y"]), opset=20)
 
     def write_wrongly(model, opset):
@@ -178,13 +170,13 @@ def test_an_opset_in_which_it_computes_something_else_is_refused(normalization, 
         normalization.normalize(make_job(folder, described, takes=LOWER))
 
 
-def test_weights_beyond_one_file_are_refused(normalization, make_job, berts, monkeypatch):
+def test_weights_beyond_one_file_are_refused(make_job, berts, monkeypatch):
     monkeypatch.setattr(normalization, "LARGEST", 100_000)
     with pytest.raises(normalization.UnfitError, match="2 GB at most"):
         normalization.normalize(make_job(berts / "dynamo"))
 
 
-def test_a_model_that_onnx_runtime_does_not_run_is_not_compared(normalization, make_job, tmp_path, capsys):
+def test_a_model_that_onnx_runtime_does_not_run_is_not_compared(make_job, tmp_path, capsys):
     folder, described = save(
         tmp_path / "text", helper.make_node("Identity", ["x"], ["y"]), opset=17, kind=TensorProto.STRING
     )

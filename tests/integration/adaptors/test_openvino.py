@@ -20,7 +20,6 @@ from hone_runtime.contract.host import Host
 from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed, FailureClass
-from hone_runtime.worker import loading
 from kedro_hone.adaptors.openvino import adaptor as module
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.programs import LIBRARY, find_program
@@ -575,14 +574,13 @@ def test_no_telemetry_thread_is_left(digits_ir, monkeypatch):
     import os
 
     job = {"input": {"path": str(digits_ir), "format": "openvino-ir", "run_options": F32}, "threads": 1}
-    inside = Path(loading.__file__).parent
     code = (
         "import json, os, sys, threading\n"
-        f"sys.path.append({str(inside)!r}); import loading\n"
-        "worker = loading.load_file('w', sys.argv[1])\n"
+        "from hone_runtime.worker.packages import import_worker\n"
+        "worker = import_worker(sys.argv[1])\n"
         "worker.load(json.loads(sys.argv[2]))\n"
         "assert 'CI' not in os.environ\n"
-        "import w.steps, nncf\n"  # as a step does, in a process of its own
+        "import hone_openvino.steps, nncf\n"  # as a step does, in a process of its own
         "print([thread.name for thread in threading.enumerate()])\n"
     )
     environment = {name: value for name, value in os.environ.items() if name not in {"CI", "NNCF_CI"}}

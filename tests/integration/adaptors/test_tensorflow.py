@@ -214,7 +214,7 @@ def test_a_graph_that_is_not_its_source_is_refused_with_row_and_numbers(bench, s
         shutil.copytree(
             module.TOOLCHAIN.folder.parent / name, copy / name, ignore=shutil.ignore_patterns("__pycache__")
         )
-    path = copy / "tensorflow" / "worker" / "conversion.py"
+    path = copy / "tensorflow" / "worker" / "hone_tensorflow" / "conversion.py"
     path.write_text(f"{path.read_text()}\n{WRONG}")
     bench.toolchain = replace(bench.toolchain, folder=copy / "tensorflow")
     notes, _ = bench.transform(
@@ -274,7 +274,7 @@ def convert(bench, odd_models, tmp_path):
             for each in ("tensorflow", "litert"):
                 hidden = shutil.ignore_patterns("__pycache__")
                 shutil.copytree(module.TOOLCHAIN.folder.parent / each, copy / each, ignore=hidden)
-            path = copy / "tensorflow" / "worker" / "conversion.py"
+            path = copy / "tensorflow" / "worker" / "hone_tensorflow" / "conversion.py"
             path.write_text(path.read_text() + WRONG.replace("np.where(np.abs(array) > 0, array * 1.1, array)", change))
             bench.toolchain = replace(bench.toolchain, folder=copy / "tensorflow")
         flavor = read_flavor(odd_models / name, trust=frozenset())

@@ -18,7 +18,6 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.hardware import read_host
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.torch_tensorrt import adaptor as module
-from kedro_hone.core.workers.host.run import WORKER_MAIN
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.schema import read_recipe
 
@@ -89,12 +88,11 @@ from pathlib import Path
 
 import numpy as np
 
-inside, stand_in, path, folder, device = sys.argv[1:]
-sys.path.insert(0, inside)
-import loading
-sys.path[0] = stand_in
-worker = loading.load_file("worker", path)
-library, session = (sys.modules[f"worker.{name}"] for name in ("library", "session"))
+stand_in, path, used, folder, device = sys.argv[1:]
+sys.path.insert(0, stand_in)
+from hone_runtime.worker.packages import import_worker
+worker = import_worker(path, uses=[used])
+library, session = (sys.modules[f"hone_torch_tensorrt.{name}"] for name in ("library", "session"))
 library.DEVICE = session.DEVICE = device  # in place of the GPU
 library.require_gpu = session.require_gpu = lambda: None
 job = json.loads(Path(folder, "job.json").read_text())
@@ -142,7 +140,7 @@ def drive(tmp_path, digits_exported, digits_samples, source):
         }
         (tmp_path / "job.json").write_text(json.dumps(job))
         np.savez(tmp_path / "feeds.npz", image=digits_samples.x[:64])
-        places = (WORKER_MAIN.parent, tmp_path, module.TOOLCHAIN.worker, tmp_path)
+        places = (tmp_path, module.TOOLCHAIN.worker, pytorch.TOOLCHAIN.worker.parent, tmp_path)
         command = [sys.executable, "-W", "ignore", "-c", DRIVER, *map(str, places), "cpu"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 0 or not installed, done.stderr

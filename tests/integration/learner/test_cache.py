@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import threading
 import warnings
 from pathlib import Path
@@ -74,10 +73,7 @@ def make(kind, **kwargs):
 @pytest.fixture(scope="module")
 def worker():
     """PyTorch's worker in this process, as it is in its own."""
-    known = sys.modules.get("hone_loading")
-    sys.modules["hone_loading"] = loading
-    yield loading.load_file("_cache_test_pytorch", str(TOOLCHAIN.worker))
-    sys.modules.pop("hone_loading") if known is None else sys.modules.update(hone_loading=known)
+    return loading.load_file("_cache_test_pytorch", str(TOOLCHAIN.worker))
 
 
 @pytest.fixture(scope="module")
@@ -355,7 +351,6 @@ def openvino(monkeypatch):
     """OpenVINO's worker in this process."""
     pytest.importorskip("nncf")
     monkeypatch.setenv("NNCF_CI", "1")
-    monkeypatch.setitem(sys.modules, "hone_loading", loading)
     return loading.load_file("_cache_test_openvino", str(OPENVINO.TOOLCHAIN.worker))
 
 

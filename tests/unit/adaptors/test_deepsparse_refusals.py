@@ -43,6 +43,6 @@ def refuse(*_, **__):
 def test_an_engine_that_ends_its_process_is_a_reason(engine, said, tmp_path, monkeypatch, capsys):
     (tmp_path / "model.onnx").touch()
     monkeypatch.setitem(sys.modules, "deepsparse", SimpleNamespace(Engine=engine))
-    worker = load_file("deepsparse_worker", str(adaptor.TOOLCHAIN.folder / "worker" / "__init__.py"))
+    worker = load_file("deepsparse_worker", str(adaptor.TOOLCHAIN.worker))
     assert worker._explain_refusal({**JOB, "input": {**JOB["input"], "path": str(tmp_path)}}) == said
     assert ("Backtrace" in capsys.readouterr().out) == (engine is end_at_an_assertion)  # it stays in the step's log

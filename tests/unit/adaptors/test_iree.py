@@ -18,7 +18,7 @@ IMPORTED = """module {
 
 @pytest.fixture(scope="module")
 def worker():
-    return load_file("iree_worker", str(adaptor.TOOLCHAIN.folder / "worker" / "__init__.py"), parts=False)
+    return load_file("iree_worker", str(adaptor.TOOLCHAIN.worker), parts=False)
 
 
 @pytest.mark.parametrize(

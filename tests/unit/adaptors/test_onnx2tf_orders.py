@@ -8,7 +8,7 @@ import pytest
 from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.onnx2tf.adaptor import TOOLCHAIN
 
-orders = load_file("hone_orders_of_onnx2tf", str(TOOLCHAIN.folder / "worker" / "orders.py"), parts=False)
+orders = load_file("hone_orders_of_onnx2tf", str(TOOLCHAIN.worker.with_name("orders.py")), parts=False)
 DUE = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
 
 

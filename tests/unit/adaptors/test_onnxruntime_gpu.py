@@ -19,7 +19,7 @@ CUDA = "CUDAExecutionProvider"
 
 @pytest.fixture(scope="module")
 def worker():
-    return load_file("gpu_session", str(module.TOOLCHAIN.folder / "worker" / "session.py"))
+    return load_file("gpu_session", str(module.TOOLCHAIN.worker.with_name("session.py")))
 
 
 @pytest.fixture

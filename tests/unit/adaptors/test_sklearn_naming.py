@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 
-naming = load_file("hone_naming_of_estimators", str(TOOLCHAIN.folder / "worker" / "naming.py"))
+naming = load_file("hone_naming_of_estimators", str(TOOLCHAIN.worker.with_name("naming.py")))
 PIPELINE = make_pipeline(StandardScaler(), LogisticRegression())
 SCALER = "the step 'standardscaler', sklearn.preprocessing._data.StandardScaler"
 

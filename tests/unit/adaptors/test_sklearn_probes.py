@@ -12,7 +12,7 @@ from hone_runtime.interfaces.texts import MISSING
 from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 
-probes = load_file("hone_probes_of_estimators", str(TOOLCHAIN.folder / "worker" / "probes.py"), parts=False)
+probes = load_file("hone_probes_of_estimators", str(TOOLCHAIN.worker.with_name("probes.py")), parts=False)
 DRAW = np.random.default_rng(0)
 MATRIX = {"X": np.column_stack([DRAW.normal(size=90), DRAW.integers(0, 5, 90), DRAW.normal(1e6, 1, 90)])}
 TABLE = {"color": DRAW.choice(["red", "blue"], (90, 1)).astype(object), "count": DRAW.integers(2, 9, (90, 1))}

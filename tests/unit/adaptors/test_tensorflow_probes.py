@@ -10,7 +10,7 @@ from hone_runtime.sessions.agreement import compare
 from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.tensorflow.adaptor import ADAPTORS, TOOLCHAIN
 
-probes = load_file("hone_probes_of_nets", str(TOOLCHAIN.folder / "worker" / "probes.py"), parts=False)
+probes = load_file("hone_probes_of_nets", str(TOOLCHAIN.worker.with_name("probes.py")), parts=False)
 DRAW = np.random.default_rng(0)
 SPECS = [
     {"name": "ids", "dtype": "int64", "shape": ["batch", "length"]},

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from hone_tensorrt import profiles
 
 from hone_runtime.contract.host import Host
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
-from kedro_hone.adaptors.tensorrt.worker import profiles
 from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
 
 IDS = {"name": "ids", "dtype": "int64", "shape": ["batch", "length"]}

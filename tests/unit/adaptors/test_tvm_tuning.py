@@ -12,7 +12,7 @@ from kedro_hone.adaptors.tvm import adaptor
 
 @pytest.fixture(scope="module")
 def tuning():
-    return load_file("tvm_tuning", str(adaptor.TOOLCHAIN.folder / "worker" / "tuning.py"))
+    return load_file("tvm_tuning", str(adaptor.TOOLCHAIN.worker.with_name("tuning.py")))
 
 
 @pytest.mark.parametrize(

@@ -58,14 +58,24 @@ def test_every_file_of_the_worker_rebuilds(adaptor):
 
 
 def test_every_file_that_runs_in_any_worker_rebuilds(adaptor, tmp_path, monkeypatch):
-    inside = Path(shutil.copytree(run.WORKER_MAIN.parent, tmp_path / "inside"))
-    monkeypatch.setattr(run, "WORKER_MAIN", inside / run.WORKER_MAIN.name)
+    runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
+    monkeypatch.setattr(run, "_RUNTIME", runtime)
     keys = [make_key(adaptor)]
-    for path in sorted(inside.glob("*.py")):
+    for path in sorted(path for room in run.IN_WORKERS for path in (runtime / room).glob("*.py")):
         touch(path)
         keys.append(make_key(adaptor))
-    assert len(keys) >= 4
+    assert len(keys) >= 16
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize("room", ["learner", "signing", "contract", "values"])
+def test_what_runs_in_no_worker_rebuilds_nothing(adaptor, tmp_path, monkeypatch, room):
+    runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
+    monkeypatch.setattr(run, "_RUNTIME", runtime)
+    before = make_key(adaptor)
+    for path in sorted((runtime / room).glob("*.py")):
+        touch(path)
+    assert make_key(adaptor) == before
 
 
 def test_what_the_interpreter_leaves_rebuilds_nothing(adaptor):
@@ -78,10 +88,9 @@ def test_what_the_interpreter_leaves_rebuilds_nothing(adaptor):
 def test_a_worker_that_it_uses_rebuilds(tmp_path, monkeypatch):
     toolchain = read_catalogue().find_toolchain("litert_torch")
     copies = [
-        shutil.copytree(worker.parent, tmp_path / worker.parent.parent.name) / worker.name
-        for worker in find_used(toolchain)
+        shutil.copytree(worker.parent, tmp_path / worker.parent.name) / worker.name for worker in find_used(toolchain)
     ]
-    assert [path.parent.name for path in copies] == ["pytorch", "litert"]
+    assert [path.parent.name for path in copies] == ["hone_pytorch", "hone_litert"]
     monkeypatch.setattr(runtimes, "find_used", lambda _: copies)
     digests = [runtimes.digest_workers(toolchain)]
     for path in copies:

@@ -42,7 +42,7 @@ def test_our_configuration_reads_no_markup_in_a_warning_of_a_library_either():
 
 
 def test_every_logger_of_ours_is_opened_here():
-    names = ("src/kedro_hone", "nodes", "pipelines", "adaptors", "tests/conformance/suite")
+    names = ("src/kedro_hone", "src/hone_runtime", "nodes", "pipelines", "adaptors", "tests/conformance/suite")
     folders = [ROOT / name for name in names]
     ours = re.compile(r'logging\.getLogger(?!\("huggingface_hub"\))')  # that one is listened to
     found = [path for folder in folders for path in folder.rglob("*.py") if ours.search(path.read_text())]

@@ -44,7 +44,7 @@ def test_each_folder_is_a_program_but_the_two_that_programs_need():
 def test_what_workers_get_imports_nothing_of_ours(path):
     outside = {"numpy"}
     if path.parent.name == "worker":  # runs where kedro-hone is installed
-        outside |= {"hone_loading", "pandas", "pyarrow"}
+        outside |= {"hone_runtime", "pandas", "pyarrow"}
     tree = ast.parse(path.read_text())
     if path.name == "pretrained.py":  # which only prepare calls, where kedro-hone is installed
         assert not any(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
 from hone_runtime.sessions import shapes
-from hone_runtime.worker.loading import load_worker
 
 RUNS = {"onnxruntime": "onnx", "openvino": "openvino-ir"}
 """The runtimes that a part may have, and the format of each: a manifest may be a stranger's, and these run no code."""
@@ -48,7 +48,6 @@ def _check(part: dict[str, Any]) -> None:
 
 
 def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
-    worker = Path(__file__).resolve().parents[2] / part["runtime"] / "worker" / "__init__.py"
     served = [*part["shapes"].values()]
     # Memory is spared for those that other parts serve.
     compiled = [sizes for sizes in shapes.list_compiled(part) if sizes in served]
@@ -57,8 +56,8 @@ def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
         "metadata": {**part.get("metadata", {}), shapes.SHAPES: compiled},
     }
     given = {**job["input"], **own, "path": str(folder), "format": part["format"], "static_shapes": []}
-    own_job = {**job, "worker": str(worker), "input": given, "shares_cores": True}
-    return load_worker(f"hone_part_{part['runtime']}", str(worker)).load(own_job)
+    own_job = {**job, "input": given, "shares_cores": True}
+    return importlib.import_module(f"hone_{part['runtime']}").load(own_job)
 
 
 def _find_session(session: Any, key: tuple[tuple[int, ...], ...]) -> Any:

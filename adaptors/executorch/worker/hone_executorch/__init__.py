@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hone_runtime.sessions import compiled
+
 from . import session
 
 Json = dict[str, Any]
@@ -30,4 +32,4 @@ def describe(job: Json) -> Json:
         raise KeyError(artifact["format"])
     for shape in artifact["static_shapes"]:
         session.open_file(artifact["path"], shape)
-    return dict(session.compiled.read_index(artifact["path"]))
+    return dict(compiled.read_index(artifact["path"]))

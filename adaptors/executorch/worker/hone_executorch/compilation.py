@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
+import hone_pytorch
 import numpy as np
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
@@ -17,7 +17,6 @@ from executorch.exir import to_edge_transform_and_lower
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 from hone_runtime.sessions import compiled, shapes
-from hone_runtime.worker.loading import load_worker
 
 from . import session
 
@@ -25,7 +24,6 @@ Json = dict[str, Any]
 Tensors = tuple[torch.Tensor, ...]
 
 _BATCH = 64  # rows
-_PYTORCH = Path(__file__).resolve().parents[2] / "pytorch" / "worker" / "__init__.py"
 
 
 class _Quantizer(XNNPACKQuantizer):  # type: ignore[misc]  # mypy does not see ExecuTorch
@@ -53,7 +51,7 @@ def _is_whole(node: torch.fx.Node) -> bool:
 
 def transform(job: Json) -> Json:
     """Write ``index.json`` and a file for each of the recipe's shapes."""
-    pytorch = load_worker("hone_used_pytorch", str(_PYTORCH))
+    pytorch = hone_pytorch
     program, described = pytorch.jobs.read_program(job)
     inputs, outputs = described["inputs"], described["outputs"]
     fit = [shape for shape in job["shapes"] if compiled.fits(inputs, shape["sizes"])]

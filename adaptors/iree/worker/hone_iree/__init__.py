@@ -69,7 +69,7 @@ def transform(job: Json) -> Json:
     """Compile ``model.onnx`` for all sizes at once or, where IREE cannot do that, for each of the recipe's shapes."""
     output, specs = Path(job["output"]), job["input"]["inputs"]
     free = any(isinstance(dim, str) for spec in specs for dim in spec["shape"])
-    failed, notes = {}, {}
+    failed: Json = {}
     for chosen in ([None], job["shapes"]) if free and job["shapes"] else ([None],):
         for shape in chosen:
             try:

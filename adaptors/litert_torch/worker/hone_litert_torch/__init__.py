@@ -5,24 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import hone_litert as litert
+import hone_pytorch as pytorch
 import torch
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import load_worker
 
 Json = dict[str, Any]
 
-_ADAPTORS = Path(__file__).resolve().parents[2]
 _LARGEST = 2_000_000_000  # bytes: the offsets in a file are of 32 bits
-
-
-def _load(name: str) -> Any:
-    return load_worker(f"hone_used_{name}", str(_ADAPTORS / name / "worker" / "__init__.py"))
 
 
 def transform(job: Json) -> Json:
     """Write ``index.json`` and a file for each of the recipe's shapes."""
-    pytorch, litert = _load("pytorch"), _load("litert")
     program, described = pytorch.jobs.read_program(job)
     inputs, outputs = described["inputs"], described["outputs"]
     if sum(value.numel() * value.element_size() for value in program.state_dict.values()) > _LARGEST:
@@ -55,5 +50,5 @@ def _convert(flat: Any, examples: tuple[Any, ...], path: Path) -> None:
 
 def describe(job: Json) -> Json:
     """Return the specs of what was written, as LiteRT finds them."""
-    described: Json = _load("litert").describe(job)
+    described: Json = litert.describe(job)
     return described

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from hone_part_onnxruntime import cached, graphs
+from hone_onnxruntime import cached, graphs
 
 from hone_runtime.sessions import shapes
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from hone_runtime.worker.loading import load_worker
+import hone_onnxruntime
 
-_ONNX = load_worker(
-    "hone_part_onnxruntime", str(Path(__file__).resolve().parents[2] / "onnxruntime/worker/__init__.py")
-)
-
-describe = _ONNX.describe
+describe = hone_onnxruntime.describe
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:

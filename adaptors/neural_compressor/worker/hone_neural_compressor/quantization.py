@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
-from hone_part_onnxruntime import cached, crashes, graphs
+from hone_onnxruntime import cached, crashes, graphs
 from neural_compressor import PostTrainingQuantConfig, objective, quantization
 from neural_compressor.config import AccuracyCriterion, TuningCriterion
 from neural_compressor.utils.utility import set_random_seed, set_workspace

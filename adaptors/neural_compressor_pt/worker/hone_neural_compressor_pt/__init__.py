@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from hone_runtime.worker.loading import load_worker
+import hone_pytorch
 
-_PYTORCH = load_worker("hone_part_pytorch", str(Path(__file__).resolve().parents[2] / "pytorch/worker/__init__.py"))
-
-describe = _PYTORCH.describe
+describe = hone_pytorch.describe
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:

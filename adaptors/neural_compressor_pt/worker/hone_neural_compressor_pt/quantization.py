@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from hone_part_pytorch import steps
+from hone_pytorch import steps
 from neural_compressor.torch.algorithms.pt2e_quant.core import W8A8PT2EQuantizer
 from neural_compressor.torch.quantization import StaticQuantConfig
 
@@ -18,7 +18,7 @@ _SEVEN_BITS = 127
 
 def transform(job: Json) -> Json:
     """Write the quantized ``model.pt2`` into the job's output, and return notes."""
-    return steps.write_quantized(job, _quantize, scheme=job["adaptor"])  # type: ignore[no-any-return]
+    return steps.write_quantized(job, _quantize, scheme=job["adaptor"])
 
 
 def _quantize(model: Any, calibrate: Callable[[Any], None], options: Json) -> Any:
@@ -31,7 +31,7 @@ def _quantize(model: Any, calibrate: Callable[[Any], None], options: Json) -> An
     return quantizer.convert(prepared, fold_quantize=True)
 
 
-class _Narrow(W8A8PT2EQuantizer):  # type: ignore[misc]  # it has no types
+class _Narrow(W8A8PT2EQuantizer):  # it has no types
     """With activations in seven bits, as PyTorch's own quantizer has them; neural-compressor has no setting for it."""
 
     @staticmethod

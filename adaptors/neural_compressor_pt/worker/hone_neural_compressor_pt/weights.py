@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import torch
-from hone_part_pytorch import caching, jobs, models, steps, traced
+from hone_pytorch import caching, jobs, models, steps, traced
 from neural_compressor.torch.algorithms.weight_only.modules import INCWeightOnlyLinear
 from neural_compressor.torch.quantization import GPTQConfig, convert, prepare
 from onnx import helper, numpy_helper
@@ -112,7 +112,7 @@ def _pack(notes: Json, known: dict[bytes, Integers], job: Json) -> Json:
             node.CopyFrom(_multiply(node, integers, job["options"]))
     if len(packed) < len(known):
         reason = f"{len(known) - len(packed)} of {len(known)} quantized weights are no constants of a product"
-        return jobs.fail("compress", reason)  # type: ignore[no-any-return]
+        return jobs.fail("compress", reason)
     used = {name for node in graph.node for name in node.input}
     kept = [one for one in graph.initializer if one.name in used or one.name not in packed]
     del graph.initializer[:]

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
-from hone_runtime.worker.loading import load_worker
+import hone_litert
 
 Json = dict[str, Any]
-
-_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
 
 
 def transform(job: Json) -> Json:
     """Write ``index.json`` and a file for each of the recipe's shapes."""
     from . import conversion  # slow to import
 
-    return conversion.transform(job, load_worker("hone_used_litert", str(_LITERT)).session)
+    return conversion.transform(job, hone_litert.session)
 
 
 def describe(job: Json) -> Json:
     """Return the specs of what was written, as LiteRT finds them."""
-    described: Json = load_worker("hone_used_litert", str(_LITERT)).describe(job)
+    described: Json = hone_litert.describe(job)
     return described

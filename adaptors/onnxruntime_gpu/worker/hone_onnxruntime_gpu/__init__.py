@@ -6,20 +6,16 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from hone_runtime.worker.loading import load_worker
+import hone_onnxruntime
 
 from . import session
 
-_ONNX = load_worker(
-    "hone_part_onnxruntime", str(Path(__file__).resolve().parents[2] / "onnxruntime/worker/__init__.py")
-)
-
-load, describe = session.open_session, _ONNX.describe
+load, describe = session.open_session, hone_onnxruntime.describe
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Copy the model into the job's output after one profiled call that shows where its operators run."""
-    from hone_part_onnxruntime import cached, graphs
+    from hone_onnxruntime import cached, graphs
 
     source = Path(job["input"]["path"])
     if cached.list_cache(graphs.read_graph(source)):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from hone_runtime.sessions import shapes
+from hone_runtime.sessions import caching, shapes
 from hone_runtime.worker.loading import load_program
 
 from . import session
@@ -65,10 +65,10 @@ def _compile(job: Json, output: Path) -> Json:
 def _find_fault(opened: session.Session, source: Json) -> str | None:
     """Return what is wrong with steps that use the cache, as it runs here: their logits are not those of one run."""
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
-    feeds = session.caching.make_rows(words, limit)
-    del feeds[session.caching.POSITIONS]  # the source may not take them
+    feeds = caching.make_rows(words, limit)
+    del feeds[caching.POSITIONS]  # the source may not take them
     wanted = opened.run(feeds)["logits"]
-    fault: str | None = session.caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=True)
+    fault: str | None = caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=True)
     return fault
 
 

@@ -18,8 +18,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from hone_runtime.sessions import caching as check
+
 from . import caching, steps
-from .caching import SHIFT, check
+from .caching import SHIFT
 from .models import Job, Notes, Spec
 
 _WHOLE = " + past"  # of the columns of the cache and the new ones; another name, since they are another size

@@ -16,8 +16,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from hone_runtime.sessions import caching as check
+
 from . import caching
-from .caching import ORDER, check
+from .caching import ORDER
 from .models import Job, Notes
 
 

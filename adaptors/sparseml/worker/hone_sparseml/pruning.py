@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from hone_part_pytorch import archive, jobs, models
+from hone_pytorch import archive, jobs, models
 from sparseml.pytorch.optim import ScheduledModifierManager
 
 from . import tuning
@@ -53,7 +53,7 @@ def transform(job: Json) -> Json:
     short = {name: found for name, found in zeros.items() if found < job["options"]["sparsity"] - 0.05}
     if short:
         name, found = next(iter(short.items()))
-        return jobs.fail("compress", f"SparseML left {name} at a sparsity of {found}")  # type: ignore[no-any-return]
+        return jobs.fail("compress", f"SparseML left {name} at a sparsity of {found}")
     with torch.no_grad():
         for name, value in program.state_dict.items():
             if name in weights:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from hone_part_pytorch import models
+from hone_pytorch import models
 from sparseml.pytorch.optim import ScheduledModifierManager
 
 from hone_runtime.sessions import shapes

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import hone_litert
+
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import load_worker
 
 Json = dict[str, Any]
-
-_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
 
 
 def load(job: Json) -> Any:
@@ -39,7 +38,7 @@ def describe(job: Json) -> Json:
         case "onnx":
             return _describe_onnx(Path(artifact["path"], "model.onnx"))
         case "tflite":
-            described: Json = load_worker("hone_used_litert", str(_LITERT)).describe(job)
+            described: Json = hone_litert.describe(job)
             return described
         case "tensorflow-xla":
             return dict(compiled.read_index(artifact["path"]))

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import hone_litert
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import load_worker
 
 from . import comparison, lite, models, opening
 from .session import name_signature
@@ -21,7 +21,6 @@ Json = dict[str, Any]
 
 _LARGEST = 2_000_000_000
 """Bytes of constants: a message of protobuf and a file of LiteRT hold no more."""
-_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
 
 
 def transform(job: Json) -> Json:
@@ -169,7 +168,7 @@ def _replace(node: Any, names: dict[str, str]) -> None:
 
 def _write_tflite(job: Json, model: models.Model) -> Json:
     """Write a file for each shape, and LiteRT's index."""
-    litert, output = load_worker("hone_used_litert", str(_LITERT)), Path(job["output"])
+    litert, output = hone_litert, Path(job["output"])
     for number, shape in enumerate(job["shapes"]):
         frozen = _freeze(models.trace(model, shape["sizes"], litert.session.NARROWED), len(model.inputs))
         folder = Path(job["temporary"], f"saved-{number}")

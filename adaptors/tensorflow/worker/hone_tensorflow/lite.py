@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import hone_litert
 import numpy as np
-
-from hone_runtime.worker.loading import load_worker
 
 from .models import Json, Model, Tensors, UnsuitedError
 
 FORMAT = "tflite-file"
-_LITERT = Path(__file__).resolve().parents[2] / "litert" / "worker" / "__init__.py"
 
 
 def open_file(job: Json) -> Model:
@@ -21,7 +19,7 @@ def open_file(job: Json) -> Model:
     Raises:
         UnsuitedError: It cannot be taken.
     """
-    litert = load_worker("hone_used_litert", str(_LITERT))
+    litert = hone_litert
     described = litert.describe(job)
     if "refused" in described:
         raise UnsuitedError(described["refused"])
@@ -39,7 +37,7 @@ def make_onnx(job: Json, model: Model) -> tuple[Any, list[list[str]]]:
     import tensorflow as tf
     import tf2onnx
 
-    litert = load_worker("hone_used_litert", str(_LITERT))
+    litert = hone_litert
     path = Path(job["input"]["path"], "model.tflite")
     found = litert.files.list_tensors(litert.files.open_file(job["input"]["path"], 1))
     names = [

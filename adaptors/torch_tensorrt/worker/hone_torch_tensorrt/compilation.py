@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+import hone_pytorch
 import torch
 from torch.export.passes import move_to_device_pass
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import load_worker
 
 from . import session
 from .library import DEVICE, require_gpu, torch_tensorrt
 
 Json = dict[str, Any]
 
-_PYTORCH = Path(__file__).resolve().parents[2] / "pytorch" / "worker" / "__init__.py"
 _TYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 
 def transform(job: Json) -> Json:
     """Write ``index.json`` and a program for each of the recipe's shapes."""
     require_gpu()
-    library, pytorch = torch_tensorrt(), load_worker("hone_used_pytorch", str(_PYTORCH))
+    library, pytorch = torch_tensorrt(), hone_pytorch
     program, described = pytorch.jobs.read_program(job)
     inputs, outputs = described["inputs"], described["outputs"]
     fit = [shape for shape in job["shapes"] if compiled.fits(inputs, shape["sizes"])]

@@ -79,12 +79,12 @@ def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environm
     fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
     if not os.access(python, os.X_OK) or python.is_dir():
         return fail(reason=f"{python}, named for {toolchain.name}, is no program that can be started"), ()
-    workers = (toolchain.worker, *find_used(toolchain))
     job = Job(
         function="examine",
         worker=str(_EXAMINER),
         adaptor=toolchain.name,
-        reads=tuple(str(worker.parent) for worker in workers),
+        uses=tuple(str(worker.parent) for worker in find_used(toolchain)),
+        reads=(str(toolchain.worker.parent),),
         toolchain=str(toolchain.worker),
     )
     told = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=_LIMITS)

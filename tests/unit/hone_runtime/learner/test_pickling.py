@@ -140,7 +140,7 @@ def test_no_pickle_says_what_is_trusted(signed_code, signed):
 
     class Restricted(pickle.Unpickler):
         def find_class(self, module, name):
-            assert module.startswith("kedro_hone.")
+            assert module.startswith("hone_runtime.")
             return super().find_class(module, name)
 
     with pytest.raises(HoneError) as caught:

@@ -6,9 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hone_runtime.worker import loading
-
-compiled = loading.load_part("compiled")
+from hone_runtime.sessions import compiled
 
 FREE = {"name": "x", "dtype": "float32", "shape": ["batch", 3]}
 FIXED = {"name": "y", "dtype": "int64", "shape": [1, 4]}

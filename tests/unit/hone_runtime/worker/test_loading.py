@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hone_loading
 import pytest
 
 from hone_runtime.worker import loading
@@ -32,10 +31,6 @@ def write(folder, **files):
     for name, text in files.items():
         (folder / f"{name}.py").write_text(text)
     return folder
-
-
-def test_workers_in_this_process_know_it_by_its_documented_name():
-    assert hone_loading is loading
 
 
 def test_files_next_to_it_are_its_parts(tmp_path):
@@ -98,7 +93,7 @@ def test_a_real_worker_process_has_it_and_no_module_of_a_general_name(tmp_path, 
     """The worker's main program as it is started: by path, in an interpreter that does not know kedro-hone."""
     worker = write(
         tmp_path / "toolchain",
-        worker="import sys\nfrom hone_loading import load_program\n\n\ndef look(job):\n"
+        worker="import sys\nfrom hone_runtime.worker.loading import load_program\n\n\ndef look(job):\n"
         "    program = load_program(job['path'], job['library'])\n"
         "    return {'word': program.WORD, 'ours': [n for n in sys.modules if n in ('loading', 'kedro_hone')]}\n",
     )

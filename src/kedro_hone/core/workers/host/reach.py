@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import hone_runtime
 from hone_runtime.contract.job import Job
 from hone_runtime.values.base import Json
 
@@ -39,7 +40,7 @@ _SOFTWARE = re.compile(r"(PATH|LD_LIBRARY_PATH|CC|CXX|(CUDA|ROCM|HIP)_(HOME|PATH
 _PARTS: Final = ("bin", "include", "lib", "lib64", "libexec", "share", "pyvenv.cfg")
 _COMPILERS: Final = ("cc", "c++", "gcc", "g++", "clang", "clang++", "ld", "as", "nvcc", "hipcc")
 _PROJECT: Final = ("pyproject.toml", "setup.py", "setup.cfg", ".git", "conf", ".env")
-_PROGRAMS: Final = Path(__file__).parents[1] / "inside"
+_RUNTIME: Final = Path(hone_runtime.__file__).parent
 
 
 def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, list[str]]:
@@ -47,7 +48,7 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
 
     Paths in a model's own description are not allowed. The job's temporary folder is set.
     """
-    of_job = [job.worker_folder, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
+    of_job = [job.worker_folder, *job.uses, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
     of_job += [job.input.path] if job.input else []
     of_job += [path for path in (job.calibration, job.training) if path]
     named = [*_find_paths([job.options, job.program or {}, job.model_extra or {}])]
@@ -60,7 +61,7 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
     narrow = [*itertools.chain.from_iterable(map(_narrow, software))]
     # Python imports nothing from a folder that it cannot list.
     lists = {os.path.dirname(path) for path in narrow if path.endswith(".py") or os.path.isfile(f"{path}/__init__.py")}
-    reads = [*_SYSTEM, str(_PROGRAMS), *narrow, *of_job, *named]
+    reads = [*_SYSTEM, str(_RUNTIME), *narrow, *of_job, *named]
     return {"reads": reads, "writes": writes, "mounts": mounts, "lists": sorted(lists)}
 
 

@@ -1,8 +1,8 @@
 """The only module that starts workers.
 
 ``host → guard → worker``: the host is this process, the guard is ``workers/guard/main.py`` with our own python, the
-worker is ``workers/inside/main.py`` with the python of the toolchain's environment. A step's folder holds ``job.json``,
-``result.json`` and ``log`` and can be run again by hand. See ``docs/concepts/workers.md``.
+worker is ``hone_runtime/worker/main.py`` with the python of the toolchain's environment. A step's folder holds
+``job.json``, ``result.json`` and ``log``, and can be run again by hand. See ``docs/concepts/workers.md``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+import hone_runtime
 from hone_runtime.contract.causes import cut_reason, strip_styles
 from hone_runtime.contract.job import Call, End, Job, StepResult
 from hone_runtime.contract.toolchain import UNTRACKED, Limits, Toolchain
@@ -30,7 +31,10 @@ from kedro_hone.core.workers.host.replies import parse_object
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import watch_tree
 
-WORKER_MAIN = Path(__file__).parents[1] / "inside" / "main.py"
+_RUNTIME = Path(hone_runtime.__file__).parent
+WORKER_MAIN = _RUNTIME / "worker" / "main.py"
+IN_WORKERS = ("worker", "sessions", "interfaces", "onnx")
+"""The rooms of ``hone_runtime`` whose code runs in workers."""
 """What a worker is started with: this file and the folder of its ``job.json``."""
 
 _PASSED_ON = re.compile(
@@ -63,7 +67,7 @@ _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a s
 
 def digest_worker(worker: Path) -> str:
     """Return the digest of what runs in the process of a worker file: its folder, and what runs in every worker."""
-    return digest_json([digest_code(worker.parent), digest_code(WORKER_MAIN.parent)])
+    return digest_json([digest_code(worker.parent), *(digest_code(_RUNTIME / room) for room in IN_WORKERS)])
 
 
 def call_worker(

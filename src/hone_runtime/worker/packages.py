@@ -1,0 +1,83 @@
+"""Packages of workers: importable by name, though their folders are on no path.
+
+A worker's process finds ``hone_runtime``, the package of its own toolchain, and those of the toolchains that it uses;
+our site-packages are never on its path. The process of a user who loads a winner finds them in the same way. Standard
+library only, Python 3.8 and later.
+"""
+
+# pathlib would cost each worker time to import.
+# ruff: noqa: PTH118, PTH119
+
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from hone_runtime.worker.loading import forget_parts, load_file
+
+PREFIX = "hone_"
+"""How the name of a toolchain's package begins; the toolchain's own name follows."""
+
+_IMPORTING = threading.RLock()
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds packages by their names.
+
+    Attributes:
+        folders: Where each package is, by its name.
+    """
+
+    def __init__(self) -> None:
+        self.folders: dict[str, str] = {}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:  # noqa: ARG002 - Python's protocol
+        folder = self.folders.get(fullname)
+        if folder is None:
+            return None
+        file = os.path.join(folder, "__init__.py")
+        return importlib.util.spec_from_file_location(fullname, file, submodule_search_locations=[folder])
+
+
+def import_worker(path: str, *, uses: Iterable[str] = (), name: str = "hone_worker") -> Any:
+    """Import a toolchain's worker, once, whichever thread asks first.
+
+    Args:
+        path: The worker's file. Where it is the ``__init__.py`` of a folder ``hone_<toolchain>``, that is a package of
+            this name.
+        uses: The folders of other packages that it imports.
+        name: The module's name where it is no such package.
+
+    Raises:
+        ImportError: It is no Python file, or one of its imports fails.
+        FileNotFoundError: It does not exist.
+    """
+    with _IMPORTING:  # another thread must not see what is half executed
+        for folder in uses:
+            make_importable(folder)
+        folder, file = os.path.split(path)
+        package = os.path.basename(folder)
+        if file == "__init__.py" and package.startswith(PREFIX):
+            make_importable(folder)
+            return importlib.import_module(package)
+        known = sys.modules.get(name)
+        return known if getattr(known, "__file__", None) == path else load_file(name, path)
+
+
+def make_importable(folder: str) -> None:
+    """Let a folder be imported as the package of its name; one that was imported from elsewhere is forgotten."""
+    finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
+    if finder is None:
+        finder = _Finder()
+        sys.meta_path.insert(0, finder)
+    name = os.path.basename(folder)
+    if finder.folders.get(name) != folder:
+        finder.folders[name] = folder
+        forget_parts(name)
+        sys.modules.pop(name, None)

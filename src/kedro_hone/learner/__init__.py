@@ -1,0 +1,1 @@
+"""The former place of ``hone_runtime.learner``: published versions name its module ``pyfunc`` as their loader."""

@@ -1,0 +1,5 @@
+"""What MLflow loads in versions that were published before ``hone_runtime``."""
+
+from __future__ import annotations
+
+from hone_runtime.learner.pyfunc import *  # noqa: F403

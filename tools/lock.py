@@ -42,7 +42,8 @@ def main() -> None:
     extras = project["project"]["optional-dependencies"]
     builder = project["build-system"]["requires"]  # the project itself is installed without another environment
     wanted = [*builder, *project["project"]["dependencies"]]
-    wanted += [need for extra in ("pipeline", "signing", "github", "events", "toolchains") for need in extras[extra]]
+    chosen = ("pipeline", "mlflow", "huggingface", "signing", "github", "events", "toolchains")
+    wanted += [need for extra in chosen for need in extras[extra] if not need.startswith("kedro-hone[")]
     run = resolve(wanted, prefer=[RUN, CUDA] if keep else [])
     write(RUN, run)
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))

@@ -119,10 +119,11 @@ def test_the_wheel_holds_every_toolchain(wheel_files, toolchain):
     assert wanted <= wheel_files
 
 
-def test_the_wheel_holds_every_file_of_the_package(wheel_files):
-    package = ROOT / "src" / "kedro_hone"
+@pytest.mark.parametrize("name", ["kedro_hone", "hone_runtime"])
+def test_the_wheel_holds_every_file_of_the_package(wheel_files, name):
+    package = ROOT / "src" / name
     found = {
-        f"kedro_hone/{Path(folder, file).relative_to(package).as_posix()}"
+        f"{name}/{Path(folder, file).relative_to(package).as_posix()}"
         for folder, _, files in os.walk(package, followlinks=True)
         for file in files
         if "__pycache__" not in folder
@@ -132,7 +133,10 @@ def test_the_wheel_holds_every_file_of_the_package(wheel_files):
 
 
 def test_the_wheel_holds_nothing_else(wheel_files):
-    assert {name.partition("/")[0] for name in wheel_files if ".dist-info/" not in name} == {"kedro_hone"}
+    assert {name.partition("/")[0] for name in wheel_files if ".dist-info/" not in name} == {
+        "hone_runtime",
+        "kedro_hone",
+    }
 
 
 @pytest.mark.parametrize("folder", LINKED)

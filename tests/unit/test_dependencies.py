@@ -22,7 +22,12 @@ TOOLCHAINS = [ROOT / folder for folder in ("adaptors", "docs/examples")]
 LOCKS = sorted({*ROOT.glob("*.lock"), *(lock for folder in TOOLCHAINS for lock in folder.glob("*/*.lock"))})
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 EXTRAS = PROJECT["project"]["optional-dependencies"]
-RUN = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"], *EXTRAS["pipeline"]]
+REGISTRIES = "kedro-hone[huggingface,mlflow]"
+RUN = [
+    *PROJECT["build-system"]["requires"],
+    *PROJECT["project"]["dependencies"],
+    *(need for extra in ("pipeline", "mlflow", "huggingface") for need in EXTRAS[extra] if need != REGISTRIES),
+]
 DEFAULT = [toolchain for toolchain in read_catalogue().toolchains.values() if toolchain.default]
 TOGETHER = [toolchain for toolchain in DEFAULT if toolchain.name in {"onnxruntime", "openvino", "pytorch"}]
 """The others have environments of their own."""
@@ -93,7 +98,7 @@ def test_no_package_is_pinned_twice():
 
 @pytest.mark.parametrize("toolchain", TOGETHER, ids=lambda toolchain: toolchain.name)
 def test_the_toolchains_extra_asks_for_what_a_toolchain_asks_for(toolchain):
-    declared = {*EXTRAS["toolchains"], *PROJECT["project"]["dependencies"]}
+    declared = {*EXTRAS["toolchains"], *PROJECT["project"]["dependencies"], *EXTRAS["pipeline"]}
 
     assert {line for line in toolchain.requirements.read_text().split("\n") if line} <= declared
 
@@ -109,6 +114,13 @@ def test_a_winner_asks_for_the_extra_that_the_project_has():
     for toolchain in TOGETHER:
         assert toolchain.extra in EXTRAS
         assert set(EXTRAS[toolchain.extra]) == set(toolchain.runtime_requirements)
+
+
+def test_each_registry_that_needs_a_client_has_an_extra_of_its_name_and_the_pipeline_has_all():
+    folders = {path.parent.name for path in (ROOT / "adaptors" / "registries").glob("*/registry.py")} - {"local"}
+    assert folders <= set(EXTRAS)
+    assert REGISTRIES in EXTRAS["pipeline"]
+    assert set(Requirement(REGISTRIES).extras) == folders
 
 
 def test_what_the_mutants_name_exists():

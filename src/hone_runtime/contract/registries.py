@@ -96,8 +96,8 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
 
     Raises:
         HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken``;
-            ``registry-broken``: the package of others cannot be imported, or makes something else; or what the registry
-            itself raises.
+            ``registry-not-installed``: its extra is missing; ``registry-broken``: the package of others cannot be
+            imported, or makes something else; or what the registry itself raises.
     """
     hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
     try:
@@ -112,11 +112,29 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
         raise HoneError("registry-unknown", f"No registry serves {uri!r}.", why=why, hint=hint)
     offer = registries[scheme]
     with _guard(offer, offer.target):
-        factory = offer.load()
+        factory = _import(offer, uri)
         takes = project is not None and "project" in inspect.signature(factory).parameters
         made = factory(project=project) if takes else factory()
         registry: Registry = check_kind(made, Registry)  # type: ignore[type-abstract]  # a protocol, checked at run time
         return registry if offer.origin == BUILT_IN else guard_registry(registry, offer)
+
+
+def _import(offer: Offer, uri: str) -> Callable[..., object]:
+    """Import a registry; one of ours has the client that it needs in the extra of its folder's name."""
+    try:
+        factory: Callable[..., object] = offer.load()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if offer.origin != BUILT_IN or missing in {"", "kedro_hone", "hone_runtime"}:
+            raise
+        extra = offer.target.split(".")[-2]
+        raise HoneError(
+            "registry-not-installed",
+            f"What {uri!r} needs is not installed.",
+            why=f"The registry of {offer.name}:/… imports {missing}, which is not here.",
+            hint=f"Install it: pip install 'kedro-hone[{extra}]'.",
+        ) from error
+    return factory
 
 
 def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:

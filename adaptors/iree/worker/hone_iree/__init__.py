@@ -83,7 +83,7 @@ def transform(job: Json) -> Json:
         if not failed:
             names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
             (output / _NAMES_FILE).write_text(json.dumps(names))
-            fixed = {"static_shapes": [shape["name"] for shape in chosen]} if chosen[0] else {}
+            fixed = {"static_shapes": [shape["name"] for shape in chosen]} if shape else {}
             return {"metadata": notes, **fixed}
     return {"failed": failed}
 

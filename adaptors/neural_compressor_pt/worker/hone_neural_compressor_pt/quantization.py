@@ -31,7 +31,7 @@ def _quantize(model: Any, calibrate: Callable[[Any], None], options: Json) -> An
     return quantizer.convert(prepared, fold_quantize=True)
 
 
-class _Narrow(W8A8PT2EQuantizer):  # it has no types
+class _Narrow(W8A8PT2EQuantizer):  # type: ignore[misc]  # it has no types
     """With activations in seven bits, as PyTorch's own quantizer has them; neural-compressor has no setting for it."""
 
     @staticmethod

@@ -25,7 +25,7 @@ _TOKENIZERS = (
     *("tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
 )
 _IMAGES = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "WEBP")
-_INSTALL = "the program needs transformers, which is not installed: pip install 'kedro-hone[huggingface]'"
+_INSTALL = "the program needs transformers, which is not installed: pip install 'kedro-hone[transformers]'"
 
 _HEADS = {
     "ForSequenceClassification": "text-classification",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -107,6 +108,30 @@ def test_a_scheme_that_is_taken_is_an_error(site, scheme):
     assert error.slug == "registry-scheme-taken"
     assert "the package other" in error.why
     assert ("built in" if scheme == "models" else "the package hub") in error.why
+
+
+@pytest.mark.parametrize(
+    ("uri", "package", "extra"),
+    [
+        ("models:/churn@honed", "mlflow", "mlflow"),
+        ("runs:/1/model", "sqlalchemy", "mlflow"),
+        ("hf://org/churn", "huggingface_hub", "huggingface"),
+    ],
+)
+def test_a_registry_without_its_client_names_the_extra(uri, package, extra):
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+import kedro_hone
+from hone_runtime.errors import HoneError
+try:
+    kedro_hone.load({uri!r})
+except HoneError as error:
+    print(error.slug, error)
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("registry-not-installed")
+    assert f"pip install 'kedro-hone[{extra}]'" in done.stdout
 
 
 @pytest.mark.parametrize(

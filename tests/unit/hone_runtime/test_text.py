@@ -47,7 +47,7 @@ def test_every_logger_of_ours_is_opened_here():
     ours = re.compile(r'logging\.getLogger(?!\("huggingface_hub"\))')  # that one is listened to
     found = [path for folder in folders for path in folder.rglob("*.py") if ours.search(path.read_text())]
     # The service's formatter cleans each line whole, once.
-    known = ["src/kedro_hone/core/text.py", "src/kedro_hone/events/log.py"]
+    known = ["src/hone_runtime/text.py", "src/kedro_hone/events/log.py"]
     assert sorted(path.relative_to(ROOT).as_posix() for path in found) == known
 
 

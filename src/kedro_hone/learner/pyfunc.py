@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-from hone_runtime.learner.pyfunc import *  # noqa: F403
+from hone_runtime.learner.pyfunc import PyfuncEstimator, PyfuncModel, _load_pyfunc
+
+__all__ = ["PyfuncEstimator", "PyfuncModel", "_load_pyfunc"]

@@ -52,6 +52,23 @@ print(json.dumps({
 }))
 """
 
+LOAD = """
+import json, sys
+from importlib.metadata import distributions
+
+import numpy as np
+import kedro_hone
+
+folder, uri = sys.argv[1:]
+found = np.asarray(kedro_hone.load(folder)(np.ones((5, 4), np.float32))).tolist()
+try:
+    kedro_hone.load(uri)
+except Exception as error:
+    refused = f"{error.slug}: {error.hint}"
+names = sorted({one.name.lower() for one in distributions()} - {"pip", "setuptools"})
+print(json.dumps({"learner": found, "refused": refused, "distributions": names}))
+"""
+
 
 @pytest.fixture
 def published(tmp_path, monkeypatch):
@@ -89,12 +106,12 @@ def published(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def clean_python(tmp_path):
-    """Make an environment with the wheel, its dependencies and one extra, and nothing else."""
+def install(tmp_path):
+    """Make an environment, and return a function that installs the wheel with extras there and returns its Python."""
     checkout = tmp_path / "checkout"
     checkout.mkdir()
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in ("src", "adaptors", "nodes", "pipelines", "tests/conformance/suite"):
+    for name in ("src", "adaptors", "docs/errors", "nodes", "pipelines", "tests/conformance/suite"):
         shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, checkout)
@@ -115,25 +132,36 @@ def clean_python(tmp_path):
     versions = tmp_path / "constraints"  # without digests: the wheel that was just built has none
     versions.write_text("\n".join(read_pins(ROOT / "requirements.lock")))
     install = [str(python), "-m", "pip", "install", "--quiet", "--constraint", str(versions)]
-    subprocess.run([*install, f"{wheel}[onnxruntime]"], check=True, capture_output=True, text=True)
-    return python
+
+    def add(*extras: str) -> Path:
+        subprocess.run([*install, f"{wheel}[{','.join(extras)}]"], check=True, capture_output=True, text=True)
+        return python
+
+    return add
+
+
+def call(python: Path, code: str, *arguments: str, registry: str, folder: Path) -> dict:
+    """Run code in the environment, and return what its last line has."""
+    variables = {**os.environ, "MLFLOW_TRACKING_URI": registry, "PYTHONWARNINGS": "ignore", "PYTHONPATH": ""}
+    command = [str(python), "-c", code, *arguments]
+    done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 @pytest.mark.nightly
-def test_the_winner_needs_only_its_runtime(published, clean_python, tmp_path):
-    variables = {**os.environ, "MLFLOW_TRACKING_URI": published, "PYTHONWARNINGS": "ignore", "PYTHONPATH": ""}
-    done = subprocess.run(
-        [str(clean_python), "-c", CALL, "models:/matrix@honed"],
-        cwd=tmp_path,
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+def test_the_winner_needs_only_its_runtime_and_its_registry(published, install, tmp_path):
+    expected, uri = (np.ones((5, 4), np.float32) @ WEIGHTS).tolist(), "models:/matrix@honed"
+    (folder,) = {path.parent.parent for path in tmp_path.rglob("artifact.json") if "store" not in path.parts}
 
-    expected = (np.ones((5, 4), np.float32) @ WEIGHTS).tolist()
+    alone = call(install("onnxruntime"), LOAD, str(folder), uri, registry=published, folder=tmp_path)
+
+    assert alone["learner"] == expected
+    assert alone["refused"].startswith("registry-not-installed: Install it: pip install 'kedro-hone[mlflow]'")
+    assert len(alone["distributions"]) <= 12, alone["distributions"]
+
+    found = call(install("onnxruntime", "mlflow"), CALL, uri, registry=published, folder=tmp_path)
+
     assert found["pyfunc"] == expected
     assert found["learner"] == expected
     assert found["installed"] == []

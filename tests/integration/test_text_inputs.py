@@ -158,11 +158,11 @@ def test_the_tensors_of_a_model_with_maps(tmp_path):
     """What the error's text tells people to call gives a model that is taken."""
     import onnx
 
-    from hone_runtime.worker.loading import load_file
+    from hone_runtime.worker.packages import import_worker
     from kedro_hone.adaptors.onnxruntime.adaptor import TOOLCHAIN
 
     write_model(tmp_path / "model", make_pipeline(zipmap=True))
-    worker = load_file("hone_test_onnxruntime", str(TOOLCHAIN.worker))
+    worker = import_worker(str(TOOLCHAIN.worker))
     job = {"input": {"format": "onnx", "path": str(tmp_path / "model")}}
     reason = worker.describe(job)["refused"]
     call = reason[reason.index("onnx.utils.") :].replace("'model.onnx'", "one").replace("'tensors.onnx'", "two")

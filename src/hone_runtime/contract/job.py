@@ -62,7 +62,7 @@ class Job(Value):
         takes: The ``opsets`` and the ``ir`` of ONNX in which a model has to be written first, where it is not.
         seconds: How long the function may take; what tunes ends before.
         conversion: The share of rows in which what it converts may differ; None: the worker's own.
-        program: ``path`` and ``library`` (what ``hone_loading.load_program`` takes), ``options``, ``feeds``,
+        program: ``path`` and ``library`` (what ``worker.loading.load_program`` takes), ``options``, ``feeds``,
             ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
             ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
         shapes: The shapes that every candidate must serve.

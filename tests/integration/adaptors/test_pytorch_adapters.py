@@ -9,15 +9,16 @@ import safetensors.torch
 import torch
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write
 
 pytestmark = pytest.mark.toolchain
 
-worker = load_file("hone_worker_of_adapters", str(TOOLCHAIN.worker))
-adapters = load_file("hone_names_of_adapters", str(TOOLCHAIN.worker.with_name("adapters.py")), parts=False)
+worker = import_worker(str(TOOLCHAIN.worker))
+from hone_pytorch import adapters  # noqa: E402 - of the worker that was imported
+
 SIZES = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
 QUERY = "bert.encoder.layer.0.attention.self.query."
 LORA = {f"{QUERY}lora_A.default.weight": torch.ones(4, 32), f"{QUERY}lora_B.default.weight": torch.ones(32, 4)}

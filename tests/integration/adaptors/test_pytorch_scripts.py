@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.pytorch import adaptor as module
 from kedro_hone.comparing.quantization import quantizes_activations
 
@@ -133,9 +133,7 @@ QUANTIZE = {
 def test_what_quantizes_at_run_time_is_known(kind, dtype, quantized):
     net = torch.ao.quantization.quantize_dynamic(Plain().eval(), {torch.nn.Linear}, dtype=dtype)
 
-    listed = load_file("hone_worker_of_scripts", str(module.TOOLCHAIN.worker)).models.list_operators(
-        QUANTIZE[kind](net)
-    )
+    listed = import_worker(str(module.TOOLCHAIN.worker)).models.list_operators(QUANTIZE[kind](net))
 
     source = Artifact(format="", digest="", inputs=(), outputs=(), metadata={"operators": listed})
     assert quantizes_activations(source) is quantized, listed
@@ -149,7 +147,7 @@ def test_a_script_that_cannot_be_frozen_keeps_its_operators(change):
     with pytest.raises((RuntimeError, AttributeError)):
         torch.jit.freeze(script)
 
-    listed = load_file("hone_worker_of_scripts", str(module.TOOLCHAIN.worker)).models.list_operators(script)
+    listed = import_worker(str(module.TOOLCHAIN.worker)).models.list_operators(script)
 
     assert "quantized::linear_dynamic_fp16" in listed
 

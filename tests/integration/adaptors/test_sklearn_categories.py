@@ -10,12 +10,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.sklearn import adaptor as module
 
 pd = pytest.importorskip("pandas")
-load_file("hone_worker_of_categories", str(module.TOOLCHAIN.worker))
-from hone_worker_of_categories import categories  # noqa: E402 - of the worker that was loaded
+import_worker(str(module.TOOLCHAIN.worker))
+from hone_sklearn import categories  # noqa: E402 - of the worker that was imported
 
 ROWS, LABELS = 60, np.arange(60) % 2
 

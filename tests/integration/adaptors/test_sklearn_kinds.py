@@ -20,10 +20,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import OneClassSVM
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.sklearn import adaptor as module
 
-worker = load_file("hone_worker_of_kinds", str(module.TOOLCHAIN.worker))
+worker = import_worker(str(module.TOOLCHAIN.worker))
 MATRIX = {"name": "X", "dtype": "float64", "shape": ["batch", 3]}
 X = np.random.default_rng(0).normal(size=(60, 3))
 Y = (X > 0).astype(int)

@@ -15,11 +15,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from hone_runtime.interfaces.texts import MISSING
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.sklearn import adaptor as module
 
 pd = pytest.importorskip("pandas")
-worker = load_file("hone_worker_of_missing", str(module.TOOLCHAIN.worker))
+worker = import_worker(str(module.TOOLCHAIN.worker))
 PORTS = np.array(["Cherbourg", "Queenstown"], object)[np.arange(60) % 2]
 FRAME = pd.DataFrame({"children": np.arange(60) % 4, "port": PORTS})
 COLUMNS = [

@@ -11,10 +11,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from hone_runtime.sessions.distances import find_ties
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 
-comparison = load_file("hone_comparison_of_estimators", str(TOOLCHAIN.folder / "worker" / "comparison.py"))
+import_worker(str(TOOLCHAIN.worker))
+from hone_sklearn import comparison  # noqa: E402 - of the worker that was imported
 
 
 def fit(estimator, classes: int = 3):

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from sklearn.impute import SimpleImputer
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 
-scaling = load_file("hone_scaling_of_estimators", str(TOOLCHAIN.folder / "worker" / "scaling.py"))
+import_worker(str(TOOLCHAIN.worker))
+from hone_sklearn import scaling  # noqa: E402 - of the worker that was imported
 
 
 @pytest.mark.parametrize("missing", [None, "none"])

@@ -83,8 +83,8 @@ def transform(job: Json) -> Json:
         if not failed:
             names = {side: [spec["name"] for spec in job["input"][side]] for side in ("inputs", "outputs")}
             (output / _NAMES_FILE).write_text(json.dumps(names))
-            fixed = {"static_shapes": [shape["name"] for shape in chosen]} if shape else {}
-            return {"metadata": notes, **fixed}
+            fixed = [one["name"] for one in chosen if one]
+            return {"metadata": notes, **({"static_shapes": fixed} if fixed else {})}
     return {"failed": failed}
 
 

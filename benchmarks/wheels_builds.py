@@ -70,7 +70,7 @@ def open_torch(order: Order) -> Run:
 def open_winner(order: Order) -> Run:
     """Open the winner as its user does; one that was not proved is in the store only."""
     import kedro_hone  # noqa: PLC0415 - see above
-    from hone_runtime.learner.model import open_learner  # noqa: PLC0415 - see above
+    from hone_runtime.learner.openers import open_learner  # noqa: PLC0415 - see above
     from kedro_hone.core.store.artifacts import Store  # noqa: PLC0415 - see above
 
     if "path" in order:

@@ -7,7 +7,7 @@ import pytest
 from wheel_models import REFUSED, RUN, make_project, run_rows, run_script, run_source
 
 from hone_runtime.contract.catalogue import read_catalogue
-from hone_runtime.learner.model import open_learner
+from hone_runtime.learner.openers import open_learner
 
 pytestmark = [
     pytest.mark.toolchain,

@@ -37,6 +37,7 @@ PLANTS = {
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
     "hub-in-its-registry": ("nodes/publish.py", "import huggingface_hub"),
     "learner-light": ("../hone_runtime/contract/catalogue.py", "import mlflow"),
+    "no-circles": ("datasets/errors.py", "from kedro_hone.datasets.dvc import HEAD"),
     "runtime-below": ("../hone_runtime/values/base.py", "import kedro_hone.core.stats"),
     "runtime-rooms": ("../hone_runtime/values/base.py", "from hone_runtime.contract import tags"),
     "runtime-light": ("../hone_runtime/sessions/shapes.py", "import pydantic"),

@@ -10,13 +10,15 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.tags import DIGEST, FILES
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.manifest import list_digests, read_artifact
 from hone_runtime.learner.mismatch import CHOICES, Loading, OnMismatch
-from hone_runtime.learner.model import Interface, Learner, open_learner
+from hone_runtime.learner.model import Interface, Learner
+from hone_runtime.learner.openers import open_learner
 from hone_runtime.learner.pickling import Origin
 from hone_runtime.learner.runtimes import is_code, refuse_code
 from hone_runtime.learner.versions import check_version_files
@@ -90,15 +92,16 @@ def _check(asked: str, *, verify: object, trust: Collection[str], on_mismatch: s
         )
 
 
-def reopen(origin: Origin) -> Learner:
-    """Load a winner that was loaded elsewhere, with the same digest.
+def reopen(fields: dict[str, Any]) -> Learner:
+    """Load a winner that was loaded elsewhere, with the same digest, by the fields of its ``Origin``.
 
     Nothing is trusted, and no signature vouches for code: whoever wrote the pickle may have chosen whose it is.
 
     Raises:
         HoneError: As ``load``; ``model-corrupt``: it is not the one that was loaded there.
-        ValueError: It does not say which winner it is.
+        ValueError: It does not say which winner it is, or has other fields.
     """
+    origin = Origin.model_validate(fields)
     if not origin.digest:
         raise ValueError("it does not say which winner it is")
     return _load(origin.uri, origin, vouched=False)
@@ -134,6 +137,7 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
         learner.origin = origin.model_copy(
             update={"uri": _pin(place), "digest": artifact.digest, "code": is_code(artifact), "verify": verify}
         )
+        learner.reopen = reopen
         weakref.finalize(learner, _close, stack.pop_all(), os.getpid())  # runtimes may keep the files mapped
     return learner
 

@@ -10,7 +10,7 @@ from hone_runtime.learner.checks import explain_fault
 from hone_runtime.learner.interfaces import INTERFACES
 from hone_runtime.learner.lengths import serve_any_length
 from hone_runtime.learner.padding import ROWS_PER_THREAD, serve_without_padding
-from hone_runtime.learner.pickling import Origin, reduce
+from hone_runtime.learner.pickling import Origin, Reopen, reduce
 from hone_runtime.learner.rows import serve_any_rows, serve_fixed_rows
 from hone_runtime.learner.runtimes import choose_threads, open_session
 from hone_runtime.values.artifact import Artifact
@@ -32,9 +32,11 @@ class Learner:
         fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
             for the winner itself. ``source_uri`` says which version it is.
         origin: How it was loaded, which is what a pickle of it holds; None where it was not loaded by ``load``.
+        reopen: Loads it again from what a pickle of it holds; None as ``origin``.
     """
 
     origin: Origin | None = None
+    reopen: Reopen | None = None
     fallback_reason: str | None = None
     source_uri: str | None = None
 
@@ -92,7 +94,7 @@ class Learner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what is pickled: where the winner is from, and its digest; see ``pickling``."""
-        return reduce(self)
+        return reduce(self.origin, self.reopen)
 
     def __copy__(self) -> Learner:
         """Return itself: nothing of it changes by use."""
@@ -104,28 +106,3 @@ class Learner:
 
     def __repr__(self) -> str:
         return f"<Learner {self.artifact.format} in {self.artifact.runtime}, {self.artifact.digest[:19]}…>"
-
-
-def open_learner(
-    artifact: Artifact,
-    files: Path,
-    *,
-    interface: Interface | None = None,
-    threads: int | None = None,
-    skip_padding: bool | None = None,
-) -> Learner:
-    """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
-    called = interface or artifact.metadata.get("interface")
-    if called == "sklearn" and isinstance(artifact.metadata.get("sklearn"), dict):
-        from hone_runtime.learner.estimators import make_estimator  # noqa: PLC0415 - others do without it
-
-        return make_estimator(artifact, files, threads=threads)
-    if called == "keras" and "keras" in artifact.metadata:
-        from hone_runtime.learner.keras import KerasLearner  # noqa: PLC0415 - others do without it
-
-        return KerasLearner(artifact, files, threads=threads)
-    if called != "transformers" or "transformers" not in artifact.metadata:
-        return Learner(artifact, files, interface=interface, threads=threads, skip_padding=skip_padding)
-    from hone_runtime.learner.pretrained import make_pretrained  # noqa: PLC0415 - it imports transformers
-
-    return make_pretrained(artifact, files, threads=threads, skip_padding=skip_padding)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from hone_runtime.signing.policy import Policy
 from hone_runtime.values.base import Value
 
-if TYPE_CHECKING:
-    from hone_runtime.learner.model import Learner
+Reopen = Callable[[dict[str, Any]], Any]
+"""Loads a winner by the fields of an ``Origin``."""
 
 _ADVICE = "Load it with kedro_hone.load in each process."
 
@@ -41,21 +41,15 @@ class Origin(Value):
         return {name: getattr(self, name) for name in ("interface", "threads", "skip_padding")}
 
 
-def reduce(learner: Learner) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def reduce(origin: Origin | None, reopen: Reopen | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """Return what is pickled of a learner: how it was loaded, and none of its files.
 
     Raises:
         TypeError: It was not loaded by ``kedro_hone.load``, or it is code: a pickle vouches for nothing.
     """
-    if learner.origin is None:
+    if origin is None or reopen is None:
         raise TypeError(f"a learner that was opened without kedro_hone.load cannot be pickled. {_ADVICE}")
-    if learner.origin.code:
+    if origin.code:
         why = "it is code, and a pickle must not say that it may be run"
         raise TypeError(f"this winner cannot be pickled: {why}. {_ADVICE}")
-    return _reopen, (learner.origin.model_dump(mode="json"),)
-
-
-def _reopen(said: dict[str, Any]) -> Any:
-    from hone_runtime.learner.loading import reopen  # noqa: PLC0415 - it imports this module
-
-    return reopen(Origin.model_validate(said))
+    return reopen, (origin.model_dump(mode="json"),)

@@ -15,7 +15,8 @@ from hone_runtime.interfaces.tensors import bind, make_shape_check
 from hone_runtime.learner.interfaces import check_text
 from hone_runtime.learner.manifest import read_artifact
 from hone_runtime.learner.mismatch import Loading
-from hone_runtime.learner.model import Interface, Learner, open_learner
+from hone_runtime.learner.model import Interface, Learner
+from hone_runtime.learner.openers import open_learner
 from hone_runtime.learner.versions import check_version_files
 from hone_runtime.values.artifact import TensorSpec
 

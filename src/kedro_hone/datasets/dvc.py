@@ -7,24 +7,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kedro.io import AbstractDataset, DatasetError
+from kedro.io import AbstractDataset
 
-from hone_runtime.errors import HoneError
 from hone_runtime.values.base import Json
 from hone_runtime.values.samples import TrackedFile
+from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.runs import find_project
 
 if TYPE_CHECKING:
     from kedro_hone.datasets.revision import Revision
 
 HEAD = "HEAD"
-
-
-class DataError(HoneError, DatasetError):
-    """An error about data that the user can correct, which Kedro passes on as it is: it wraps all but its own.
-
-    The catalog wraps those too, to add the name of the entry; ``HoneError.find`` unwraps them.
-    """
 
 
 class DVCDataset(AbstractDataset[None, TrackedFile]):

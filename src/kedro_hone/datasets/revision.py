@@ -19,7 +19,7 @@ from dvc_data.hashfile.build import build
 from dvc_data.hashfile.db import HashFileDB
 from dvc_data.index import DataIndexDirError
 
-from kedro_hone.datasets.dvc import DataError
+from kedro_hone.datasets.errors import DataError
 
 _URL = re.compile(r"[a-z][a-z0-9+]*://|[^/@]+@[^/:]+:")
 

@@ -10,7 +10,7 @@ import torch
 from tiny_transformers import make_tokenizer, write_models
 from torch import nn
 
-from hone_runtime.learner.model import open_learner
+from hone_runtime.learner.openers import open_learner
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN

@@ -11,7 +11,7 @@ from kedro.io import DatasetError
 
 from hone_runtime.errors import HoneError
 from kedro_hone.datasets import DVCDataset
-from kedro_hone.datasets.dvc import DataError
+from kedro_hone.datasets.errors import DataError
 
 
 @pytest.mark.parametrize("folder", [".", "notebooks/deep", "../elsewhere"])

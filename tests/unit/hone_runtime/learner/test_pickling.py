@@ -132,9 +132,9 @@ def test_no_pickle_says_what_is_trusted(signed_code, signed):
 
     class Crafted:
         def __reduce__(self):
-            from hone_runtime.learner.pickling import _reopen
+            from hone_runtime.learner.loading import reopen
 
-            return _reopen, (origin.model_dump(mode="json") | {"code": False},)
+            return reopen, (origin.model_dump(mode="json") | {"code": False},)
 
     said = pickle.dumps(Crafted())
 
@@ -149,12 +149,12 @@ def test_no_pickle_says_what_is_trusted(signed_code, signed):
 
 
 def test_what_says_more_than_an_origin_is_refused(folder):
-    from hone_runtime.learner.pickling import _reopen
+    from hone_runtime.learner.loading import reopen
 
     with pytest.raises(ValueError, match="trust"):
-        _reopen({"uri": str(folder), "digest": "sha256:1", "trust": ["native"]})
+        reopen({"uri": str(folder), "digest": "sha256:1", "trust": ["native"]})
     with pytest.raises(ValueError, match="which winner"):
-        _reopen({"uri": str(folder)})
+        reopen({"uri": str(folder)})
 
 
 def test_a_learner_that_was_made_by_hand_is_not_pickled(tmp_path, install):

@@ -28,11 +28,11 @@ from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.measurement import Finalist, RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.samples import Samples
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 ALLOWED = 2
 WIDTH = 512

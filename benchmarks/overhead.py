@@ -32,7 +32,6 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.digest import digest_file
 from hone_runtime.values.measurement import Status
 from hone_runtime.values.samples import Reference, TrackedFile
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
@@ -41,6 +40,7 @@ from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.search.setting import Setting
 
 TESTS = str(Path(__file__).parents[1] / "tests")
 """The folder of the toy toolchain, whose package has the name of a benchmark."""

@@ -18,9 +18,9 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.measurement import RaceResult, Standing, Status
-from kedro_hone.building.fetching import fetch
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.recipe.schema import ModelSection
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.sources.fetching import fetch
 
 logger = open_logger(__name__)
 

@@ -8,9 +8,9 @@ from hone_runtime.errors import HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import RACED, Choice, RaceResult, Standing, Status
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.stats.levels import spend_on_choice
 from kedro_hone.core.store.choices import count_choice
+from kedro_hone.search.setting import Setting
 
 logger = open_logger(__name__)
 

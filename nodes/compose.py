@@ -17,9 +17,9 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.composite import COMPOSITE, PARTS, Part, can_be_part
 from hone_runtime.values.measurement import RACED, RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Outcome, Refused
-from kedro_hone.building.steps import INHERITED
-from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.verdict import can_win
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.steps.step import INHERITED
+from kedro_hone.search.verdict.verdict import can_win
 
 logger = open_logger(__name__)
 

@@ -36,16 +36,16 @@ from hone_runtime.values.measurement import (
     Status,
     Validation,
 )
-from kedro_hone.building.budget import bound_confirmation
-from kedro_hone.comparing.launches import enter, measure_round
-from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import SOURCE, Timings
-from kedro_hone.comparing.verdict import can_win, list_asked
 from kedro_hone.core.gates import Measurements
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
 from kedro_hone.core.stats.ranking import Loss, rank_finalists
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
+from kedro_hone.search.plan.budget import bound_confirmation
+from kedro_hone.search.race.launches import enter, measure_round
+from kedro_hone.search.race.timings import SOURCE, Timings
+from kedro_hone.search.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.search.verdict.verdict import can_win, list_asked
 
 logger = open_logger(__name__)
 

@@ -10,8 +10,8 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact, StepFacts
 from hone_runtime.values.outcome import Outcome, Refused
 from hone_runtime.values.samples import Reference
-from kedro_hone.building.steps import transform
-from kedro_hone.comparing.setting import Setting
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.steps.step import transform
 
 
 def convert_to_backend(

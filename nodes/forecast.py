@@ -5,10 +5,10 @@ from __future__ import annotations
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.values.artifact import Artifact
-from kedro_hone.building.forecast import Forecast, make_forecast
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.plan.forecast import Forecast, make_forecast
 
 
 def forecast(*, source: Artifact, adaptors: tuple[str, ...], recipe: Recipe, store: Store, run: RunFolder) -> Forecast:  # noqa: ARG001 - each node gets these

@@ -23,20 +23,20 @@ from hone_runtime.values.measurement import (
 )
 from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import GATE, Predicted, Reference
-from kedro_hone.building.probing import choose_shares
-from kedro_hone.building.routes import must_agree
-from kedro_hone.comparing.agreement import Fault, compare_outputs
-from kedro_hone.comparing.disagreement import find_disagreement
-from kedro_hone.comparing.failures import list_shared
-from kedro_hone.comparing.gates.load import find_noise, say_waits
-from kedro_hone.comparing.golden import GoldenRows, cut_golden, keep_golden
-from kedro_hone.comparing.scoring import has_labels, predict, score_predictions, score_source
-from kedro_hone.comparing.setting import Setting, explain_source_failure
-from kedro_hone.comparing.timings import SOURCE
-from kedro_hone.comparing.verdict import GateResults, ask_gates, decide
 from kedro_hone.core.gates import Measurements
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.search.comparison.agreement import Fault, compare_outputs
+from kedro_hone.search.comparison.disagreement import find_disagreement
+from kedro_hone.search.gates.load import find_noise, say_waits
+from kedro_hone.search.plan.routes import must_agree
+from kedro_hone.search.race.golden import GoldenRows, cut_golden, keep_golden
+from kedro_hone.search.race.scoring import has_labels, predict, score_predictions, score_source
+from kedro_hone.search.race.timings import SOURCE
+from kedro_hone.search.setting import Setting, explain_source_failure
+from kedro_hone.search.validation.probing import choose_shares
+from kedro_hone.search.verdict.failures import list_shared
+from kedro_hone.search.verdict.verdict import GateResults, ask_gates, decide
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)

@@ -13,12 +13,12 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, Samples, Split, TrackedFile
-from kedro_hone.comparing.arrays import open_arrays, read_arrays
-from kedro_hone.comparing.cropping import crop
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.comparison.arrays import open_arrays, read_arrays
+from kedro_hone.search.comparison.cropping import crop
 
 logger = open_logger(__name__)
 

@@ -14,15 +14,15 @@ from hone_runtime.contract.target import find_name, find_target
 from hone_runtime.signing.sign import find_signer
 from hone_runtime.text import open_logger
 from hone_runtime.values.decision import Decision, Verdict
-from kedro_hone.building.toolset import name_machine, name_toolset
-from kedro_hone.comparing.gates.load import QUIET, find_noise, say_waits
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
+from kedro_hone.search.gates.load import QUIET, find_noise, say_waits
+from kedro_hone.search.plan.toolset import name_machine, name_toolset
+from kedro_hone.search.setting import Setting
 
 TRANSFORMERS: Final = "transformers"
 """The format of a source whose tokenizer or processor goes with the winner."""

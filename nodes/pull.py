@@ -8,12 +8,12 @@ from hone_runtime.contract.registry import Registry, VersionInfo
 from hone_runtime.contract.target import find_name, find_target
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
-from kedro_hone.building.batches import check_batch
-from kedro_hone.building.fetching import fetch
-from kedro_hone.comparing.ranges import check_ranges
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.comparison.ranges import check_ranges
+from kedro_hone.search.sources.batches import check_batch
+from kedro_hone.search.sources.fetching import fetch
 
 logger = open_logger(__name__)
 

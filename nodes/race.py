@@ -23,15 +23,15 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
 from hone_runtime.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
 from hone_runtime.values.samples import Reference
-from kedro_hone.building.budget import Phase, start_budget
-from kedro_hone.building.forecast import UNKNOWN, Forecast
-from kedro_hone.building.validation import validate_until_valid
-from kedro_hone.comparing.launches import Entrant, enter, measure_round
-from kedro_hone.comparing.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.comparing.timings import SOURCE, Timings
-from kedro_hone.comparing.verdict import can_win
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
+from kedro_hone.search.plan.budget import Phase, start_budget
+from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
+from kedro_hone.search.race.launches import Entrant, enter, measure_round
+from kedro_hone.search.race.timings import SOURCE, Timings
+from kedro_hone.search.setting import Setting, explain_source_failure, measure_alone
+from kedro_hone.search.validation.validation import validate_until_valid
+from kedro_hone.search.verdict.verdict import can_win
 
 logger = open_logger(__name__)
 

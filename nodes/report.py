@@ -29,9 +29,6 @@ from hone_runtime.values.measurement import (
 )
 from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import SEARCH, Predicted, Reference
-from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.timings import SOURCE, write_timings
-from kedro_hone.comparing.verdict import find_contradiction
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.report import records
@@ -39,6 +36,9 @@ from kedro_hone.report.effort import find_break_even, sum_effort
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 from kedro_hone.report.front import find_front
+from kedro_hone.search.race.timings import SOURCE, write_timings
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.verdict.verdict import find_contradiction
 
 logger = open_logger(__name__)
 

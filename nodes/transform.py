@@ -7,9 +7,9 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Outcome
 from hone_runtime.values.samples import Reference
-from kedro_hone.building.forecast import UNKNOWN, Forecast
-from kedro_hone.building.steps import transform
-from kedro_hone.comparing.setting import Setting
+from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.steps.step import transform
 
 
 def apply_adaptor(

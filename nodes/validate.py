@@ -1,4 +1,4 @@
-"""Validate each candidate before the race; how is in ``kedro_hone.building.validation``."""
+"""Validate each candidate before the race; how is in ``kedro_hone.search.validation.validation``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.measurement import Validation
 from hone_runtime.values.outcome import Candidate, Outcome
 from hone_runtime.values.samples import Reference
-from kedro_hone.building.forecast import UNKNOWN, Forecast
-from kedro_hone.building.validation import validate_candidate
-from kedro_hone.comparing.setting import Setting
+from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.validation.validation import validate_candidate
 
 
 def validate(

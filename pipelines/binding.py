@@ -19,10 +19,10 @@ from kedro.pipeline import Node, Pipeline
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.values.base import Json, Made, Value
 from hone_runtime.values.digest import digest_json
-from kedro_hone.comparing.setting import Setting, explain_outdated
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.setting import Setting, explain_outdated
 
 PARAMETERS = "params:hone"
 PLACE = ("store", "run")

@@ -198,7 +198,7 @@ def preload() -> None:
     from kedro_hone.report.rendering import TEMPLATES
 
     modules = [*PRELOADED, *BUILTIN_TOOLCHAINS.values()]
-    for package in ("kedro_hone.comparing.gates", "kedro_hone.sources.formats"):
+    for package in ("kedro_hone.search.gates", "kedro_hone.sources.formats"):
         places = importlib.import_module(package).__path__
         modules += [f"{package}.{found.name}" for found in pkgutil.iter_modules(places)]
     for module in modules:

@@ -12,13 +12,13 @@ from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.digest import digest_file
 from hone_runtime.values.measurement import Validation
 from hone_runtime.values.samples import Reference, TrackedFile
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 ROWS = {"calibration": 256, "search": 200, "gate": 312}
 

@@ -50,7 +50,7 @@ from pathlib import Path
 
 from kedro.framework.hooks import hook_impl
 
-from kedro_hone.comparing import setting
+from kedro_hone.search import setting
 from hone_runtime.contract.catalogue import register
 from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS
 from kedro_hone.settings import HOOKS as HONE_HOOKS

@@ -77,8 +77,8 @@ def copied(tmp_path):
 @pytest.mark.nightly
 def test_one_file_in_the_package_is_a_gate(copied, project):
     before = read_files(copied)
-    (copied / "src/kedro_hone/comparing/gates/size_ratio.py").write_text(GATE.lstrip())
-    assert list_changes(before, read_files(copied)) == ["src/kedro_hone/comparing/gates/size_ratio.py"]
+    (copied / "src/kedro_hone/search/gates/size_ratio.py").write_text(GATE.lstrip())
+    assert list_changes(before, read_files(copied)) == ["src/kedro_hone/search/gates/size_ratio.py"]
 
     before = read_files(copied)
     variables = project.variables | {"PYTHONPATH": str(copied / "src")}

@@ -13,7 +13,6 @@ from onnx import helper, numpy_helper
 
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.measurement import Status
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
@@ -21,6 +20,7 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 pytestmark = pytest.mark.toolchain
 

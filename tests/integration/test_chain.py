@@ -17,10 +17,10 @@ from hone_runtime.contract import hardware as host
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status
-from kedro_hone.building.steps import transform
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
+from kedro_hone.search.steps.step import transform
 
 pytestmark = pytest.mark.toolchain
 

@@ -22,14 +22,14 @@ from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.measurement import Status
 from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.samples import Reference
-from kedro_hone.building.validation import validate_candidate
-from kedro_hone.comparing.setting import Setting
-from kedro_hone.comparing.source_rows import find_unsteady
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.sources.rows import find_unsteady
+from kedro_hone.search.validation.validation import validate_candidate
 
 TOOLCHAIN = Toolchain(
     name="odd",

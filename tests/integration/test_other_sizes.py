@@ -21,13 +21,13 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.measurement import Status, Validation
 from hone_runtime.values.samples import Reference
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 TOOLCHAIN = Toolchain(
     name="sized",

@@ -22,8 +22,8 @@ from hone_runtime.contract.toolchain import Limits, Toolchain
 from hone_runtime.values.artifact import Artifact, Stage
 from hone_runtime.values.measurement import Status, Validation
 from hone_runtime.values.outcome import Candidate, FailureClass
-from kedro_hone.building.steps import transform
 from kedro_hone.nodes.race import race
+from kedro_hone.search.steps.step import transform
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 

@@ -15,9 +15,6 @@ from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.digest import digest_file
 from hone_runtime.values.measurement import Quality, Status
 from hone_runtime.values.samples import GATE, Predicted, TrackedFile
-from kedro_hone.comparing.gates import drop, drops
-from kedro_hone.comparing.scoring import predict, score_predictions
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.gates import Measurements
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -26,6 +23,9 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.gates import drop, drops
+from kedro_hone.search.race.scoring import predict, score_predictions
+from kedro_hone.search.setting import Setting
 
 pytestmark = pytest.mark.toolchain
 

@@ -17,13 +17,13 @@ from tiny_transformers import VOCABULARY, write_models
 from hone_runtime.contract.job import JobInput
 from hone_runtime.values.measurement import Status
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 

@@ -12,8 +12,8 @@ from hone_runtime import worker as inside
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status
-from kedro_hone.building.records import FOLDER
-from kedro_hone.building.steps import transform
+from kedro_hone.search.steps.records import FOLDER
+from kedro_hone.search.steps.step import transform
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

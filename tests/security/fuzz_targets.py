@@ -26,8 +26,6 @@ from hone_runtime.values.outcome import Failed
 from hone_runtime.worker.loading import load_file
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
-from kedro_hone.building.fetching import _read_description
-from kedro_hone.comparing.agreement import compare_outputs
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.remote import Remote
 from kedro_hone.core.workers.host.run import _read_outcome
@@ -35,6 +33,8 @@ from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
+from kedro_hone.search.comparison.agreement import compare_outputs
+from kedro_hone.search.sources.fetching import _read_description
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.huggingface.sentences import list_modules
 

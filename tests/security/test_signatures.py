@@ -34,11 +34,11 @@ from hone_runtime.values.digest import digest_file
 from hone_runtime.values.manifest import Manifest
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
-from kedro_hone.building.fetching import _is_ours
 from kedro_hone.cli import hone
-from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.sources.fetching import _is_ours
+from kedro_hone.search.verdict.checks import check_recipe
 from kedro_hone.sources.opening import write_source
 
 X = np.ones((2, 4), np.float32)

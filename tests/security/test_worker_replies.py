@@ -19,10 +19,10 @@ from hone_runtime.contract.job import Job
 from hone_runtime.contract.toolchain import Limits
 from hone_runtime.values.outcome import Failed, FailureClass
 from hone_runtime.values.regular import read_regular
-from kedro_hone.comparing.agreement import compare_outputs
-from kedro_hone.comparing.arrays import UNREADABLE, open_arrays
 from kedro_hone.core.workers.host.replies import DEEPEST_REPLY, parse_object
 from kedro_hone.core.workers.host.run import call_worker, open_session
+from kedro_hone.search.comparison.agreement import compare_outputs
+from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays
 
 LIMITS = Limits(seconds=20, memory_mb=2048, log_kb=64)
 HUGE = 3 << 30

@@ -29,7 +29,7 @@ PLANTS = {
     "nodes-independent": ("nodes/confirm.py", "from kedro_hone.nodes.race import race"),
     "adaptors-light": ("adaptors/pytorch/adaptor.py", "import torch"),
     "adaptors-unnamed": ("nodes/race.py", "from kedro_hone.adaptors.openvino.adaptor import TOOLCHAIN"),
-    "gates-pure": ("comparing/gates/size.py", "from kedro_hone.recipe.schema import Recipe"),
+    "gates-pure": ("search/gates/size.py", "from kedro_hone.recipe.schema import Recipe"),
     "workers-alone": ("nodes/race.py", "from kedro_hone.programs import worker"),
     "workers-strangers": ("programs/fidelity/__init__.py", "from hone_runtime.values.base import Artifact"),
     "kedro-at-the-edge": ("nodes/gate.py", "from kedro.io import DataCatalog"),
@@ -37,12 +37,13 @@ PLANTS = {
     "mlflow-in-registries": ("nodes/publish.py", "import mlflow"),
     "hub-in-its-registry": ("nodes/publish.py", "import huggingface_hub"),
     "learner-light": ("../hone_runtime/contract/catalogue.py", "import mlflow"),
+    "search-rooms": ("search/race/timings.py", "from kedro_hone.search.plan.budget import Phase"),
     "no-circles": ("datasets/errors.py", "from kedro_hone.datasets.dvc import HEAD"),
     "runtime-below": ("../hone_runtime/values/base.py", "import kedro_hone.core.stats"),
     "runtime-rooms": ("../hone_runtime/values/base.py", "from hone_runtime.contract import tags"),
     "runtime-light": ("../hone_runtime/sessions/shapes.py", "import pydantic"),
     "toolchains-in-workers": ("nodes/validate.py", "import onnxruntime"),
-    "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.comparing.launches import measure_round"),
+    "honesty-outside": ("../../benchmarks/honesty.py", "from kedro_hone.search.race.launches import measure_round"),
 }
 """Contract to the file that is made to break it, below the package, and the line that does."""
 

@@ -14,7 +14,6 @@ from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.contract.tags import SOURCE
 from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_text
-from kedro_hone.building.toolset import name_machine, name_toolset
 from kedro_hone.cli.listen import open_loader, read_rule, read_section
 from kedro_hone.events.exclusive import RUNS, SERVICE, hold_alone
 from kedro_hone.events.job import Job, Request, State
@@ -34,6 +33,7 @@ from kedro_hone.events.service import WORK
 from kedro_hone.events.settings import Settings, read_settings
 from kedro_hone.events.sweep import open_registry
 from kedro_hone.graph import configure, find_root
+from kedro_hone.search.plan.toolset import name_machine, name_toolset
 
 _PENDING: Final = frozenset({State.QUEUED, State.RUNNING})
 _BOUNDS: Final = Bounds(attempts=3, patience=3600.0, seconds=6 * 3600.0)

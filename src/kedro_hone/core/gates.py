@@ -1,6 +1,6 @@
 """Gates: what a candidate must hold to be published, one value each, and where they are found.
 
-A gate is a module in ``kedro_hone.comparing.gates`` that exports ``GATE``. Other packages name theirs in the
+A gate is a module in ``kedro_hone.search.gates`` that exports ``GATE``. Other packages name theirs in the
 entry-point group ``kedro_hone.gates``, and a Kedro project calls ``register_gate`` in its ``settings.py``. The recipe's
 section ``gates``, its reference page, the decision, the evidence and the reports are made from these values.
 """
@@ -193,7 +193,7 @@ def read_gates() -> tuple[Gate, ...]:
         HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none that
             can be used.
     """
-    offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.comparing.gates", "GATE"))
+    offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.search.gates", "GATE"))
     found, broken = load(offers, _read_gate)
     for place, error in broken.items():
         raise _explain_unusable(f"of {place}", describe_exception(error)) from error

@@ -14,11 +14,11 @@ from kedro.pipeline import Pipeline
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
-from kedro_hone.comparing.recipe_checks import check_recipe
 from kedro_hone.graph import find_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import digest_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.verdict.checks import check_recipe
 
 _ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE, TRAINING})
 """What a catalog of the user's own has to have: no node makes it."""

@@ -16,12 +16,12 @@ from kedro.pipeline.node import Node
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.host import Host
 from hone_runtime.values.measurement import Status, Validation
-from kedro_hone.building.forecast import UNKNOWN, Forecast
-from kedro_hone.building.routes import only_converts
-from kedro_hone.comparing.verdict import can_win
 from kedro_hone.graph import read_plan
 from kedro_hone.recipe.plan import RouteStep
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
+from kedro_hone.search.plan.routes import only_converts
+from kedro_hone.search.verdict.verdict import can_win
 
 _RECIPE: Final = "params:hone"
 ALONE: Final = "needs.bench"

@@ -20,9 +20,9 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status
 from hone_runtime.values.outcome import Failed, FailureClass, Refused
 from kedro_hone.adaptors.bladedisc.adaptor import ADAPTORS, TOOLCHAIN
-from kedro_hone.building.steps import transform
 from kedro_hone.core.environments.requirements import find_closure
 from kedro_hone.core.workers.host.run import WORKER_MAIN
+from kedro_hone.search.steps.step import transform
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 

@@ -12,8 +12,8 @@ from hone_runtime.values.outcome import Refused
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as onnxruntime_gpu
 from kedro_hone.adaptors.tensorrt import adaptor as tensorrt
 from kedro_hone.adaptors.torch_tensorrt import adaptor as torch_tensorrt
-from kedro_hone.building.steps import transform
 from kedro_hone.cli.probes import probe
+from kedro_hone.search.steps.step import transform
 
 pytestmark = [
     pytest.mark.toolchain,

@@ -8,7 +8,7 @@ import pytest
 
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.adaptors.litert import adaptor as module
-from kedro_hone.comparing.quantization import quantizes_activations
+from kedro_hone.search.comparison.quantization import quantizes_activations
 
 pytestmark = pytest.mark.toolchain
 

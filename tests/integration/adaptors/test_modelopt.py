@@ -12,7 +12,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status
 from kedro_hone.adaptors.modelopt import adaptor as module
 from kedro_hone.adaptors.onnxruntime import adaptor as onnxruntime
-from kedro_hone.building.steps import transform
+from kedro_hone.search.steps.step import transform
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

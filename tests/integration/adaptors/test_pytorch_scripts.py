@@ -10,7 +10,7 @@ import torch
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.pytorch import adaptor as module
-from kedro_hone.comparing.quantization import quantizes_activations
+from kedro_hone.search.comparison.quantization import quantizes_activations
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")]
 

@@ -15,7 +15,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status
 from hone_runtime.values.outcome import Outcome, Refused
-from kedro_hone.building.steps import transform
+from kedro_hone.search.steps.step import transform
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.large]
 

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.judgement import Judged, Judgement
-from kedro_hone.comparing.ceilings import make_ceiling
-from kedro_hone.comparing.gates import drop
 from kedro_hone.core import gates
 from kedro_hone.core.gates import Gate, Measurements, read_gates, register_gate
+from kedro_hone.search.ceilings import make_ceiling
+from kedro_hone.search.gates import drop
 
 MODULE = """
 from pydantic import Field

@@ -11,11 +11,11 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.judgement import Judged, Judgement
 from hone_runtime.values.measurement import RaceResult, Standing, Status
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes import challenge as node
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 SOURCE = Artifact(format="onnx", digest="sha256:source", inputs=(), outputs=())
 WINNER = SOURCE.model_copy(update={"digest": "sha256:winner"})

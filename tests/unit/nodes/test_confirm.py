@@ -8,7 +8,6 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Latency, RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Candidate, Failed, FailureClass
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.gates import Gate
 from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
@@ -16,6 +15,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan, say_time
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.setting import Setting
 
 LOOKS = (7, 10, 13, 16, 20)
 

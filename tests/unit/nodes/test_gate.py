@@ -21,11 +21,11 @@ from hone_runtime.values.measurement import (
     Validation,
 )
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.comparing.gates import drop, speedup
-from kedro_hone.comparing.verdict import GateResults, ask_gates
-from kedro_hone.comparing.verdict import decide as decide_verdict
 from kedro_hone.core.gates import Gate, Measurements
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.gates import drop, speedup
+from kedro_hone.search.verdict.verdict import GateResults, ask_gates
+from kedro_hone.search.verdict.verdict import decide as decide_verdict
 
 
 def quality(low, high, value=0.99):
@@ -426,7 +426,7 @@ def test_every_gate_is_given_the_source(monkeypatch):
         return Gate(name=name, takes=float, field=Field(default=1.0, description="One."), judge=judge, **kind)
 
     gates = [make("fast", relative=True), make("good", relative=True, scored=True), make("small")]
-    monkeypatch.setattr("kedro_hone.comparing.verdict.read_gates", lambda: gates)
+    monkeypatch.setattr("kedro_hone.search.verdict.verdict.read_gates", lambda: gates)
     limits = SimpleNamespace(fast=1.0, good=1.0, small=1.0, require_improvement=False)
     shared = {"gates": limits, "source": Measurements(id="source"), "score": lambda _: GOOD["a"]}
     results, none = GateResults(**shared), GateResults(**shared)

@@ -4,11 +4,12 @@ import pytest
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.outcome import Failed, FailureClass
-from kedro_hone.building import fetching, source_jobs
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes import pull
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.sources import fetching
+from kedro_hone.search.sources import jobs as source_jobs
 
 SAID = [{"name": "image", "dtype": "float32", "shape": ["batch", 4]}]
 

@@ -11,14 +11,14 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status, Validation
 from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
 from hone_runtime.values.samples import Samples
-from kedro_hone.building.forecast import Forecast
-from kedro_hone.comparing.launches import Entrant
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.race import Race, race
 from kedro_hone.recipe.prior import Usual
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.plan.forecast import Forecast
+from kedro_hone.search.race.launches import Entrant
+from kedro_hone.search.setting import Setting
 
 
 @pytest.fixture(autouse=True)

@@ -27,13 +27,13 @@ from hone_runtime.values.measurement import (
 )
 from hone_runtime.values.outcome import Candidate, Refused
 from hone_runtime.values.samples import Reference, Samples, Split
-from kedro_hone.comparing.setting import Setting
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.report import gather_evidence
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.schema import generate_schema
+from kedro_hone.search.setting import Setting
 
 SOURCE_MS = {"batch1": 4.0, "batch8": 20.0}
 RATIO = Interval(estimate=2.0, low=1.9, high=2.1)

@@ -11,7 +11,6 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import Status, Validation
 from hone_runtime.values.outcome import Candidate
-from kedro_hone.building.forecast import Forecast
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.prior import Usual
@@ -19,6 +18,7 @@ from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.runner import schedule as module
 from kedro_hone.runner.schedule import Schedule
 from kedro_hone.runner.search import SearchRunner
+from kedro_hone.search.plan.forecast import Forecast
 
 FORECAST = Forecast(
     adaptors={

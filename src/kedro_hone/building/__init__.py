@@ -1,1 +1,0 @@
-"""What the nodes that build candidates share."""

@@ -1,1 +1,0 @@
-"""What the nodes that compare candidates share: the setting, predictions, scores and evidence."""

@@ -1,0 +1,121 @@
+"""Rows cut to the shapes of the recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hone_runtime.errors import HoneError
+from hone_runtime.sessions.shapes import find_fixed_batch
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.samples import SEARCH
+from kedro_hone.search.comparison.arrays import read_arrays
+from kedro_hone.search.setting import Setting
+
+ODD = "odd sizes"
+"""The name of the cut that no recipe's shape can have."""
+
+ODD_BATCH = 7
+"""A batch size that no recipe names: what was specialized by mistake shows at it."""
+
+MASK = "attention_mask"
+"""The input that says which tokens of a row are real."""
+
+_LONGER = {"length": " (for text: program.options.length)"}  # by the dimension: how rows are made longer
+
+
+@contextmanager
+def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
+    """Yield a file (``.npz``) of the search split's rows for each shape that needs them smaller than they are, by name.
+
+    A shape whose sizes are those of the data has none: its rows are the split's own. Rows of a model of Transformers
+    are cut to odd sizes once more (``ODD``): what was frozen at a length by mistake shows there. The files are gone
+    afterwards.
+    """
+    source = setting.source
+    shapes = {shape.name: shape.sizes for shape in setting.recipe.all_shapes if shape.sizes.keys() - {"batch"}}
+    checked = "transformers" in source.metadata
+    with setting.store.workspace() as folder:
+        found: dict[str, Path] = {}
+        rows = read_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) if shapes or checked else {}
+        if checked:
+            shapes[ODD] = find_odd_sizes(source, rows)
+        for name, sizes in shapes.items():
+            cut = {spec.name: crop(rows[spec.name], spec.shape, sizes, rows=rows) for spec in source.inputs}
+            if any(array.shape != rows[spec].shape for spec, array in cut.items()):
+                found[name] = folder / f"{name}.npz"
+                np.savez(found[name], allow_pickle=False, **cut)
+        yield found
+
+
+def find_batch(setting: Setting, shape: str) -> int:
+    """Return the batch size of one of the cuts of ``crop_search``."""
+    return find_odd_batch(setting.source) if shape == ODD else setting.recipe.shapes[shape]["batch"]
+
+
+def has_fixed_batch(source: Artifact) -> bool:
+    """Return whether a source takes one number of rows at a call and no other: no odd batch is tried then."""
+    return find_fixed_batch(spec.shape for spec in source.inputs) is not None
+
+
+def find_odd_batch(source: Artifact) -> int:
+    """Return a batch size that no recipe names; the only one that there is where a source takes no other."""
+    return find_fixed_batch(spec.shape for spec in source.inputs) or ODD_BATCH
+
+
+def find_odd_sizes(source: Artifact, rows: Mapping[str, NDArray[Any]]) -> dict[str, int]:
+    """Return an odd size below that of the data, about two thirds of it, for each dynamic dimension but the batch."""
+    known = {
+        dim: rows[spec.name].shape[axis]
+        for spec in source.inputs
+        for axis, dim in enumerate(spec.shape)
+        if axis > 0 and isinstance(dim, str)
+    }
+    return {
+        "batch": find_odd_batch(source),
+        **{dim: min(size, max(1, size * 2 // 3 - 1) | 1) for dim, size in known.items()},
+    }
+
+
+def find_rows_mask(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
+    """Return where the tokens of rows are real, by their ``attention_mask``; None where they have none."""
+    mask = rows.get(MASK)
+    return None if mask is None or mask.ndim != 2 else mask != 0
+
+
+def crop(
+    array: NDArray[Any],
+    dims: tuple[int | str, ...],
+    sizes: Mapping[str, int],
+    *,
+    rows: Mapping[str, NDArray[Any]] = MappingProxyType({}),
+) -> NDArray[Any]:
+    """Cut the dimensions of an input that have names (``dims``, rows first) to the sizes of a shape, but the batch.
+
+    It is cut at the end; rows whose mask says that they are padded at the beginning (among ``rows``, all of the inputs)
+    are cut there.
+
+    Raises:
+        HoneError: ``data-unreadable``: the data are smaller.
+    """
+    named = [(axis, dim) for axis, dim in enumerate(dims) if axis > 0 and isinstance(dim, str) and dim in sizes]
+    mask = find_rows_mask(rows)
+    first = mask is not None and bool(mask[:, -1].all() and not mask[:, 0].all())
+    for axis, dim in named:
+        if array.shape[axis] < sizes[dim]:
+            longer = _LONGER.get(dim, "")
+            raise HoneError(
+                "data-unreadable",
+                f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {array.shape[axis]}.",
+                why="What is timed is real data; it is cut, never stretched.",
+                hint=f"Let the program prepare rows at least that long{longer}, or make the shape smaller.",
+            )
+        start = array.shape[axis] - sizes[dim] if first and dim == "length" else 0
+        array = np.take(array, range(start, start + sizes[dim]), axis=axis)
+    return np.ascontiguousarray(array)

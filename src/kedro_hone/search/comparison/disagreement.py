@@ -1,0 +1,47 @@
+"""Which differences of a candidate's outputs from the source's are too large."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from kedro_hone.search.comparison.agreement import Difference, explain_rows
+
+LOST: Final = 0.35
+"""An output that no label judges may differ by so much of its spread over the rows: a coefficient R² of 0.88."""
+
+
+def find_disagreement(
+    differences: Sequence[Difference],
+    *,
+    scored: Collection[str],
+    labelled: bool = True,
+    exact: float | None,
+    discrete: float,
+    unscored: float,
+) -> str:
+    """Return the first output that does not agree as it must, as a clause; empty where all do.
+
+    Args:
+        differences: Those of one batch size or shape.
+        scored: The outputs that the program's metrics are computed from.
+        labelled: Whether these are compared with labels, and not with the source's outputs.
+        exact: Of a route that only converts: the share of rows that may differ by more than rounding; None of others.
+        discrete: The same for outputs of whole numbers or text, of a route that only converts.
+        unscored: How far all others may be from the source's (``distance``).
+    """
+    for one in differences:
+        share = discrete if one.discrete else exact
+        if exact is not None and share is not None and one.rows > share * one.of:
+            most = f"{share:.2%} of the rows" if share else "no row"
+            return f"{explain_rows(one)}. The route only converts, and {most} may differ (gates.conversion)"
+        if one.constant:
+            return f"{one.constant} in the candidate"
+        if one.rows and one.output not in scored and one.distance > unscored:
+            loss = f"they are as far as {one.distance:.3g}, and {unscored:g} is allowed"
+            return f"{explain_rows(one)}. No metric reads them; {loss} (gates.unscored)"
+        if one.rows and one.lost > LOST and not (labelled and one.output in scored):
+            return (
+                f"{explain_rows(one)}. They differ by {one.lost:.3g} of their spread over the rows; {LOST:g} is allowed"
+            )
+    return ""

@@ -1,0 +1,1 @@
+"""Launches of candidates that take turns, their timings and their scores."""

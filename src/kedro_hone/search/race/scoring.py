@@ -1,0 +1,212 @@
+"""A model's predictions on a split, and their score against the source's, from workers, as intervals."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.base import Json
+from hone_runtime.values.measurement import Interval, Quality, Spread
+from hone_runtime.values.outcome import Failed, FailureClass
+from hone_runtime.values.samples import Predicted, Score, Split
+from kedro_hone.core.stats.intervals import (
+    UNITS,
+    interval_of_bootstrap,
+    interval_of_mean,
+    interval_of_paired_proportions,
+    smallest_provable_drop,
+)
+from kedro_hone.core.workers.host.session import WorkerSession
+from kedro_hone.programs import call_program
+from kedro_hone.programs.shared.targets import UNLABELLED
+from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays
+from kedro_hone.search.race.launches import launch
+from kedro_hone.search.setting import Setting
+
+UNBOUNDED = sys.float_info.max
+"""Stands for an end that is not known: JSON has no infinity."""
+
+_NOTHING_TO_LOSE: Final = (
+    "the source is right in no row, so that nothing could be lost: check that the labels are the model's, or take "
+    "another metric"
+)
+
+
+Run = tuple[Path, Path, int]
+"""Rows (``.npz``) to predict, the new ``.npz`` for the outputs, and the batch size."""
+
+
+def predict(
+    artifact: Artifact,
+    *,
+    name: str,
+    runs: Sequence[Run],
+    setting: Setting,
+    trials: Sequence[Run] = (),
+    stopped: Callable[[], bool] | None = None,
+    reads: Sequence[Path] = (),
+    after: Callable[[WorkerSession], None] | None = None,
+) -> Predicted | Failed:
+    """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed.
+
+    Trials are run first, and may fail; their outputs go into that folder or below it. Where ``stopped`` comes to be
+    true, its worker is ended. ``after`` is called with the session when all rows were run, and may run other files
+    (``reads``): neither its failures nor its memory count here.
+    """
+    place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in (*trials, *runs)), *reads]
+    with launch(artifact, name=name, setting=setting, output=place, feeds=feeds, stopped=stopped) as session:
+        if isinstance(session, Failed):
+            return session
+        loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
+        if isinstance(loaded, Failed):
+            return loaded
+        for rows, output, batch in trials:
+            session.run(rows, output, batch=batch)
+        for rows, output, batch in runs:
+            if failed := session.run(rows, output, batch=batch):
+                return failed
+        if after is None:
+            peak = session.close().peak_memory_bytes
+        else:
+            peak = session.peak_memory_bytes()
+            after(session)
+        if not peak:
+            reason = "what memory it took is not known, since its guard was killed; run again"
+            return Failed(by=name, failure=FailureClass.KILLED, reason=reason)
+        return Predicted(cold_start_ms=loaded, peak_memory_bytes=peak)
+
+
+def score_predictions(
+    outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
+) -> dict[str, Quality | str]:
+    """Score predictions of candidates against the source's, with the recipe's program and metric.
+
+    Returned is a quality for each name, or what kept it from being scored. The confidence of the intervals is the
+    recipe's when not given.
+
+    Raises:
+        HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
+    """
+    recipe, store = setting.recipe, setting.store
+    job = {
+        "program": str(setting.program),
+        "program_options": dict(recipe.program.options),
+        "source": str(reference),
+        "candidates": {name: str(path) for name, path in outputs.items()},
+        "targets": str(setting.locate(split.targets)),
+        "metric": recipe.program.metric,
+        "metrics": list(recipe.gates.drops),
+        "seed": recipe.seed,
+    }
+    level, place = confidence or recipe.gates.confidence, {"split": split.name, "limit": recipe.gates.drop}
+    limits = recipe.gates.drops
+    with store.workspace() as folder:
+        notes = call_program("evaluate", job=job, source=setting.source, output=folder, store=store, run=setting.run)
+        return {name: _read_all(name, row, level, limits=limits, **place) for name, row in notes["candidates"].items()}
+
+
+def _read_all(
+    name: str, row: Mapping[str, Json], confidence: float, *, limits: Mapping[str, float], **place: Any
+) -> Quality | str:
+    """Return the quality of a candidate with its other metrics, each with its own limit, or what kept one from it."""
+    quality, others = read_quality(name, row, confidence, **place), []
+    for metric, limit in limits.items():
+        if isinstance(quality, str):
+            return quality
+        other = read_quality(name, row["others"][metric], confidence, **{**place, "limit": limit})
+        if isinstance(other, str):
+            return other
+        others.append(other)
+    return quality if isinstance(quality, str) else quality.model_copy(update={"others": tuple(others)})
+
+
+def has_labels(split: Split, setting: Setting) -> bool:
+    """Return whether a split has labels; without them a program compares with the source's outputs."""
+    with open_arrays(setting.locate(split.targets)) as targets:
+        return not all(name.startswith(UNLABELLED) for name in targets.files)
+
+
+def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
+    """Score the source's predictions on a split.
+
+    Raises:
+        HoneError: ``program-failed``: the program cannot score them.
+    """
+    itself = score_predictions({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
+    if isinstance(itself, Quality):
+        return itself
+    raise HoneError(
+        "program-failed",
+        f"The source model cannot be scored on the {split.name} split.",
+        why=itself,
+        hint="Name another metric in hone.program.metric or hone.gates.drops, or mend the program; see Write a program "
+        "in the documentation.",
+    )
+
+
+def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place: Any) -> Quality | str:
+    """Return the quality that the program's worker noted of a candidate, or what kept it from being scored.
+
+    The confidence is that of the drop's interval; ``place`` has the split and the limit.
+    """
+    if error := row.get("error"):
+        return f"{error['what']} {error['why']}"
+    kind, n, spread, span = row["kind"], row["n"], None, 1.0
+    loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
+    proves = not (loses_one and row["source"] == 0 and (kind == "proportion" or not row["span"]))
+    few = kind != "proportion" and n < UNITS
+    if kind == "proportion":
+        drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
+    else:
+        try:
+            with open_arrays(Path(row["differences" if kind == "mean" else "replicates"])) as archive:
+                values = np.asarray(archive[archive.files[0]], dtype=np.float64)
+        except UNREADABLE as error:
+            return f"the values that the program's worker wrote cannot be read: {error}"
+        spread = _measure_spread(values) if kind == "mean" else None
+        estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
+        # What predictions for other rows would lose; at least 1 of what is best at 1, more of r2 or a correlation,
+        # which have no end at 0.
+        span = float(max(1.0, row["span"])) if loses_one else row["span"] or UNBOUNDED
+        if few:  # so few rows prove nothing; an interval without ends leaves every gate undecided
+            drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
+        elif kind == "mean":
+            drop = interval_of_mean(values, confidence=confidence, span=span)
+        else:
+            drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=n, span=span)
+    if not proves:
+        drop = drop.model_copy(update={"low": -UNBOUNDED, "high": UNBOUNDED})
+    known = span if proves and span != UNBOUNDED else None
+    return Quality(
+        id=name,
+        **{field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")},
+        **place,
+        doubt=row.get("doubt") or ("" if proves else _NOTHING_TO_LOSE),
+        drop=drop,
+        outputs=tuple(row.get("outputs", ())),
+        span=known,
+        provable=None if known is None or few else known * smallest_provable_drop(n, confidence),
+        spread=spread,
+    )
+
+
+def has_nothing_to_lose(score: Score) -> bool:
+    """Return whether a metric that is best at 1 is 0, with the targets of other rows, too: no candidate is worse."""
+    return score.value == 0 and score.span is None and may_lose_one(higher_is_better=score.higher_is_better, source=0)
+
+
+def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
+    """Return whether at least 1 can be lost: of a metric that is best at 1."""
+    return higher_is_better and 0 <= source <= 1
+
+
+def _measure_spread(differences: NDArray[np.float64]) -> Spread:
+    values = np.quantile(differences, (0.0, 0.05, 0.5, 0.95, 0.99, 1.0))
+    return Spread.model_validate(dict(zip(Spread.model_fields, map(float, values), strict=True)))

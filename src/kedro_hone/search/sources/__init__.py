@@ -1,0 +1,1 @@
+"""The source model: pulled, recognized, sealed, and tried by itself."""

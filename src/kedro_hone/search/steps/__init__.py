@@ -1,0 +1,1 @@
+"""One adaptor run on one artifact in a worker, or its result from the store."""

@@ -1,0 +1,280 @@
+"""One step: an adaptor run on an artifact in a worker, or its result taken from the store."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from hone_runtime.contract.adaptor import Adaptor, Need, Options
+from hone_runtime.contract.catalogue import find_used
+from hone_runtime.contract.hardware import read_host
+from hone_runtime.contract.host import Host
+from hone_runtime.contract.job import Job, JobInput, StepResult
+from hone_runtime.contract.toolchain import Limits
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import ONNX_FACTS, Artifact, Stage, StepFacts
+from hone_runtime.values.base import Json
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import BUDGET
+from hone_runtime.values.outcome import Failed, Outcome, Refused
+from hone_runtime.values.samples import CALIBRATION, SEARCH, TRAINING, Reference
+from kedro_hone.core.environments.environment import Environment
+from kedro_hone.core.store.steps import StepRecord, step_key
+from kedro_hone.core.workers.host.full_disk import doubt
+from kedro_hone.core.workers.host.run import call_worker
+from kedro_hone.core.workers.host.verification import verify_output
+from kedro_hone.programs import LIBRARY
+from kedro_hone.recipe.environments import find_environment
+from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
+from kedro_hone.search.steps.lines import say_step
+from kedro_hone.search.steps.mismatch import find_mismatch, find_written
+from kedro_hone.search.steps.records import lend_records
+from kedro_hone.search.steps.runtimes import digest_workers
+
+logger = open_logger(__name__)
+
+INHERITED = ("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache")
+"""Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, what is known
+of a model of Transformers or of an estimator, the number of threads, earlier adaptors' options that depend on the
+machine unless the recipe sets them, and what is known of a language model's cache."""
+
+
+def transform(
+    adaptor: Adaptor,
+    options: Options,
+    parent: Artifact,
+    setting: Setting,
+    *,
+    reference: Reference,
+    expected: float | None = None,
+) -> Outcome:
+    """Run one adaptor on an artifact, or take its result from the store.
+
+    ``expected`` is how many seconds that takes, as far as known: it is not tried where fewer are left of the budget.
+    What the options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
+    refusal or a failure, which is not raised, with its route's steps.
+    """
+    outcome, facts = _Step(adaptor, parent, setting, reference, read_host(), expected).find_or_build(options)
+    return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
+
+
+class _Try(NamedTuple):
+    """What came of one worker, where its log is, and what it was limited to."""
+
+    outcome: Outcome
+    folder: Path
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One adaptor and what it is run on."""
+
+    adaptor: Adaptor
+    parent: Artifact
+    setting: Setting
+    reference: Reference
+    host: Host
+    expected: float | None
+
+    def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
+        adaptor, store = self.adaptor, self.setting.store
+        decided = find_mismatch(adaptor, self.parent, self.host, self.setting.recipe) or decide(
+            adaptor, options, self.parent, self.host
+        )
+        if not isinstance(decided, Decided):
+            return self._leave(decided)
+        budget = start_budget(self.setting)
+        environment = self._find_environment(budget)
+        if not isinstance(environment, Environment):
+            return self._leave(environment)
+        key, inputs = self._make_key(environment.key, decided.options)
+        found = store.find(key)
+        if found is not None and not found.is_tried_again(self.setting.run.run_id):
+            return self._reuse(found)
+        phase = choose_phase(adaptor, self.parent, self.expected)
+        if (reason := budget.find_reason(phase, self.expected)) is not None:
+            return self._leave(self._leave_out(reason)) if found is None else self._reuse(found)
+        started = dt.datetime.now(dt.UTC)
+        outcome, facts = self._build(environment, decided, key, budget)
+        if isinstance(outcome, Refused) and outcome.slug == BUDGET:
+            return self._leave(outcome)
+        tries = 1 if found is None else found.tries + 1
+        created = started.isoformat()
+        store.record(key, StepRecord(facts=facts, outcome=outcome, created=created, inputs=inputs, tries=tries))
+        return outcome, (facts,)
+
+    def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        self._say("reused", found.outcome)
+        return found.outcome, (found.facts,)
+
+    def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
+        """Return the toolchain's environment, which is not built any more where there is no time to use it."""
+        run, may_build = self.setting.run, budget.find_reason(Phase.BUILD, None) is None
+        recipe, toolchain = self.setting.recipe, self.adaptor.toolchain
+        with run.pause_search():
+            found = find_environment(recipe, toolchain, build=may_build, stopped=run.is_stopped)
+        if not isinstance(found, Failed):
+            return found
+        unnamed = not toolchain.lockable and toolchain.name not in recipe.environments
+        if unnamed or recipe.missing_toolchains == "skip":
+            return Refused(by=self.adaptor.name, slug="not-installed", reason=found.reason)
+        if (late := budget.find_reason(Phase.BUILD, None)) is not None:
+            return self._leave_out(late)
+        return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
+
+    def _build(self, within: Environment, decided: Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
+        """Run the adaptor, and note what it took; it is refused where the budget ended it."""
+        adaptor, run, started = self.adaptor, self.setting.run, time.monotonic()
+        tried = self._try(within, decided, budget)
+        if (plainer := spare_shapes(tried.outcome, decided)) and not run.is_stopped():
+            logger.warning("warning   %s crashed, and is tried again without fixed_shapes", adaptor.name)
+            again = self._try(within, plainer, budget)
+            tried = again if again.outcome.kind == "artifact" else tried
+        outcome, folder, limits = tried.outcome, tried.folder, tried.limits
+        facts = StepFacts(
+            key=key,
+            adaptor=adaptor.name,
+            run=run.run_id,
+            folder=f"steps/{folder.name}",
+            seconds=time.monotonic() - started,
+            outcome=outcome.kind,
+        )
+        if isinstance(outcome, Failed) and (reason := budget.explain_end(outcome, limits, adaptor.toolchain.limits)):
+            return self._leave_out(reason), facts
+        run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
+        self._say("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
+        return outcome, facts
+
+    def _try(self, within: Environment, decided: Decided, budget: Budget) -> _Try:
+        folder, limits = self.setting.run.claim_step(self.adaptor.name), budget.cut(self.adaptor.toolchain.limits)
+        return _Try(self._run(within, folder, decided, limits), folder, limits)
+
+    def _leave_out(self, reason: str) -> Refused:
+        return Refused(by=self.adaptor.name, slug=BUDGET, reason=reason)
+
+    def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
+        self._say("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)
+        return fault, ()
+
+    def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
+        built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
+        route = (self.setting.source.format, *built)
+        # Most adaptors are for sources of other formats, which is no news.
+        strange = isinstance(outcome, Refused) and outcome.slug == "format" and not self.parent.steps
+        level = logging.DEBUG if strange else logging.INFO
+        logger.log(level, "%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
+
+    def _make_key(self, environment: str, options: Options) -> tuple[str, dict[str, Json]]:
+        samples, needs = self.setting.samples.digest, self.adaptor.needs
+        return step_key(
+            self.adaptor,
+            self.parent,
+            options,
+            worker=digest_workers(self.adaptor.toolchain),
+            environment=environment,
+            host=self.host,
+            seed=self.setting.recipe.seed,
+            shapes=self.setting.recipe.all_shapes,
+            calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
+            training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
+            program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
+            takes=find_written(self.adaptor, self.setting.recipe),
+            conversion=self._find_conversion_limit(),
+        )
+
+    def _run(self, within: Environment, folder: Path, decided: Decided, limits: Limits) -> Outcome:
+        toolchain, store, place = self.adaptor.toolchain, self.setting.store, (within.key, self.host.fingerprint)
+        with store.workspace() as scratch, lend_records(store, toolchain, place, scratch / "temporary") as records:
+            given = {"records": records and str(records), "seconds": limits.seconds}
+            job = self._make_job(scratch, decided.options).model_copy(update=given)
+            result = call_worker(
+                job,
+                python=Path(within.python),
+                toolchain=toolchain,
+                folder=folder,
+                limits=limits,
+                stopped=self.setting.run.is_stopped,
+            )
+            if not isinstance(result, StepResult):
+                return self.setting.run.name_log(result) if isinstance(result, Failed) else result
+            output = verify_output(job, result, toolchain=toolchain)
+            if isinstance(output, Failed):
+                return doubt(output, job, folder, result.end)
+            return self._seal(output, decided, described=result.described or {})
+
+    def _make_job(self, scratch: Path, options: Options) -> Job:
+        adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
+        calibration = setting.samples.splits[CALIBRATION]
+        return Job(
+            function="transform",
+            worker=str(adaptor.toolchain.worker),
+            adaptor=adaptor.name,
+            stage=adaptor.stage,
+            input=JobInput.of(self.parent, setting.store.locate(self.parent)),
+            output=str(scratch / "output"),
+            temporary=str(scratch / "temporary"),
+            produces=adaptor.produces,
+            options=options.model_dump(mode="json"),
+            calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
+            training=self._find_training(),
+            program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
+            takes=find_written(self.adaptor, self.setting.recipe),
+            conversion=self._find_conversion_limit(),
+            shapes=recipe.all_shapes,
+            seed=recipe.seed,
+            threads=recipe.thread_count,
+            trust=tuple(sorted(recipe.trust)),
+            uses=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
+        )
+
+    def _find_conversion_limit(self) -> float | None:
+        return self.setting.recipe.gates.conversion if Need.CONVERSION_LIMIT in self.adaptor.needs else None
+
+    def _find_training(self) -> str | None:
+        splits = self.setting.samples.splits
+        return str(self.setting.locate(splits[TRAINING].feeds)) if Need.TRAINING_DATA in self.adaptor.needs else None
+
+    def _describe_program(self) -> dict[str, Json]:
+        setting, search = self.setting, self.setting.samples.splits[SEARCH]
+        return {
+            "path": str(setting.program),
+            "library": str(LIBRARY),
+            "options": dict(setting.recipe.program.options),
+            "feeds": str(setting.locate(search.feeds)),
+            "targets": str(setting.locate(search.targets)),
+            "source": str(setting.store.locate_tree(self.reference.digest) / self.reference.outputs),
+            "outputs": [spec.name for spec in self.parent.outputs],
+        }
+
+    def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
+        """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
+        adaptor, parent, graph = self.adaptor, self.parent, described.get("graph")
+        if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
+            reason = "the graph and its weights are the same as before"
+            return Refused(by=adaptor.name, slug="nothing-to-do", reason=reason)
+        compiled = adaptor.stage is Stage.COMPILE
+        inherited = {name: value for name, value in parent.metadata.items() if name in INHERITED}
+        found = {name: described[name] for name in ("graph", "operators", *ONNX_FACTS) if described.get(name)}
+        if machine := decided.machine_options:
+            inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
+        return self.setting.store.seal(
+            Path(output.path),
+            parent=parent,
+            format=output.format,
+            inputs=output.inputs,
+            outputs=output.outputs,
+            runtime=adaptor.toolchain.name if compiled else None,
+            device=adaptor.device if compiled else parent.device,
+            run_options=decided.run_options,
+            static_shapes=output.static_shapes,
+            metadata={**inherited, **output.metadata, **found},
+        )

@@ -1,0 +1,1 @@
+"""Each candidate before the race: whether its outputs are good enough."""

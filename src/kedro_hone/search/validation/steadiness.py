@@ -1,0 +1,54 @@
+"""Rows for which the source itself differs in other batches: a candidate that only converts may differ as far there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from hone_runtime.values.samples import Reference
+from kedro_hone.search.comparison.agreement import Difference, Fault
+from kedro_hone.search.comparison.answers import Answers
+from kedro_hone.search.setting import Setting
+from kedro_hone.search.sources.rows import find_unsteady
+from kedro_hone.search.validation.probing import Found, Shares, find_share
+
+Compare = Callable[[str, Mapping[str, Answers]], Sequence[Difference] | Fault]
+"""Compares a candidate's outputs again, by the name of a comparison, with the source's other answers by output."""
+
+
+def excuse_rows(
+    found: Found,
+    batches: Mapping[str, int],
+    *,
+    shares: Shares,
+    compare: Compare,
+    setting: Setting,
+    reference: Reference,
+) -> tuple[Found, tuple[str, ...]]:
+    """Return the differences without what is within those of the source's own answers, and what is known of these.
+
+    Args:
+        found: The differences of a candidate that only converts.
+        batches: The batch size by the name of each comparison on the whole rows of the search split.
+        shares: The share of rows that may differ.
+        compare: Compares again with the source's other answers, by the name of the comparison.
+        setting: The run's.
+        reference: The source's outputs.
+
+    Raises:
+        HoneError: ``source-mixes-rows``.
+    """
+    excused, limits = dict(found), list[str]()
+    for where, batch in batches.items():
+        wrong = [one for one in found[where] if one.rows > find_share(one, shares) * one.of]
+        places = sorted({place for one in wrong for place in one.places})
+        if not places:
+            continue
+        unsteady = find_unsteady(places, batch=batch, setting=setting, reference=reference)
+        if unsteady.answers:
+            again = compare(where, unsteady.answers)
+            excused[where] = found[where] if isinstance(again, Fault) else again
+        for how, rows in ((f"in calls of {batch}", unsteady.in_calls), ("among copies", unsteady.among_copies)):
+            if rows:
+                named = ", ".join(map(str, rows))
+                limits.append(f"the source itself returns something else {how} for these rows: {named}")
+    return excused, tuple(dict.fromkeys(limits))

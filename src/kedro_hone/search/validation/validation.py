@@ -1,0 +1,276 @@
+"""Validation: each candidate before the race, by its saved files, opened in a new process, at several batch sizes.
+
+Silent wrong results are the reason (a quantized network that is right at one batch size and wrong at another, a
+package that returns the wrong number of rows): so every candidate predicts the whole search split at every batch size
+of the recipe, and at an odd one where it takes any, then cut to each shape that has other sizes than the data. The
+worst of them counts. A model of Transformers is tried at odd lengths too.
+
+What no metric reads must agree with the source's; a candidate that only converts must agree in every output and row.
+The last runs are probes, which no split may hold: a candidate that returns other numbers for them is dropped, and one
+that raises where the source does not is told in the report.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.text import open_logger
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.composite import COMPOSITE
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.measurement import BUDGET, Quality, Status, Validation
+from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
+from hone_runtime.values.samples import SEARCH, Reference, Split
+from kedro_hone.core.store.steps import CRASHES
+from kedro_hone.search.comparison.agreement import Difference, Fault, compare_outputs
+from kedro_hone.search.comparison.answers import Answers
+from kedro_hone.search.comparison.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
+from kedro_hone.search.plan.budget import Phase, bound_validation, start_budget
+from kedro_hone.search.plan.routes import must_agree
+from kedro_hone.search.race.scoring import has_labels, predict, score_predictions
+from kedro_hone.search.setting import Setting, explain_outdated
+from kedro_hone.search.steps.runtimes import identify_runtime
+from kedro_hone.search.validation.judgement import find_conflict, find_fall, find_worst, find_wrong
+from kedro_hone.search.validation.probing import Found, Probing, choose_shares, list_flips
+from kedro_hone.search.validation.steadiness import excuse_rows
+from kedro_hone.search.validation.unscored import list_unscored
+
+logger = open_logger(__name__)
+
+VERSION = 14
+"""Increase it when the code would validate differently; it is part of a validation's key in the store."""
+
+
+def validate_candidate(
+    named: Candidate, setting: Setting, *, reference: Reference, expected: float | None = None, insists: bool = False
+) -> Validation:
+    """Check what a candidate's route produced; of one that may not race, the validation has the reason.
+
+    Args:
+        named: The candidate, with the outcome of its route.
+        setting: Of the run.
+        reference: What it is compared with.
+        expected: How many seconds it takes, as far as known: it does not begin where fewer are left.
+        insists: Whether it is validated however little of the budget is left, as a composite is: it is made of what
+            was worth all the search.
+    """
+    outcome, candidate, route = named.outcome, named.id, named.route
+    judge = partial(Validation, candidate=named, since=reference.since)
+    if isinstance(outcome, Refused):
+        status = Status.NOT_TRIED if outcome.slug == BUDGET else Status.REFUSED
+        return judge(status=status, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
+    if isinstance(outcome, Failed):
+        return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
+    restricted = read_catalogue().find_restricted(named)
+    note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
+    judge = partial(judge, publishable=restricted is None, note=note)
+    gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
+    exact = must_agree(route, setting.source)
+    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
+    key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
+    found, run = setting.store.read_value(key, Validation.model_validate), setting.run.run_id
+    insists = insists or outcome.format == COMPOSITE
+    reason = None if insists else start_budget(setting).find_reason(Phase.VALIDATE, expected)
+    again = found is not None and found.slug == FailureClass.CRASH and found.tries < CRASHES and found.run != run
+    if found is not None and not (again and reason is None):
+        # The same artifact may have been validated as another candidate, and under another licence.
+        quality = found.quality and found.quality.model_copy(update={"id": candidate})
+        return found.model_copy(update={**judge.keywords, "quality": quality})
+    if reason is not None:
+        logger.info("not tried %s: %s", candidate, reason)
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
+    started, stopped = time.monotonic(), bound_validation(setting, insists=insists)
+    checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
+    took = {"run": run, "seconds": time.monotonic() - started, "tries": found.tries + 1 if found else 1}
+    if checked.slug == FailureClass.KILLED and (reason := stopped()):
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, **took)
+    validation = checked.model_copy(update=took)
+    noted = validation.model_dump(include={"status", "reason", "seconds"})
+    setting.run.note("validation", candidate=candidate, **noted)
+    logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
+    if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
+        setting.store.write_value(key, validation.model_dump(mode="json"))
+    return validation
+
+
+def validate_until_valid(
+    validations: Sequence[Validation], setting: Setting, *, reference: Reference
+) -> list[Validation]:
+    """Validate in their order those that were left out for the budget, until one holds that may be published.
+
+    Without any there is no verdict. Where one holds already, or a person ended the search, the validations are returned
+    as they are.
+    """
+    found = {one.candidate.id: one for one in validations}
+    for one in validations:
+        valid = any(each.status is Status.MEASURED and each.publishable for each in found.values())
+        if valid or setting.run.is_stopped():
+            break
+        if one.slug == BUDGET and isinstance(one.candidate.outcome, Artifact):
+            made = validate_candidate(one.candidate, setting, reference=reference, insists=True)
+            found[one.candidate.id] = made.model_copy(update={"made_from": one.made_from})
+    return [*found.values()]
+
+
+def _check(
+    artifact: Artifact,
+    reference: Reference,
+    setting: Setting,
+    *,
+    exact: bool,
+    judge: partial[Validation],
+    stopped: Callable[[], object],
+) -> Validation:
+    """Compare the outputs of a candidate's artifact, and their score, with the source's."""
+    failed, name = partial(judge, status=Status.FAILED), judge.keywords["candidate"].id
+    with setting.store.workspace() as scratch, crop_search(setting) as rows:
+        trials = _plan(artifact, reference, rows, setting, folder=scratch)
+        runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
+        probing = Probing(artifact, reference, setting, exact=exact, folder=scratch)
+        predicted = predict(
+            artifact,
+            name=name,
+            runs=runs,
+            setting=setting,
+            stopped=lambda: bool(stopped()),
+            reads=probing.reads,
+            after=probing.run,
+        )
+        predicted = probing.ended or predicted
+        if isinstance(predicted, Failed):
+            return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
+        compare = partial(_compare, artifact=artifact, noise=setting.locate_noise(reference))
+        found = _compare_all(trials, compare)
+        if isinstance(found, tuple):
+            return failed(slug=found[0], reason=found[1])
+        scores = _score(trials, setting.samples.splits[SEARCH], setting)
+        if isinstance(scores, str):
+            return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
+        probed, unsteady = probing.judge(found), tuple[str, ...]()
+        if exact:
+            found, unsteady = _excuse(found, trials, compare, setting, reference=reference)
+    wrong = _find_wrong(found, scores, setting, exact=exact) or probed.wrong
+    return judge(
+        status=Status.DROPPED if wrong else Status.MEASURED,
+        slug="quality" if wrong else "",
+        reason=wrong,
+        quality=find_worst(scores).model_copy(update={"id": name}),
+        largest_error=max(max(one.largest, one.excused) for each in found.values() for one in each),
+        limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
+        unscored=list_unscored(found, find_worst(scores).scored),
+        size_bytes=setting.store.measure(artifact),
+        **dict(predicted),
+    )
+
+
+def _excuse(
+    found: Found, trials: Sequence[_Trial], compare: partial[Any], setting: Setting, *, reference: Reference
+) -> tuple[Found, tuple[str, ...]]:
+    """Return the differences of a route that only converts without what is within those of the source's answers."""
+    whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
+    return excuse_rows(
+        found,
+        {where: trial.batch for where, trial in whole.items()},
+        shares=choose_shares(setting, exact=True),
+        compare=lambda where, answers: compare(whole[where], answers=answers),
+        setting=setting,
+        reference=reference,
+    )
+
+
+def _find_wrong(found: Found, scores: dict[str, Quality], setting: Setting, *, exact: bool) -> str:
+    """Return why outputs on the search split are wrong, or an empty string."""
+    labelled = has_labels(setting.samples.splits[SEARCH], setting)
+    return (
+        find_fall(scores, found)
+        or find_conflict(found, scores, choose_shares(setting, exact=exact), labelled=labelled)
+        or find_wrong(found, scores)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Trial:
+    """One batch size, or one shape that cuts the rows: what a candidate predicts there is compared with the source."""
+
+    where: str
+    batch: int
+    feeds: Path  # the rows
+    path: Path  # of the candidate's outputs
+    reference: Path  # of the source's
+
+
+def _plan(
+    artifact: Artifact, reference: Reference, rows: dict[str, Path], setting: Setting, *, folder: Path
+) -> list[_Trial]:
+    """Return the batch sizes of the recipe, and an odd one, on the rows as they are; then the shapes that cut them."""
+    if rows.keys() != reference.cropped.keys():
+        raise explain_outdated("reference", "version of kedro-hone")
+    tree = setting.store.locate_tree(reference.digest)
+    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
+    if not artifact.static_shapes and not has_fixed_batch(setting.source):
+        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
+    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
+    whole = partial(_Trial, feeds=feeds, reference=tree / reference.outputs)
+    trials = [whole(where=where, batch=batch, path=folder / f"{batch}.npz") for where, batch in batches.items()]
+    for shape, feeds in rows.items():
+        if shape == ODD and artifact.static_shapes:
+            continue
+        sizes = sorted(setting.recipe.shapes.get(shape, {}).items())
+        named = ", ".join(f"{dim} {size}" for dim, size in sizes if dim != "batch")
+        where = f"{shape} ({named})" if named else shape
+        path, expected = folder / f"at-{shape}.npz", tree / reference.cropped[shape]
+        trials.append(_Trial(where=where, batch=find_batch(setting, shape), feeds=feeds, path=path, reference=expected))
+    return trials
+
+
+def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
+    """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
+
+    Without labels what is scored is how close the outputs are to the source's, and that holds for any rows. Returned is
+    why it cannot be scored where one cannot be.
+    """
+    labelled = has_labels(split, setting)
+    groups: dict[Path, dict[str, Path]] = {}
+    for trial in trials:
+        if trial.feeds == setting.locate(split.feeds) or not labelled:
+            groups.setdefault(trial.reference, {})[trial.where] = trial.path
+    scores: dict[str, Quality] = {}
+    for reference, outputs in groups.items():
+        for where, found in score_predictions(outputs, reference=reference, split=split, setting=setting).items():
+            if isinstance(found, str):
+                return found
+            scores[where] = found
+    return scores
+
+
+def _compare_all(
+    trials: Sequence[_Trial], compare: Callable[[_Trial], list[Difference] | Fault]
+) -> Found | tuple[FailureClass, str]:
+    """Compare the outputs of all trials with the source's, or return the class of the first fault, and its reason."""
+    found: dict[str, list[Difference]] = {}
+    for trial in trials:
+        compared = compare(trial)
+        if isinstance(compared, Fault):
+            return compared.failure, compared.explain(trial.where)
+        found[trial.where] = compared
+    return found
+
+
+def _compare(
+    trial: _Trial, *, artifact: Artifact, noise: Path | None, answers: Mapping[str, Answers] = MappingProxyType({})
+) -> list[Difference] | Fault:
+    return compare_outputs(
+        trial.path,
+        reference=trial.reference,
+        feeds=trial.feeds,
+        outputs=artifact.outputs,
+        answers=answers,
+        noise=noise,
+    )

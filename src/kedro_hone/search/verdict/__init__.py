@@ -1,0 +1,1 @@
+"""The gates, what they judge, and the verdict that follows."""

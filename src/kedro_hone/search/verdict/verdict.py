@@ -1,0 +1,262 @@
+"""Ask the gates about the finalists, and make the verdict of their judgements. Nothing is run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+
+from hone_runtime.errors import HoneError
+from hone_runtime.values.decision import Decision, Verdict
+from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
+from hone_runtime.values.samples import Predicted
+from kedro_hone.core.gates import Gate, Measurements, is_asked, read_gates
+from kedro_hone.core.stats.speed import Faster
+from kedro_hone.recipe.gates import GatesSection
+from kedro_hone.search.verdict.causes import explain
+
+
+def list_asked(gates: GatesSection) -> dict[Gate, Any]:
+    """Return the gates for which a recipe has a limit, with it, in the order in which they are asked."""
+    return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
+
+
+@dataclass(kw_only=True)
+class GateResults:
+    """The judgements of the gates on the finalists, fastest first; each is named by its id."""
+
+    gates: GatesSection
+    source: Measurements
+    score: Callable[[str], Quality | str]  # from an id to its metric on the gate split, or why that is not known
+    judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only where it was asked
+    qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each that was scored
+    withheld: dict[str, str] = field(default_factory=dict)  # why those that are faster may not be published
+    eligible: list[str] = field(default_factory=list)  # those that hold every relative gate, in order
+    winner: str | None = None  # the first of them that holds every gate
+
+    @cached_property
+    def asked(self) -> dict[Gate, Any]:
+        """The gates for which the recipe has a limit, with it, in the order in which they are asked."""
+        return list_asked(self.gates)
+
+    @property
+    def best(self) -> str | None:
+        """The winner, or else of those that hold every relative gate the first that fails none, or the first."""
+        failed = self.failed
+        ordered = sorted(self.eligible, key=lambda name: name in failed)
+        return self.winner or next(iter(ordered), None)
+
+    @property
+    def failed(self) -> frozenset[str]:
+        """Those that fail a gate."""
+        return frozenset(row.candidate for row in self.list_judgements(Judged.FAILS))
+
+    @property
+    def told(self) -> str | None:
+        """Whose speed-up a report shows: the best; or else who is in doubt, or the first scored, as the reasons say."""
+        doubts = (row.candidate for _, rows in self.list_doubts() for row in rows)
+        return self.best or next(iter((*doubts, *self.qualities)), None)
+
+    def list_doubts(self) -> list[tuple[Gate, list[Judgement]]]:
+        """Return the relative gates that cannot tell, the one that was asked last first, and their judgements.
+
+        Who fails another gate is in no doubt; but where a gate of the machine cannot tell, nothing else is certain.
+        """
+        failed, rows = self.failed, self.list_judgements(Judged.UNDECIDED)
+        found = [(gate, [row for row in rows if row.name == gate.name]) for gate in self.choose(relative=True)]
+        for gate, doubted in found:
+            if gate.of_machine and doubted:
+                return [(gate, sorted(doubted, key=lambda row: row.candidate in failed))]
+        sound = [(gate, [row for row in doubted if row.candidate not in failed]) for gate, doubted in found]
+        return [doubt for doubt in reversed(sound) if doubt[1]]
+
+    def list_judgements(self, judged: Judged | None = None) -> tuple[Judgement, ...]:
+        """Return all judgements, or those of one kind, finalist by finalist."""
+        rows = (judgement for judgements in self.judgements.values() for judgement in judgements)
+        return tuple(row for row in rows if judged is None or row.judgement is judged)
+
+    def choose(self, *, relative: bool, scored: bool | None = None) -> list[Gate]:
+        """Return the gates of one kind."""
+        return [gate for gate in self.asked if gate.relative is relative and scored in {None, gate.scored}]
+
+    def ask(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
+        """Ask some gates about a candidate, keep their judgements, and return whether it holds all of them."""
+        rows = [judgement for gate in chosen for judgement in gate.ask(self.asked[gate], candidate, self.source)]
+        self.judgements.setdefault(candidate.id, []).extend(rows)
+        return all(row.judgement is Judged.HOLDS for row in rows)
+
+    def skip(self, candidate: str, reason: str) -> None:
+        """Note that the remaining gates are not asked about a candidate, and why."""
+        rows = self.judgements.setdefault(candidate, [])
+        known = {row.name for row in rows}
+        rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
+
+
+def can_win(validation: Validation, gates: GatesSection) -> bool:
+    """Return whether a valid candidate may be published, and misses no gate by what its validation measured."""
+    known = Measurements(
+        id=validation.candidate.id, **validation.model_dump(include={"size_bytes", *Predicted.model_fields})
+    )
+    rows: list[Judgement] = []
+    for gate, limit in list_asked(gates).items():
+        if not (gate.relative or gate.scored):
+            with suppress(HoneError):  # such as one that needs what the confirmation measures
+                rows += gate.ask(limit, known, known)
+    missed = any(row.judgement is Judged.FAILS and row.measured is not None for row in rows)
+    return validation.publishable and not missed
+
+
+_HIDDEN, _MANY_TIMES = 0.1, 10
+"""A row is told that lost this share of all that can be lost, and so many times what the mean did."""
+
+_DECIDED: Final = frozenset({Faster.YES, Faster.NO})
+_NO_CANDIDATE: Final = "no candidate could be compared with the source"
+_NO_ROUTE: Final = (
+    "there is no candidate: nothing that the recipe selects (toolchains, adaptors, routes) takes the model"
+)
+
+
+def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
+    """Ask the gates about each finalist, fastest first, until one holds all of them.
+
+    A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
+    published (``unpublishable`` has the reason). One that misses an absolute gate cannot win; the next one may.
+    """
+    for finalist in finalists:
+        if reason := _ask(results, finalist, unpublishable.get(finalist.id)):
+            results.skip(finalist.id, reason)
+
+
+def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> str:
+    """Ask gates about a finalist as long as it may win, and return why the others are not asked, or an empty text."""
+    name, relative = finalist.id, results.choose(relative=True, scored=True)
+    if not results.ask(results.choose(relative=True, scored=False), finalist):
+        return "it does not hold another gate"
+    if withheld is not None:
+        results.withheld[name] = withheld
+        return withheld
+    if results.winner is not None:
+        return f"{results.winner} is faster and holds every gate"
+    if any(gate.scored for gate in results.asked):
+        quality = results.score(name)
+        if isinstance(quality, str):
+            results.judgements[name] += [gate.rule(name, Judged.FAILS, quality) for gate in relative]
+            return quality
+        results.qualities[name] = quality
+        finalist = finalist.model_copy(update={"quality": quality})
+    if not results.ask(relative, finalist):
+        return "it does not hold another gate"
+    results.eligible.append(name)
+    if results.ask(results.choose(relative=False), finalist):
+        results.winner = name
+    return ""
+
+
+def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confirmation, *, gates: GatesSection) -> str:
+    """Return why a decision does not follow from the race, the confirmation and its own judgements, or an empty text.
+
+    A winner is a finalist that is faster for certain, with the files that raced, and holds every gate of the recipe.
+    """
+    name, validations = decision.winner, race.validated
+    if decision.speedup not in (None, *(one.deciding for one in confirmation.finalists)):
+        return "Its speed-up is that of no finalist."
+    if name is None or decision.verdict is not Verdict.PASS:
+        rest = (decision.winner, decision.artifact, decision.verdict is Verdict.PASS)
+        return "Its verdict and its winner do not fit each other." if any(rest) else ""
+    finalist = next((one for one in confirmation.finalists if one.id == name), None)
+    if finalist is None or name not in validations:
+        return f"Its winner {name} is no finalist."
+    if decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest:
+        return f"Its winner has other files than {name} that was measured."
+    if finalist.verdict != Faster.YES or decision.speedup != finalist.deciding:
+        return f"That {name} is so much faster was not confirmed."
+    return _find_unheld(name, decision, gates)
+
+
+def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
+    """Return which gates a winner does not hold, or was not asked by, or an empty text."""
+    rows = [row for row in decision.gates if row.candidate == name]
+    unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows if not row.against}
+    if any(row.judgement is not Judged.HOLDS for row in rows):
+        return f"Its winner {name} does not hold every gate."
+    return f"Its winner {name} was not asked by {', '.join(sorted(unasked))}." if unasked else ""
+
+
+def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -> tuple[Verdict, list[str]]:
+    """Make the verdict, with its reasons, one sentence each.
+
+    Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
+    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split.
+    """
+    reasons = _list_reasons(results)
+    if results.winner is not None:
+        return Verdict.PASS, reasons
+    if results.eligible:
+        return (Verdict.FAIL if results.failed.issuperset(results.eligible) else Verdict.INCONCLUSIVE), reasons
+    if confirmation.cut and any(finalist.verdict not in _DECIDED for finalist in confirmation.finalists):
+        return Verdict.INCONCLUSIVE, [*reasons, f"{confirmation.cut}: nothing is decided"]
+    confirmed = any(finalist.verdict for finalist in confirmation.finalists)
+    if not (confirmed or any(validation.status is Status.DROPPED for validation in race.validations)):
+        reasons += [_NO_CANDIDATE, *explain(race, confirmation)] if race.validations else [_NO_ROUTE]
+        return Verdict.INCONCLUSIVE, reasons
+    if doubts := results.list_doubts():
+        return Verdict.INCONCLUSIVE, [*reasons, _say_doubt(*doubts[0], results, confirmation.launches)]
+    asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
+    reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
+    reasons += explain(race, confirmation, withheld=results.withheld)
+    if results.gates.require_improvement:
+        reasons.append("the recipe requires an improvement")
+    verdict = Verdict.FAIL if results.gates.require_improvement else Verdict.KEEP
+    return _ask_source(verdict, results, reasons), reasons
+
+
+def _list_reasons(results: GateResults) -> list[str]:
+    """Return what the relative gates found, the best finalist first, which absolute gates were missed, and doubts."""
+    told = [gate for gate in results.choose(relative=True) if gate.asks]
+    unscored, scored = ({gate.name for gate in told if gate.scored is it} for it in (False, True))
+    speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
+    withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
+    others = [
+        row.reason
+        for row in results.list_judgements()
+        if (row.name in scored and row.judgement is not Judged.NOT_ASKED)
+        or (row.name not in scored | unscored and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
+    ]
+    doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
+    doubts += filter(None, (_find_hidden_row(name, quality) for name, quality in results.qualities.items()))
+    return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
+
+
+def _find_hidden_row(name: str, quality: Quality) -> str:
+    """Return that a mean hides a row that lost far more, or an empty text."""
+    spread = quality.spread
+    if spread is None or quality.span is None or spread.worst < _HIDDEN * quality.span:
+        return ""
+    if spread.worst < _MANY_TIMES * max(quality.drop.estimate, 0.0):
+        return ""
+    mean = f"where the mean of {quality.n} rows lost {quality.drop.estimate:.4f}"
+    return f"the mean hides a row: of {quality.metric}, {name} lost {spread.worst:.4f} in one row, {mean}"
+
+
+def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
+    """Return what a gate cannot tell of whom, and where that is a speed-up, what is known of the first one's."""
+    names = ", ".join(dict.fromkeys(row.candidate for row in rows))
+    said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
+    return f"{said}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
+
+
+def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:
+    """Ask the absolute gates about the source, which stays: FAIL when it misses one."""
+    absolute, source = results.choose(relative=False), results.source
+    if any(gate.scored for gate in absolute):
+        quality = results.score(source.id)
+        source = source.model_copy(update={"quality": None if isinstance(quality, str) else quality})
+    if results.ask(absolute, source):
+        return verdict
+    rows = results.judgements[source.id]
+    missed, unknown = ([row.reason for row in rows if row.judgement is it] for it in (Judged.FAILS, Judged.UNDECIDED))
+    reasons += [*missed, *unknown]
+    return Verdict.FAIL if missed or verdict is Verdict.FAIL else Verdict.INCONCLUSIVE

@@ -1,0 +1,113 @@
+"""When a step may begin, and what is tried again of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from toolchains.toy import adaptor as toy
+
+from hone_runtime.values.artifact import StepFacts
+from hone_runtime.values.outcome import Failed, FailureClass
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.search.steps.step import _Step, transform
+
+
+@pytest.mark.parametrize(("spent", "built"), [(50.0, True), (60.0, True), (69.5, False), (75.0, False)])
+def test_the_last_step_of_what_was_built_may_begin_until_validating_is_over(setting, monkeypatch, spent, built):
+    setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
+    facts = StepFacts(key="k", adaptor="toy.compile", run="r", folder="f", seconds=1.0, outcome="artifact")
+    monkeypatch.setattr(RunFolder, "read_seconds", lambda _: spent)
+    parent = setting.source.model_copy(update={"steps": (facts,)})
+    outcome = transform(toy.COMPILE, toy.COMPILE.options(), parent, setting, reference=None, expected=1.0)
+    assert (outcome.kind == "artifact") is built, outcome
+    assert built or outcome.reason.startswith("it takes about 1 s, and ")
+
+
+def run_in(setting, run):
+    """Return the setting of another run."""
+    return replace(setting, run=setting.run.model_copy(update={"run_id": run}))
+
+
+@pytest.mark.parametrize(
+    ("failure", "tried"),
+    [(FailureClass.CRASH, ["1", "2"]), (FailureClass.COMPILE, ["1"]), (FailureClass.DISK_FULL, ["1", "1", "2", "3"])],
+)
+def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, failure, tried):
+    """It may have been an accident of the machine; one that passes is never kept, and any other one at once."""
+    ran = []
+
+    def crash(step, *rest):
+        ran.append(step.setting.run.run_id)
+        return Failed(by="toy.compile", failure=failure, reason="gone")
+
+    monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
+    for run in ("1", "1", "2", "3"):
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
+        assert outcome.failure is failure
+    assert ran == tried
+
+
+def test_a_crash_that_was_none_is_forgotten(setting, monkeypatch):
+    with monkeypatch.context() as patched:
+        crash = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="gone")
+        patched.setattr("kedro_hone.search.steps.step._Step._run", lambda *_: crash)
+        transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
+    for run in ("2", "3"):
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
+        assert outcome.kind == "artifact"
+    assert outcome.steps[-1].run == "2"
+
+
+class ShapedOptions(toy.CompileOptions):
+    """Those of an adaptor that compiles graphs for single shapes, too."""
+
+    fixed_shapes: bool = True
+
+
+SHAPED = replace(toy.COMPILE, options=ShapedOptions)
+CRASH = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="crashed with SIGSEGV")
+
+
+@pytest.mark.parametrize("fault", [CRASH.model_copy(update={"failure": FailureClass.COMPILE}), CRASH])
+def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(setting, monkeypatch, caplog, fault):
+    run, ran = _Step._run, []
+
+    def crash(step, within, folder, decided, limits):
+        ran.append((folder.name, decided.options.fixed_shapes))
+        return fault if decided.options.fixed_shapes else run(step, within, folder, decided, limits)
+
+    monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
+    outcome = transform(SHAPED, ShapedOptions(), setting.source, setting, reference=None)
+    if fault is not CRASH:
+        assert outcome.failure is FailureClass.COMPILE
+        assert len(ran) == 1
+        return
+    assert outcome.kind == "artifact"
+    assert [shaped for _, shaped in ran] == [True, False]
+    assert outcome.steps[-1].folder == f"steps/{ran[1][0]}"
+    assert "toy.compile crashed, and is tried again without fixed_shapes" in caplog.text
+
+
+def test_a_step_that_crashes_without_the_graphs_of_single_shapes_tells_the_first_crash(setting, monkeypatch):
+    ran = []
+
+    def crash(_step, _within, folder, decided, _limits):
+        ran.append((folder.name, decided.options.fixed_shapes))
+        return CRASH.model_copy(update={"reason": f"crashed, {decided.options.fixed_shapes}"})
+
+    monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
+    outcome = transform(SHAPED, ShapedOptions(), setting.source, setting, reference=None)
+    assert (outcome.reason, outcome.steps[-1].folder) == ("crashed, True", f"steps/{ran[0][0]}")
+    transform(SHAPED, ShapedOptions(fixed_shapes=False), setting.source, setting, reference=None)
+    assert [shaped for _, shaped in ran] == [True, False, False]
+
+
+def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(setting, monkeypatch):
+    crash = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="gone")
+    monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", lambda *_: crash)
+    transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
+    late = run_in(replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0})), "2")
+    monkeypatch.setattr(RunFolder, "read_seconds", lambda _: 99.0)
+    outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, late, reference=None)
+    assert outcome.failure is FailureClass.CRASH

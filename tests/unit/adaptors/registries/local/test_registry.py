@@ -18,7 +18,8 @@ from hone_runtime.contract.aliases import approve
 from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 
-_SPEC = importlib.util.spec_from_file_location("hone_test_toy", Path(__file__).parents[1] / "learner" / "toy.py")
+_TOY = Path(__file__).parents[3] / "hone_runtime" / "learner" / "toy.py"
+_SPEC = importlib.util.spec_from_file_location("hone_test_toy", _TOY)
 toy = importlib.util.module_from_spec(_SPEC)
 _SPEC.loader.exec_module(toy)
 

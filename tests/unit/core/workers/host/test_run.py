@@ -493,7 +493,7 @@ call_worker(job, python=Path(sys.executable), toolchain=None, folder=Path(folder
 @pytest.mark.parametrize("way", ["plain", "fork"])
 def test_nothing_outlives_a_killed_host(worker, tmp_path, way):
     folder = tmp_path / "step"
-    source = str(Path(__file__).parents[4] / "src")
+    source = str(Path(__file__).parents[5] / "src")
     host = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(HOST), str(worker), str(folder), way],
         env={**os.environ, "PYTHONPATH": source},

@@ -34,7 +34,7 @@ from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.search.comparison.agreement import compare_outputs
-from kedro_hone.search.sources.fetching import _read_description
+from kedro_hone.search.sources.sealing import _read_description
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.huggingface.sentences import list_modules
 

@@ -37,7 +37,7 @@ from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.sources.fetching import _is_ours
+from kedro_hone.search.sources.recognition import _is_ours
 from kedro_hone.search.verdict.checks import check_recipe
 from kedro_hone.sources.opening import write_source
 

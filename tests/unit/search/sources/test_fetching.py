@@ -12,7 +12,8 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.comparison.quantization import rounds
-from kedro_hone.search.sources.fetching import _read_description, fetch
+from kedro_hone.search.sources.fetching import fetch
+from kedro_hone.search.sources.sealing import _read_description
 
 
 class Holds:

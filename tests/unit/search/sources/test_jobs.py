@@ -13,7 +13,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.outcome import Refused
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.sources import fetching, merging
+from kedro_hone.search.sources import merging, sealing
 from kedro_hone.search.sources.jobs import call_toolchain
 from kedro_hone.sources.source_format import Flavor
 
@@ -84,7 +84,7 @@ CASES = [
 def test_a_failure_is_told_by_its_class(tmp_path, toolchain, run, case):
     kind, slug, why, hint = case
     with pytest.raises(HoneError) as caught:
-        fetching._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, {})
+        sealing._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, {})
     assert (caught.value.slug, caught.value.what) == (slug, "models:/ada/1 cannot be read.")
     assert why in caught.value.why
     assert hint in caught.value.hint
@@ -103,7 +103,7 @@ def test_the_hint_of_a_refusal_is_its_formats_own_before_a_general_one(tmp_path,
     kind, slug, hint = case
     hints = {"recipe-invalid": "Name one of them.", "": "Log another one."}
     with pytest.raises(HoneError) as caught:
-        fetching._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, hints)
+        sealing._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, hints)
     assert caught.value.slug == slug
     assert caught.value.hint.startswith(hint)
 

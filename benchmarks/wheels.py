@@ -5,9 +5,9 @@ a project is made, in which ``kedro run`` searches a winner for single rows and 
 the batch are those of the data. Next to it six configurations of ONNX Runtime and OpenVINO are built by hand, and two
 of PyTorch where the source is a module. One holds where its outputs on the gate's rows fall short of the source's by
 no more than the recipe's ``drop``, by the program ``fidelity``. All take turns as in ``by_hand.py``. The search
-confirms one finalist in three launches, since it is measured here again; one that they cannot decide on is measured,
-too. Where a run keeps the source, that is. Timed is the processor's time, so that what others take of the cores counts
-little::
+confirms its finalists in three launches, since the winner is measured here again; the first finalist is measured if
+they cannot decide, and the source if the run keeps it. Timed is the processor's time, so that the load of other
+processes counts little::
 
     python benchmarks/wheels.py                                # an hour
     python benchmarks/wheels.py --models magika --folder DIR   # searches nothing where DIR has a search that ended
@@ -88,7 +88,7 @@ def search(model: Model, folder: Path, budget: str) -> Project:
         "threads": 1,
         "toolchains": list(model.toolchains),
         "gates": {"drop": DROP, "other_load": 1},
-        "confirm": {"finalists": 1, "looks": [3]},
+        "confirm": {"looks": [3]},
         "budget": float(budget) if budget.isdecimal() else budget,
     }
     project.set(**model.recipe)

@@ -181,8 +181,7 @@ def _make_outputs(artifact: Artifact, torch: Any) -> tuple[Callable[[Arrays], An
     def make_output(outputs: Arrays) -> Any:
         result = new(cls)
         # Done as in the class itself, whose constructor takes longer than a small model: an attribute for each field,
-        # and
-        # an item for each that is not None.
+        # and an item for each that is not None.
         attributes = result.__dict__
         attributes.update(empty)
         for key, name in items:

@@ -99,7 +99,7 @@ class StepFacts(Value):
 
 
 class Artifact(Made):
-    """One sealed directory of one format. Only a store knows the location of its files."""
+    """One sealed directory of one format. The location of its files is defined by a store."""
 
     kind: Literal["artifact"] = "artifact"
     format: Format

@@ -50,7 +50,8 @@ def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
     """Return a text with ``***`` in place of secrets: the one redactor for errors, logs, evidence and reports.
 
     Secrets are the users and passwords of URLs, values of names such as ``token`` and ``password``, authorization
-    headers, tokens of the Hugging Face Hub, and the values of this process's variables whose names indicate a secret.
+    headers, and tokens of the Hugging Face Hub. So are the values of this process's variables whose names indicate a
+    secret.
     """
     # Filter by names first: reading os.environ decodes each value, and this runs for each line of a log.
     secrets = {variables[name].strip() for name in variables if _names_secret(name)}
@@ -80,7 +81,7 @@ def begin_sentence(clause: str) -> str:
 
 
 def open_logger(name: str) -> logging.Logger:
-    """Return the logger of a module, whose messages are printed as they are.
+    """Return the logger of a module, whose messages are printed literally.
 
     Messages may quote file names and errors of toolchains. Kedro's log handler would read ``[/usr/lib/x.so]`` in them
     as rich markup, and raise. Control characters are replaced as in ``clean_text``.

@@ -111,7 +111,7 @@ class Guard:
             if self._taken > LARGEST_REPLY or self.left:
                 response.close()
                 raise HostileReplyError(f"It sent more than {LARGEST_REPLY >> 20} MiB that are no file.")
-        response._content = b"".join(parts)  # noqa: SLF001 - where read() puts it and looks for it
+        response._content = b"".join(parts)  # noqa: SLF001 - read() stores and reads it there
 
 
 def check_session(thread: int) -> None:

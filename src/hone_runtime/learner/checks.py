@@ -20,7 +20,7 @@ def check_artifact(artifact: Artifact) -> None:
     """Refuse an artifact whose attributes contradict each other, or exceed what an artifact may request.
 
     Raises:
-        HoneError: ``model-corrupt``; or ``model-unsupported`` for run options that its runtime does not take.
+        HoneError: ``model-corrupt``; or ``model-unsupported`` for run options that its runtime does not accept.
     """
     if fault := next(_find_faults(artifact), None):
         raise explain_fault(fault)

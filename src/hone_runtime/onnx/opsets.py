@@ -25,7 +25,7 @@ _DEFAULTS = {"block_size": 0, "output_dtype": 0, "precision": 0, "round_mode": b
 
 
 class UnfitError(ValueError):
-    """A model that cannot be written in a form that its consumer reads. The message is the reason, without its name."""
+    """A model cannot be written for its consumer. The message is the reason, without the model's name."""
 
 
 def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable[[Any], str]) -> Any:

@@ -194,7 +194,7 @@ class _Judge:
         """Return why the graph's outputs for some rows differ from the source's (``due``); None if they do not."""
         try:
             made = self._graph(given)
-        except Exception as error:  # noqa: BLE001 - it raises what its runtime does
+        except Exception as error:  # noqa: BLE001 - its runtime may raise anything
             said = " ".join(str(error).split())[:300]
             return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
         part: dict[str, Tally] = {}
@@ -288,5 +288,5 @@ def _try(source: Model, feeds: Arrays) -> Arrays | None:
     """Return a source's outputs; None if it refuses the rows, which then do not count."""
     try:
         return source(feeds)
-    except Exception:  # noqa: BLE001 - it raises what it does
+    except Exception:  # noqa: BLE001 - a source may raise anything
         return None

@@ -96,7 +96,7 @@ def _lower(model: Any, examples: Tensors) -> bytes:
 
 
 def _read_batches(job: Json, inputs: list[Json]) -> Iterator[Tensors]:
-    """Yield calibration rows in batches of the model's fixed size, or of 64; a single last row is left out."""
+    """Yield calibration rows in batches of the model's fixed size, or of 64; a last batch of one row is dropped."""
     with np.load(job["calibration"]) as arrays:
         rows = [arrays[spec["name"]][: job["options"]["samples"]].astype(spec["dtype"]) for spec in inputs]
     fixed = shapes.find_fixed_batch(spec["shape"] for spec in inputs)

@@ -8,9 +8,8 @@ from typing import Any
 import onnx
 
 LEFT_OUT = "MatmulTransposeFusion"
-"""It moves a cast between a transposition and a matrix product, and leaves operators that a later pass for x86,
-``NchwcTransformer``, assumes to be resolved: a null pointer (issue 28392 of ONNX Runtime, from 1.24; also in
-1.31.1)."""
+"""It moves a cast between a transposition and a matrix product, and leaves unresolved operators. A later pass for x86,
+``NchwcTransformer``, then follows a null pointer (issue 28392 of ONNX Runtime, from 1.24; also in 1.31.1)."""
 
 _CASTS = frozenset({"Cast", "CastLike"})
 _STOPS = frozenset({"MatMul", "Gemm", "Conv", "Shape", "Gather", "LayerNormalization"})

@@ -136,9 +136,9 @@ def load(job: dict[str, Any]) -> Any:
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
     """Open ``model.onnx``; the run option ``graph_optimization`` sets how far its graph is optimized now.
 
-    With ``shapes``, those of all inputs by name, it accepts no others, and what depends on them is folded now: a graph
-    that was optimized when it was saved has parts for any size, such as branches. If the job ``shares_cores`` with
-    other sessions, its threads spin for ``SPIN_US`` only.
+    With ``shapes``, those of all inputs by name, it accepts no others, and what depends on them is folded now. A graph
+    that was optimized when it was saved still has parts for any size, such as branches. If the job ``shares_cores``
+    with other sessions, its threads spin for ``SPIN_US`` only.
 
     Raises:
         ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or

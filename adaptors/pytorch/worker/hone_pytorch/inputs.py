@@ -69,7 +69,7 @@ def _find_names(model: nn.Module, folder: Path) -> set[str]:
                 folder, local_files_only=True, trust_remote_code=False
             )
         wanted = set(tokenizer.model_input_names)
-    except Exception:  # noqa: BLE001 - it raises what its many formats do; a program that needs it says so
+    except Exception:  # noqa: BLE001 - its many formats raise anything; programs that need it report it
         wanted = {"input_ids", "attention_mask"}
     if getattr(model.config, "type_vocab_size", 0) > 1:
         wanted.add("token_type_ids")

@@ -1,7 +1,7 @@
 """Open models of PyTorch's formats, and describe their inputs and outputs.
 
-The rest of this worker uses a model as a *flat* module: its inputs are positional tensors in the order of the inputs'
-specs, its output is a tuple of tensors in the order of the outputs' specs.
+The rest of this worker uses a model as a *flat* module. Its inputs are positional tensors in the order of the inputs'
+specs. Its output is a tuple of tensors in the order of the outputs' specs.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def _make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
         if node.target == "_guards_fn" or _checks_types_only(node):
             graph.erase_node(node)
     output = graph.output_node()
-    result = pytree.tree_unflatten(output.args[0], guarded._out_spec)  # noqa: SLF001 - torch keeps it nowhere else
+    result = pytree.tree_unflatten(output.args[0], guarded._out_spec)  # noqa: SLF001 - torch stores it nowhere else
     if type(result) in (fx.Node, tuple, list, dict):  # torch builds results of other classes by their own code
         output.args = (result,)
         graph.set_codegen(fx.graph.CodeGen())

@@ -174,7 +174,7 @@ def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
 
 
 def read_batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
-    """Return calibration rows in batches of the model's fixed size, or of 64; a single last row is left out."""
+    """Return calibration rows in batches of the model's fixed size, or of 64; a last batch of one row is dropped."""
     rows = np.load(job["calibration"])
     count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])
     fixed = shapes.find_fixed_batch(spec["shape"] for spec in specs)

@@ -36,7 +36,7 @@ def transform(job: Json) -> Json:
     try:
         onnx.checker.check_model(model)
         graph = comparison.open_graph(path, job["threads"])
-    except Exception as error:  # noqa: BLE001 - of ONNX or ONNX Runtime: what a converter wrote is no valid graph
+    except Exception as error:  # noqa: BLE001 - of ONNX or ONNX Runtime: a converter wrote an invalid graph
         reason = f"skl2onnx wrote no valid graph: {' '.join(str(error).split())[:300]}"
         return {"failed": {"class": "convert", "reason": reason}}
     found = comparison.compare(source, graph, job)
@@ -65,7 +65,7 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     try:
         model: onnx.ModelProto = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
-    except Exception as error:  # noqa: BLE001 - it raises what its many converters do
+    except Exception as error:  # noqa: BLE001 - its many converters raise anything
         return naming.explain(error, estimator)
     _keep_outputs(model, job["input"]["outputs"])
     if joined:

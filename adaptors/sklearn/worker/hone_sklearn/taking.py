@@ -46,7 +46,7 @@ def find_shape(estimator: Any, specs: list[Json]) -> tuple[int, ...] | None:
         try:
             rows = estimators.make_rows(estimator, specs, _repeat(specs, _make_row(estimator, specs)))
             return np.asarray(estimator.predict(rows)).shape
-        except Exception:  # noqa: BLE001 - it raises what its steps do
+        except Exception:  # noqa: BLE001 - its steps may raise anything
             return None
 
 
@@ -74,7 +74,7 @@ def _takes(estimator: Any, specs: list[Json], row: Json) -> bool:
         warnings.simplefilter("ignore")  # about unusual values in the row
         try:
             estimators.predict(estimator, specs, feeds)
-        except Exception:  # noqa: BLE001 - it raises what its steps do
+        except Exception:  # noqa: BLE001 - its steps may raise anything
             return False
     return True
 

@@ -33,7 +33,7 @@ def _open_onnx(job: Json) -> probes.Run:
     try:
         session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
-    except Exception:  # noqa: BLE001 - it raises what its many checks do
+    except Exception:  # noqa: BLE001 - its many checks raise anything
         from onnx.reference import ReferenceEvaluator
 
         session = ReferenceEvaluator(path)

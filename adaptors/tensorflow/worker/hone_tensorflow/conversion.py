@@ -70,7 +70,7 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
     try:
         made, names = make(job, model)
         proto = tf2onnx.optimizer.optimize_graph(made).make_model("kedro-hone")
-    except Exception as error:  # noqa: BLE001 - it raises what its many converters do
+    except Exception as error:  # noqa: BLE001 - its many converters raise anything
         return _fail("tf2onnx", error)
     _name_tensors(proto.graph, names, model)
     _name_constants(proto.graph)
@@ -176,7 +176,7 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
             _save({litert.session.SIGNATURE: frozen}, folder, model, compiled=False)
             converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[litert.session.SIGNATURE])
             compiled.find_file(output, shape, litert.session.ENDING).write_bytes(converter.convert())
-        except Exception as error:  # noqa: BLE001 - it raises what MLIR says
+        except Exception as error:  # noqa: BLE001 - it raises any error of MLIR
             return _fail("LiteRT's converter", _shorten(error))
     specs = {
         "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(model.inputs)],

@@ -15,7 +15,7 @@ PULL: Final = "hone.pull"
 
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
-    """Return the version of each alias of a model, by alias; empty if the registry has no aliases, or is offline."""
+    """Return the aliases of a model as ``{model: {alias: version}}``; empty if there are none, or offline."""
     try:
         aliases = registry.list_aliases(name)
     except HoneError as error:

@@ -51,8 +51,8 @@ class Offer(NamedTuple):
 class Plugins(Generic[_Plugin]):
     """The plug-ins of one kind: those offered, and those that the user's project registers.
 
-    There is one such value for each kind, at module level: Kedro imports the project's ``settings.py`` before it could
-    be given any object of kedro-hone.
+    There is one such value for each kind, at module level: Kedro imports the project's ``settings.py`` before any
+    object of kedro-hone exists that could be passed to it.
 
     Attributes:
         slug: The slug of the error for a name that is taken.

@@ -184,8 +184,7 @@ class Registry(Protocol):
         """Return the versions that are new since a cursor; None for all that the registry has.
 
         Winners are included; ``VersionInfo.is_optimized`` distinguishes them from sources. A version that cannot be
-        read is
-        skipped: an error is raised only for the registry as a whole, since it would hide all other versions.
+        read is left out: an error is raised only for the registry as a whole, since it would hide all other versions.
 
         Raises:
             HoneError: ``registry-unreachable``; ``registry-refused``: the registry has no such list.

@@ -28,8 +28,8 @@ import (seen with 1.31.1, which reads the first variable only then). Adaptors of
 class RunOptions(BaseModel):
     """Base of a toolchain's run options: the options that its runtime accepts when it opens an artifact.
 
-    They come with an artifact, which may be untrusted: none may be a path, a library or free text.
-    All have defaults.
+    They come with an artifact, which may be untrusted: none may be a path, a library or free text. All
+    have defaults.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

@@ -81,7 +81,7 @@ def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any
 
 
 def import_torch() -> Any:
-    """Return PyTorch; if it is not installed, raise an ``ImportError`` with the command to install it."""
+    """Return PyTorch; if it is not installed, raise an ``ImportError`` that explains how to install it."""
     try:
         import torch
     except ImportError as error:

@@ -62,7 +62,7 @@ def load(
         HoneError: ``winner-differs``: its outputs differ, and the source cannot or must not replace it.
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
             ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` if it is not a winner of kedro-hone.
-        ImportError: The runtime is not installed; the message has the command to install it.
+        ImportError: The runtime is not installed; the message explains how to install it.
         TypeError: ``verify`` is not a policy.
         ValueError: Unknown interface, reaction to a mismatch or name to trust; or an invalid number of threads.
     """

@@ -76,7 +76,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
     Only files of installed packages are executed. If ``threads`` is None: as many as measured, else all cores.
 
     Raises:
-        ImportError: The runtime is not installed; the message has the command to install it.
+        ImportError: The runtime is not installed; the message explains how to install it.
         HoneError: ``model-unsupported``: it has no runtime, or its toolchain is not installed; or as in
             ``check_artifact``.
     """

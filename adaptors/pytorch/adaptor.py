@@ -87,7 +87,7 @@ class CompileOptions(Options):
     """Options of ``pytorch.compile`` and ``pytorch.compile-exported``."""
 
     mode: _Mode = "default"
-    """The options of ``torch.compile``."""
+    """The mode of ``torch.compile``."""
     dynamic: bool | None = None
     """Whether sizes are compiled as variables; by default PyTorch decides this when it sees a second size."""
 

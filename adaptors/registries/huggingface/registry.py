@@ -64,7 +64,7 @@ class HuggingFaceRegistry(Registry):
         return versions.describe(self._hub, snapshot, published)
 
     def find_source(self, uri: str) -> str:
-        """Return the URI of the source of a branch whose newest commit is a winner of kedro-hone next to it.
+        """Return the source's URI for a branch whose newest commit is a winner of kedro-hone next to its source.
 
         It is the commit from which the winner was made, if the author's files are unchanged. For a tag or a commit that
         is a winner, that winner is returned.

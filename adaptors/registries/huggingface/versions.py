@@ -96,7 +96,7 @@ def read_aliases(hub: Connection, name: str) -> dict[str, str]:
 
 
 def list_arrivals(hub: Connection, cursor: str | None) -> NewVersions:
-    """Return the new newest commits of the models of the token's account and organizations, oldest first.
+    """Return the newest commit, if new, of each model of the token's account and organizations; oldest first.
 
     The Hub has no list of all commits: of several commits between two calls only the last one is found. A repository
     that cannot be read, such as a gated one, is skipped until it can be.

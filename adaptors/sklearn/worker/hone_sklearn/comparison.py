@@ -70,8 +70,8 @@ def _predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> d
 def find_scores(estimator: Any, rows: Any) -> Array:
     """Return the scores by which a classifier chooses a label: a column for each class.
 
-    These are those of ``decision_function``, scaled so that the largest becomes 1, or else the probabilities. Without
-    either, the scores contain no ties.
+    These are the scores of ``decision_function``, scaled so that the largest becomes 1, or else the probabilities.
+    Without either, the scores contain no ties.
     """
     classes, last = len(estimator.classes_), parts.find_last(estimator)
     if not _chooses_by_pairs(last):

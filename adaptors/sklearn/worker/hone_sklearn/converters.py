@@ -204,7 +204,7 @@ def _divide_votes(convert: Converter) -> Converter:
 
 
 def _plan_votes(model: Any) -> Any:
-    """Return a voting estimator whose ``transform`` does not flatten, since ``predict`` does not call it, with weights.
+    """Return a voting estimator with weights to sum; its ``transform``, not called by ``predict``, does not flatten.
 
     The weights are those of the estimators that are not dropped, as in scikit-learn itself.
     """

@@ -1,1 +1,1 @@
-"""BladeDISC: TorchScript compiled for dynamic shapes, in an interpreter that the recipe names. Without maintenance."""
+"""BladeDISC: TorchScript compiled for dynamic shapes, in an interpreter that the recipe names. Unmaintained."""

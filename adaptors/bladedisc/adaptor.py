@@ -15,10 +15,10 @@ TOOLCHAIN = Toolchain(
     verification=Verification.UNVERIFIED,
     modules=("torch_blade",),
     runs=frozenset({"bladedisc"}),
-    native=frozenset({"bladedisc"}),  # TorchScript with machine code in it
+    native=frozenset({"bladedisc"}),  # TorchScript that contains machine code
     formats={"bladedisc": ("model.ts",)},
     limits=Limits(seconds=1800.0),
-    lockable=False,  # so that there are no runtime requirements either: they would be names that a stranger may take
+    lockable=False,  # so there are no runtime requirements either: an attacker could register these names
     default=False,
     note="Legacy: unmaintained since August 2024, and on no package index. It works only in an interpreter that the "
     "recipe names, such as that of the vendor's image `bladedisc/bladedisc:latest-runtime-torch1.12.0-cu113`. "

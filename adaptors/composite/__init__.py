@@ -1,1 +1,1 @@
-"""Composites: a graph of another toolchain for each shape of a recipe, chosen at the call."""
+"""Composites: for each shape of a recipe a graph of another toolchain, chosen at the call."""

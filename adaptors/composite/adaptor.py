@@ -1,4 +1,4 @@
-"""The toolchain of composites. No adaptor makes one: the node ``compose`` puts the fastest candidates into it."""
+"""The toolchain of composites. No adaptor makes one: the node ``compose`` assembles it from the fastest candidates."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOOLCHAIN = Toolchain(
     extra="composite",
     runtime_requirements=("onnxruntime>=1.31,<2", "openvino>=2026.4,<2027"),
     uses=tuple(RUNS),
-    environment={"ORT_DISABLE_TELEMETRY": "1"},  # as the toolchains that it uses
+    environment={"ORT_DISABLE_TELEMETRY": "1"},  # as in the toolchains that it uses
     note="Holds models of ONNX Runtime or of OpenVINO, each for some of the recipe's shapes, all in one process.",
 )
 

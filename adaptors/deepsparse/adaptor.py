@@ -1,4 +1,4 @@
-"""DeepSparse's adaptor: ONNX made acceptable to the last release of its engine."""
+"""DeepSparse's adaptor: ONNX converted for the last release of its engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TOOLCHAIN = Toolchain(
 ADAPTORS = (
     Adaptor(
         name="deepsparse.engine",
-        version=2,  # normalized first
+        version=2,  # models are normalized first
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),

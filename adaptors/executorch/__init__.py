@@ -1,1 +1,1 @@
-"""ExecuTorch: PyTorch's runtime for devices, with XNNPACK's kernels."""
+"""ExecuTorch: PyTorch's runtime for edge devices, with XNNPACK's kernels."""

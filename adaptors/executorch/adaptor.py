@@ -25,7 +25,7 @@ TOOLCHAIN = Toolchain(
     limits=Limits(seconds=900.0),
     extra="executorch",
     runtime_requirements=("executorch>=1.5.1,<1.6",),
-    uses=("pytorch",),  # what reads programs safely
+    uses=("pytorch",),  # its module reads programs safely
     default=False,  # its environment is large
     note="Compiles PyTorch for devices; its environment takes about 1.5 GB.",
 )
@@ -35,7 +35,7 @@ class Int8Options(Options):
     """Options of ``executorch.xnnpack-int8``."""
 
     samples: int = Field(default=256, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
 
 
 _compiler = partial(

@@ -19,23 +19,22 @@ TOOLCHAIN = Toolchain(
     runs=frozenset({"iree-vmfb"}),
     native=frozenset({"iree-vmfb"}),
     runtime_requirements=("iree-base-runtime>=3.13,<3.14", "numpy>=2,<3"),
-    default=False,  # it needs an environment of its own, and is rarely the fastest on a CPU
+    default=False,  # it needs its own environment, and is rarely the fastest on a CPU
     note="Compiles fp32 models for this CPU in seconds; its environment takes about 600 MB.",
 )
 
 
 class CpuOptions(Options):
-    """Options of ``iree.cpu``. The first two change the speed several times over, in either direction."""
+    """Options of ``iree.cpu``. The first two change the speed several-fold, in either direction."""
 
     data_tiling: bool = True
     """Whether matrices are packed into tiles."""
     im2col: bool = True
-    """Whether convolutions become matrix products."""
+    """Whether convolutions become matrix multiplications."""
     level: int = Field(default=3, ge=0, le=3)
     """The optimization level."""
     stack_bytes: int = Field(default=262_144, ge=32_768)
-    """The most that one dispatch may put on the stack, a power of two; LayerNormalization needs more than IREE's
-    32 KiB."""
+    """The stack limit of one dispatch in bytes, a power of two; LayerNormalization needs more than IREE's 32 KiB."""
 
     @field_validator("stack_bytes")
     @classmethod
@@ -50,7 +49,7 @@ class CpuOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="iree.cpu",
-        version=2,  # normalized first
+        version=2,  # models are normalized first
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),

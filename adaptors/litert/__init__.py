@@ -1,1 +1,1 @@
-"""LiteRT, once TensorFlow Lite: its runtime with XNNPACK's kernels, and three ways to int8."""
+"""LiteRT, formerly TensorFlow Lite: its runtime with XNNPACK's kernels, and three ways to int8."""

@@ -1,4 +1,4 @@
-"""LiteRT's adaptors: int8 in three ways for what its converters make, and its runtime with XNNPACK."""
+"""LiteRT's adaptors: int8 in three ways for converted models, and its runtime with XNNPACK."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class StaticOptions(Options):
     """Options of ``litert.int8-static``."""
 
     samples: int = Field(default=256, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
 
 
 _adaptor = partial(

@@ -1,1 +1,1 @@
-"""LiteRT Torch: exported programs of PyTorch become models of LiteRT."""
+"""LiteRT Torch: convert exported programs of PyTorch to LiteRT models."""

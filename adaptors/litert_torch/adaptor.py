@@ -1,4 +1,4 @@
-"""LiteRT Torch's adaptor: an exported program of PyTorch, without ONNX in between, for LiteRT."""
+"""LiteRT Torch's adaptor: convert an exported program of PyTorch to LiteRT, without ONNX in between."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLCHAIN = Toolchain(
     with_torch=True,
     formats={"tflite": ("index.json", "model-*.tflite")},
     limits=Limits(seconds=900.0),
-    uses=("pytorch", "litert"),  # what reads programs safely, and what reads the files that were written
+    uses=("pytorch", "litert"),  # to read programs safely, and to read the written files
     default=False,  # its environment is large
     note="Converts PyTorch for `litert`, which a recipe selects with it; its environment takes about 2.2 GB.",
 )

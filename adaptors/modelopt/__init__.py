@@ -1,1 +1,1 @@
-"""NVIDIA Model Optimizer: int8 and fp16 in ONNX graphs, as TensorRT takes them."""
+"""NVIDIA Model Optimizer: int8 and fp16 in ONNX graphs, in the form that TensorRT expects."""

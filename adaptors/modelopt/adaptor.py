@@ -22,7 +22,7 @@ TOOLCHAIN = Toolchain(
     with_cuda=True,
     uses=("onnxruntime",),
     limits=Limits(seconds=900.0),
-    default=False,  # what it writes pays on GPUs only
+    default=False,  # its results are faster on GPUs only
     note="Writes ONNX for `tensorrt` and `onnxruntime_gpu`, and works without a GPU; on CPUs its graphs are slower "
     "than fp32. Its environment takes about 1.4 GB.",
 )
@@ -30,9 +30,9 @@ TOOLCHAIN = Toolchain(
 
 class _CalibratedOptions(Options):
     samples: int = Field(default=256, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
     exclude: tuple[str, ...] = ()
-    """Names of nodes to leave alone."""
+    """Names of nodes to leave unchanged."""
 
 
 class Int8Options(_CalibratedOptions):
@@ -41,7 +41,7 @@ class Int8Options(_CalibratedOptions):
     calibration: Literal["entropy", "max"] = "entropy"
     """How the ranges of activations are computed from the calibration data."""
     rest: Literal["fp32", "fp16"] = "fp32"
-    """In what the operators compute that are not quantized; inputs and outputs keep their types."""
+    """The type in which operators compute that are not quantized; inputs and outputs retain their types."""
 
 
 class HalfOptions(_CalibratedOptions):

@@ -32,33 +32,33 @@ _SUPPORTS = {
 
 
 class QuantizeOptions(Int8Options):
-    """What both quantizers take."""
+    """Options of both quantizers."""
 
     layout: Literal["QDQ", "QOperator"] = "QDQ"
-    """How integers are written: as pairs of QuantizeLinear and DequantizeLinear, or as integer operators."""
+    """The form of integers in the graph: pairs of QuantizeLinear and DequantizeLinear, or integer operators."""
     subset_size: int = Field(default=100, ge=1)
-    """How many calibration rows to use."""
+    """The number of calibration rows."""
 
 
 class TunedOptions(QuantizeOptions):
     """Options of ``neural_compressor.int8-static``."""
 
     strategy: Literal["basic", "bayesian", "mse_v2"] = "basic"
-    """In which order configurations are tried: the tool's own, by a Bayesian model of the metric, or by each layer's
-    squared error."""
+    """The order in which configurations are tried: the tool's own, by a Bayesian model of the metric, or by the
+    squared error of each layer."""
     max_drop: float = Field(default=0.005, ge=0)
-    """By how much the program's metric may fall, in absolute terms."""
+    """The largest allowed drop of the program's metric, in absolute terms."""
     trials: int = Field(default=20, ge=1, le=1000)
-    """How many configurations are tried at most."""
+    """The largest number of configurations to try."""
     seconds: int = Field(default=300, ge=1, le=1000)
-    """For how long configurations are tried."""
+    """The time limit for trying configurations."""
 
 
 class SmoothOptions(QuantizeOptions):
     """Options of ``neural_compressor.int8-smooth``."""
 
     alpha: float = Field(default=0.5, ge=0, le=1)
-    """How much of the activations' outliers is moved into the weights: G. Xiao et al., "SmoothQuant", ICML 2023."""
+    """The share of the activations' outliers moved into the weights: G. Xiao et al., "SmoothQuant", ICML 2023."""
 
 
 def _quantizer(name: str, summary: str, options: type[QuantizeOptions], needs: frozenset[Need]) -> Adaptor:

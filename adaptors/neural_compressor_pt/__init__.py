@@ -1,1 +1,1 @@
-"""neural-compressor 3 for PyTorch: its quantizers that hold up on a CPU."""
+"""neural-compressor 3 for PyTorch: those of its quantizers that are useful on a CPU."""

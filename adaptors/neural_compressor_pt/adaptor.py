@@ -23,7 +23,7 @@ TOOLCHAIN = Toolchain(
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",  # its kernels are for CUDA
     },
     limits=Limits(seconds=1800.0),
-    uses=("pytorch",),  # what reads programs safely
+    uses=("pytorch",),  # its module reads programs safely
     default=False,  # its environment is large
     note="Quantizes PyTorch for `pytorch` and `onnxruntime`, which a recipe selects with it; its environment takes "
     "about 1.3 GB. Its dynamic quantization is silently wrong and is not offered, nor is what gains nothing on a CPU: "
@@ -35,9 +35,9 @@ class StaticOptions(Int8Options):
     """Options of ``neural_compressor_pt.int8-static``."""
 
     samples: int = Field(default=256, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
     ranges: Literal["minmax", "histogram"] = "minmax"
-    """How the ranges of activations are found: by a moving average of each batch's smallest and largest value, or by
+    """How the ranges of activations are computed: by a moving average of each batch's smallest and largest value, or by
     the least squared error over a histogram, which neural-compressor calls ``kl``."""
 
 
@@ -51,7 +51,7 @@ class GptqOptions(Options):
     accuracy_level: int = Field(default=4, ge=0, le=4)
     """The type in which ONNX Runtime computes products: 1 is fp32, 4 is int8, 0 lets the kernel choose."""
     samples: int = Field(default=128, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
     opset: int = Field(default=17, ge=14, le=20)
     """The version of ONNX's operators."""
     cache: bool = True

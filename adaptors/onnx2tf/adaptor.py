@@ -1,4 +1,4 @@
-"""onnx2tf's adaptor: an ONNX model, for LiteRT."""
+"""onnx2tf's adaptor: convert an ONNX model to LiteRT."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOOLCHAIN = Toolchain(
     formats={"tflite": ("index.json", "model-*.tflite")},
     limits=Limits(seconds=1800.0),  # a deep net takes minutes for each shape
     environment={"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1", "CUDA_VISIBLE_DEVICES": "-1"},
-    uses=("litert",),  # what reads the files that were written
+    uses=("litert",),  # to read the written files
     default=False,  # its environment is large
     note="Converts ONNX for `litert`, which a recipe selects with it; its environment takes about 2.6 GB.",
 )

@@ -15,10 +15,10 @@ from hone_runtime.values.artifact import Precision, Stage
 
 
 class SessionRunOptions(RunOptions):
-    """What a session is asked for; nothing that opens a library or writes a file."""
+    """The options of a session; none of them opens a library or writes a file."""
 
     graph_optimization: Literal["disabled", "all"] = "all"
-    """How far the graph is rewritten when it is opened."""
+    """How far the graph is optimized when it is opened."""
 
 
 TOOLCHAIN = Toolchain(
@@ -50,19 +50,19 @@ class SessionOptions(Options):
     """Options of ``onnxruntime.session``."""
 
     optimization: Literal["basic", "extended", "layout", "all"] = "all"
-    """How far the graph is rewritten; ``layout`` and ``all`` choose layouts for this CPU."""
+    """How far the graph is optimized; ``layout`` and ``all`` choose layouts for this CPU."""
     fixed_shapes: bool = True
-    """Whether to open the graph again for each of the recipe's shapes, which spares its planning at each call; all
-    others are computed by the dynamic graph. Each takes the memory of the weights again, so not where they pass 128
-    MiB; nor are ensembles of trees, which plan nothing."""
+    """Whether to open the graph again for each of the recipe's shapes, which avoids planning at each call; other shapes
+    run in the dynamic graph. Each copy needs the memory of the weights again, so this is not done above 128 MiB. It is
+    also not done for tree ensembles, which need no planning."""
 
 
 class FusedOptions(Options):
     """Options of ``onnxruntime.fused``."""
 
     model_type: str = "auto"
-    """The family whose patterns are looked for, such as ``bert``, ``gpt2`` or ``t5``; ``auto`` takes it from the
-    model's configuration. BERT's patterns are looked for where the family is not known, or its own find nothing."""
+    """The model family whose patterns are fused, such as ``bert``, ``gpt2`` or ``t5``; ``auto`` reads it from the
+    model's configuration. BERT's patterns are used if the family is unknown, or if its own patterns match nothing."""
 
 
 class DynamicOptions(Int8Options):
@@ -71,7 +71,7 @@ class DynamicOptions(Int8Options):
     per_channel: bool = True
     """Whether to use one scale for each output channel instead of one for each weight."""
     exclude: tuple[str, ...] = ()
-    """Names of nodes to leave alone."""
+    """Names of nodes to leave unchanged."""
 
 
 class FusedInt8Options(DynamicOptions, FusedOptions):
@@ -82,7 +82,7 @@ class StaticOptions(DynamicOptions):
     """Options of ``onnxruntime.int8-static``."""
 
     activations: Literal["int8", "uint8"] | None = None
-    """The activations' type; weights are always int8. None: uint8 on x86, int8 elsewhere. On a Xeon with VNNI networks
+    """The activations' type; weights are always int8. None: uint8 on x86, int8 elsewhere. On a Xeon with VNNI, networks
     with int8 took up to 4.8 times as long; x86 with AVX2 only was not measured."""
     calibration: Literal["minmax", "entropy", "percentile"] = "minmax"
     """How the ranges of activations are computed from the calibration data."""
@@ -90,7 +90,7 @@ class StaticOptions(DynamicOptions):
     """Operator types to quantize; empty means all that ONNX Runtime can quantize."""
 
     def resolve(self, host: Host) -> Self:
-        """Return the options with ``activations`` decided, and what every quantizer decides."""
+        """Return the options with ``activations`` resolved, and the options of every quantizer."""
         unsigned = "uint8" if host.multiplies_unsigned else "int8"
         return super().resolve(host).model_copy(update={"activations": self.activations or unsigned})
 
@@ -105,7 +105,7 @@ class WeightsOptions(Options):
     accuracy_level: int = Field(default=4, ge=0, le=4)
     """The type in which products are computed: 1 is fp32, 4 is int8, 0 lets the kernel choose."""
     exclude: tuple[str, ...] = ()
-    """Names of nodes to leave alone."""
+    """Names of nodes to leave unchanged."""
 
 
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, accepts=frozenset({"onnx"}), produces="onnx")
@@ -121,18 +121,18 @@ ADAPTORS = (
         options=SessionOptions,
         supports={**_SUPPORTS, Capability.CONTROL_FLOW: Support.FULL},
         machine_specific=True,
-        run_options=lambda _: {"graph_optimization": "disabled"},  # it was rewritten when it was saved
+        run_options=lambda _: {"graph_optimization": "disabled"},  # it was optimized when it was saved
     ),
     _quantizer(
         name="onnxruntime.fused",
         version=2,
         summary="Fuses each attention of a transformer, its embeddings and its norms to one operator, in fp32.",
         options=FusedOptions,
-        default=False,  # no faster than what ONNX Runtime fuses by itself: docs/reference/figures.md, "fused attention"
+        default=False,  # no faster than ONNX Runtime's own fusions: docs/reference/figures.md, "fused attention"
     ),
     _quantizer(
         name="onnxruntime.int8-dynamic",
-        version=2,  # fused attention too
+        version=2,  # also fused attention
         summary="Quantizes the weights of MatMul and Gemm to int8 and their activations at run time; needs no data.",
         options=DynamicOptions,
         precisions=frozenset({Precision.INT8}),

@@ -12,14 +12,14 @@ from hone_runtime.values.artifact import Precision, Stage
 
 
 class GpuRunOptions(RunOptions):
-    """What a session is asked for; nothing that opens a library or writes a file."""
+    """The options of a session; none of them opens a library or writes a file."""
 
     provider: Literal["cuda", "tensorrt"] = "cuda"
-    """What computes: ONNX Runtime's own kernels, or engines that TensorRT builds when the session is opened."""
+    """The provider: ONNX Runtime's own CUDA kernels, or engines that TensorRT builds when the session is opened."""
     tf32: bool = True
-    """Whether CUDA's products of fp32 may round their factors to ten bits of mantissa."""
+    """Whether CUDA's products of fp32 may round their factors to ten bits of mantissa (TF32)."""
     graphs: bool = False
-    """Whether the calls of each shape are captured as a graph of CUDA and replayed."""
+    """Whether the calls of each shape are captured as a CUDA graph and replayed."""
 
 
 TOOLCHAIN = Toolchain(
@@ -37,7 +37,7 @@ TOOLCHAIN = Toolchain(
     run_options=GpuRunOptions,
     uses=("onnxruntime",),
     runtime_requirements=("onnxruntime-gpu[cuda,cudnn]>=1.31,<2",),
-    default=False,  # it is of use on a machine with a GPU only
+    default=False,  # useful only on a machine with a GPU
     note="Needs an NVIDIA GPU. CUDA was tried on an H100 and an H200; TensorRT is unverified. The environment brings "
     "CUDA and cuDNN, 2.3 GB; the libraries of TensorRT 10 are not in it, and have to be on `LD_LIBRARY_PATH` for "
     "`onnxruntime_gpu.tensorrt`.",
@@ -48,10 +48,11 @@ class CudaOptions(Options):
     """Options of ``onnxruntime_gpu.cuda``."""
 
     tf32: bool = True
-    """Whether products of fp32 may round their factors to ten bits of mantissa, as GPUs since Ampere do faster."""
+    """Whether products of fp32 may round their factors to ten bits of mantissa (TF32), which is faster since Ampere."""
     graphs: bool = True
-    """Whether the calls of each shape are captured as a graph of CUDA and replayed, which starts all kernels at once:
-    small models are faster. Where that cannot be, as with a loop, they are not; the artifact's ``graphs`` says it."""
+    """Whether the calls of each shape are captured as a CUDA graph and replayed, which starts all kernels at once:
+    small models are faster. If a model cannot be captured, for example with a loop, it is not; see the artifact's
+    ``graphs``."""
 
 
 _adaptor = partial(

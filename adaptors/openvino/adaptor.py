@@ -1,4 +1,4 @@
-"""OpenVINO's and NNCF's adaptors: conversion to IR, two precisions to run it in, int8 in three ways, int4 weights."""
+"""OpenVINO's and NNCF's adaptors: conversion to IR, two precisions of inference, int8 in three ways, int4 weights."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hone_runtime.values.outcome import Refused
 
 
 class Properties(RunOptions):
-    """What OpenVINO is asked for, by its own names; nothing that writes a file, as ``CACHE_DIR`` does."""
+    """Properties of OpenVINO, by its own names; none of them writes a file, as ``CACHE_DIR`` does."""
 
     INFERENCE_PRECISION_HINT: Literal["f32", "bf16"] | None = None
-    """The precision to compute in."""
+    """The precision of the computation."""
     PERFORMANCE_HINT: Literal["LATENCY"] | None = None
-    """What is to be fast: one call."""
+    """The goal of the optimization: the latency of a single call."""
 
 
 TOOLCHAIN = Toolchain(
@@ -54,28 +54,28 @@ class QuantizeOptions(Int8Options):
     preset: Literal["performance", "mixed"] | None = None
     """``performance`` quantizes activations symmetrically, ``mixed`` asymmetrically; None lets NNCF choose."""
     transformer: bool | None = None
-    """Whether to use the quantization scheme for transformers; None uses it where the graph has attention. Without
-    it the mask of the attention is quantized too, which made a sentence encoder useless."""
+    """Whether to use the quantization scheme for transformers; None uses it if the graph has attention. Without it the
+    attention mask is quantized too, which made a sentence encoder useless."""
     smooth_quant: float | None = Field(default=None, ge=-1, le=1)
-    """SmoothQuant, in the scheme for transformers: how much of the activations' outliers is moved into the weights of a
-    matrix product, from 0 to 1; -1 switches it off, None is NNCF's own choice, 0.95."""
+    """SmoothQuant, in the scheme for transformers: the share of the activations' outliers that is moved into the
+    weights of a matrix product, from 0 to 1; -1 disables it, None is NNCF's default, 0.95."""
     subset_size: int = Field(default=300, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
     fast_bias_correction: bool = True
-    """Whether to use the fast correction; the other one is more thorough."""
+    """Whether to use the fast bias correction; the other one is more thorough."""
     exclude: tuple[str, ...] = ()
-    """Names of nodes to leave alone."""
+    """Names of nodes to leave unchanged."""
 
 
 class AccuracyControlOptions(QuantizeOptions):
     """Options of ``openvino.int8-accuracy-control``."""
 
     max_drop: float = Field(default=0.005, ge=0)
-    """By how much the program's metric may fall, in absolute terms."""
+    """The largest allowed drop of the program's metric, in absolute terms."""
 
 
 def refuse_fused(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
-    """Refuse graphs with operators of ONNX Runtime's own, such as whole attentions: OpenVINO fuses its own way."""
+    """Refuse graphs with ONNX Runtime's own operators, such as fused attention: OpenVINO has its own fusions."""
     if "fused_operators" not in artifact.metadata:
         return None
     reason = "the graph holds fused operators of ONNX Runtime's own; OpenVINO takes it as it was before"
@@ -86,8 +86,9 @@ class CompileOptions(Options):
     """Options of ``openvino.f32`` and ``openvino.bf16``."""
 
     fixed_shapes: bool = True
-    """Whether to compile the graph again for each of the recipe's shapes, which is faster at small ones; all others
-    are computed by the dynamic graph. Each takes the memory of the weights again, so not where they pass 128 MiB."""
+    """Whether to compile the graph again for each of the recipe's shapes, which is faster for small shapes; other
+    shapes run in the dynamic graph. Each copy needs the memory of the weights again, so this is not done above 128
+    MiB."""
 
 
 class Int8WeightsOptions(Options):
@@ -96,7 +97,7 @@ class Int8WeightsOptions(Options):
     symmetric: bool = False
     """Whether to quantize without a zero point for each channel."""
     exclude: tuple[str, ...] = ()
-    """Names of nodes to leave alone."""
+    """Names of nodes to leave unchanged."""
 
 
 class Int4WeightsOptions(Options):
@@ -105,14 +106,14 @@ class Int4WeightsOptions(Options):
     symmetric: bool = True
     """Whether to quantize without a zero point for each group."""
     group_size: int = Field(default=64, ge=-1)
-    """How many weights share a scale, fewer where a layer's width asks for it; -1 is a whole channel, used too where
-    no layer can be divided."""
+    """How many weights share a scale; fewer if a layer's width requires it. -1 is a whole channel, which is also used
+    if no layer can be divided."""
     ratio: float = Field(default=1.0, gt=0, le=1)
-    """The share of the weights that goes to four bits; the others go to eight."""
+    """The share of the weights that is stored in four bits; the others are stored in eight."""
     all_layers: bool = False
-    """Whether embeddings and the last layer go to four bits too."""
+    """Whether embeddings and the last layer are stored in four bits too."""
     exclude: tuple[str, ...] = ()
-    """Names of nodes to leave alone."""
+    """Names of nodes to leave unchanged."""
 
 
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, produces="openvino-ir", supports=_SUPPORTS)
@@ -127,7 +128,7 @@ ADAPTORS = (
         summary="Converts ONNX to OpenVINO's IR, with the weights in their own precision.",
         can_take=refuse_fused,
     ),
-    _on_ir(  # without a hint OpenVINO computes in bf16 wherever the CPU can
+    _on_ir(  # without a hint OpenVINO computes in bf16 if the CPU supports it
         name="openvino.f32",
         version=3,
         stage=Stage.COMPILE,

@@ -1,4 +1,4 @@
-"""PyTorch's adaptors: export to the PyTorch and ONNX backends, int8 by PT2E, and its own compilers."""
+"""PyTorch's adaptors: export to the PyTorch and ONNX backends, int8 by PT2E, and PyTorch's own compilers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Mode = Literal["default", "max-autotune-no-cudagraphs"]
 
 
 class CompileRunOptions(RunOptions):
-    """What ``torch.compile`` is given at each start; it is not called without ``compile``."""
+    """Arguments of ``torch.compile`` at each start; without ``compile`` it is not called."""
 
     compile: bool = False
     mode: _Mode = "default"
@@ -31,14 +31,15 @@ TOOLCHAIN = Toolchain(
     modules=("torch", "torchao", "torchvision", "onnxscript"),
     runs=frozenset({"pytorch", "pytorch-module", "torchscript-module", "transformers", "torchscript", "aot-inductor"}),
     native=frozenset({"torchscript", "torchscript-module", "aot-inductor"}),
-    formats={"torchscript-module": ("model.pt",)},  # its author's; what an adaptor makes is `torchscript`
+    formats={"torchscript-module": ("model.pt",)},  # an author's file; the adaptors' own format is `torchscript`
     generated=frozenset({"pytorch"}),  # torch.export.load writes Python from the graph, and executes it
-    data=frozenset({"transformers"}),  # the host refuses one that brings code or a pickle
+    data=frozenset({"transformers"}),  # the host refuses models with code or a pickle
     reads=frozenset({"transformers"}),
     environment={
         "AOTI_RUNTIME_CHECK_INPUTS": "1",  # otherwise static packages return wrong outputs for other batch sizes
         "TORCHAO_FORCE_SKIP_LOADING_SO_FILES": "1",
-        # Compiled headers end with the job. Each start of torch.compile took 9 s of CPU for them, and saved none.
+        # Compiled headers are deleted with the job. Each start of torch.compile needed 9 s of CPU for them, and saved
+        # nothing.
         "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     },
     limits=Limits(seconds=900.0),
@@ -63,7 +64,7 @@ class OnnxOptions(Options):
     """Options of ``pytorch.onnx``."""
 
     opset: int = Field(default=20, ge=17, le=24)
-    """The version of ONNX's operators to ask for; the one that was written is in the artifact's metadata."""
+    """The requested version of ONNX's operators; the version that was written is in the artifact's metadata."""
 
 
 class ScriptedOptions(Options):
@@ -79,23 +80,23 @@ class TracedOptions(Options):
     opset: int = Field(default=17, ge=14, le=20)
     """The version of ONNX's operators."""
     cache: bool = True
-    """Whether a causal language model's graph gets a cache of keys and values, which ONNX Runtime alone can use."""
+    """Whether a causal language model's graph gets a cache of keys and values, which only ONNX Runtime supports."""
 
 
 class CompileOptions(Options):
     """Options of ``pytorch.compile`` and ``pytorch.compile-exported``."""
 
     mode: _Mode = "default"
-    """What ``torch.compile`` is given."""
+    """The mode of ``torch.compile``."""
     dynamic: bool | None = None
-    """Whether sizes are compiled as variables; by default PyTorch decides so at the second size it meets."""
+    """Whether sizes are compiled as variables; by default PyTorch decides this when it sees a second size."""
 
 
 class Pt2eOptions(Int8Options):
     """Options of ``pytorch.pt2e-int8``."""
 
     samples: int = Field(default=256, ge=1)
-    """How many calibration rows are used at most."""
+    """The largest number of calibration rows."""
 
 
 _adaptor = partial(Adaptor, version=1, toolchain=TOOLCHAIN, supports=_SUPPORTS)
@@ -104,7 +105,7 @@ _at_each_start = partial(
     stage=Stage.COMPILE,
     options=CompileOptions,
     needs=frozenset({Need.CXX_COMPILER}),
-    # Nothing that torch.compile makes can be saved.
+    # No result of torch.compile can be saved.
     run_options=lambda options: {"compile": True, **options.model_dump(mode="json")},
 )
 _ahead_of_time = partial(
@@ -116,7 +117,7 @@ _ahead_of_time = partial(
     supports={
         **_SUPPORTS,
         Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,
-        Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package holds the paths of where it was compiled
+        Capability.DETERMINISTIC: Support.NOT_IMPLEMENTED,  # a package contains the paths of its compilation
     },
     machine_specific=True,
 )
@@ -149,7 +150,7 @@ ADAPTORS = (
     ),
     _adaptor(
         name="pytorch.onnx-traced",
-        version=2,  # with a cache
+        version=2,  # adds a cache
         stage=Stage.CONVERT,
         accepts=_TRANSFORMERS,
         produces="onnx",

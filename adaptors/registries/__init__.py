@@ -1,1 +1,1 @@
-"""Registries: where versions of models come from and go to; one contract, one folder each."""
+"""Registries: versions of models are pulled from and published to them; one contract, one folder each."""

@@ -1,4 +1,4 @@
-"""The lock that publications to one model take turns by."""
+"""The lock that serializes publications to one model."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from kedro_hone.core.locks import hold_lock
 
 
 def lock_publication(registry: str, name: str) -> AbstractContextManager[float]:
-    """Let one process of this machine at a time publish to a model of a registry; the others wait.
+    """Allow only one process of this machine at a time to publish to a model of a registry; the others wait.
 
-    Which versions there are is looked up before one is made: two that do so at once would both make it. The lock is in
-    ``$HONE_HOME``, so another machine, or a user with another one, is not kept out.
+    Existing versions are looked up before one is created: two processes doing so at once would both create it. The lock
+    is in ``$HONE_HOME``, so it does not cover other machines, or users with another ``$HONE_HOME``.
     """
-    # What it imports is not installed where a winner is only loaded.
+    # Its imports are not installed where a winner is only loaded.
     from kedro_hone.core.environments.store import find_home  # noqa: PLC0415
 
     lock = f"publish-{digest_json([registry, name]).removeprefix('sha256:')[:16]}.lock"

@@ -35,7 +35,7 @@ logger = open_logger(__name__)
 
 _WEIGHTS: Final = frozenset({".safetensors", ".bin", ".pt", ".pth"})
 LARGEST_EXAMPLE: Final = 1_000_000
-"""Numbers in an input example; a larger one is left out, since MLflow keeps it as JSON."""
+"""The largest number of values in an input example; a larger one is left out, since MLflow stores it as JSON."""
 
 
 def write_winner(
@@ -45,17 +45,17 @@ def write_winner(
 
     Args:
         folder: An empty folder.
-        winner: What is published.
+        winner: The winner to publish.
         name: The model that it becomes a version of; the last part of a path.
-        identify: For a registry that adds an identity to ``MLmodel``: it is called before that file is written.
+        identify: For a registry that adds an identity to ``MLmodel``; called before that file is written.
 
     Returns:
         MLflow's description of it, as saved in ``MLmodel``.
 
     Raises:
-        HoneError: ``signing-unusable``: the key that the environment names cannot be used.
+        HoneError: ``signing-unusable``: the key in the environment's settings cannot be used.
         HoneError: ``evidence-incomplete``: the evidence was altered since it was proved. ``model-corrupt``: the files
-            were altered since they were sealed. ``toolchain-unknown``: the winner's runtime is not installed any more.
+            were altered since they were sealed. ``toolchain-unknown``: the winner's runtime is no longer installed.
     """
     from mlflow.models import Model  # noqa: PLC0415 - slow to import, and only needed to publish
     from mlflow.models.utils import _save_example  # noqa: PLC0415 - for authors of flavors
@@ -86,9 +86,9 @@ def write_winner(
 
 
 def _add_flavors(model: Model, artifact: Artifact) -> None:
-    """Add our own flavor, and that of pyfunc as ``mlflow.pyfunc.add_to_model`` does.
+    """Add our own flavor, and the pyfunc flavor in the same way as ``mlflow.pyfunc.add_to_model``.
 
-    Importing ``mlflow.pyfunc`` warns of MLflow's own classes.
+    Importing ``mlflow.pyfunc`` causes warnings about MLflow's own classes.
     """
     described = {"format": artifact.format, "runtime": artifact.runtime, "digest": artifact.digest}
     model.add_flavor(OURS, artifact="artifact", **described)
@@ -107,15 +107,15 @@ def tag_files(folder: Path) -> dict[str, str]:
 
 
 def tag_metrics(metrics: Mapping[str, float]) -> dict[str, str]:
-    """Return the tags with a winner's numbers, for a registry that shows none next to a version."""
+    """Return the tags with a winner's metrics, for a registry that shows none next to a version."""
     return {f"hone.metric.{metric}": repr(float(value)) for metric, value in metrics.items()}
 
 
 def make_empty(folder: Path) -> None:
-    """Make the folder that a version is pulled into.
+    """Create the folder for pulling a version.
 
     Raises:
-        FileExistsError: It is not empty.
+        FileExistsError: The folder is not empty.
     """
     folder.mkdir(parents=True, exist_ok=True)
     if any(folder.iterdir()):
@@ -123,23 +123,23 @@ def make_empty(folder: Path) -> None:
 
 
 def list_companions(source: Path) -> list[str]:
-    """Return what a source of transformers has next to its weights: configuration, and tokenizer or processor."""
+    """Return the files next to a transformers source's weights: configuration, and tokenizer or processor."""
     found = (path for path in sorted(source.rglob("*")) if path.is_file() and path.suffix not in _WEIGHTS)
     return [path.relative_to(source).as_posix() for path in found if not path.name.endswith(".index.json")]
 
 
 def copy_companions(source: Path, folder: Path, *, known: Mapping[str, Path] = MappingProxyType({})) -> None:
-    """Copy them into a folder; those that are ``known`` by their name from there instead."""
+    """Copy the companions; those in ``known``, by name, from the path given there."""
     for name in list_companions(source):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(known.get(name, source / name), folder / name)
 
 
 def read_signature(artifact: Artifact) -> ModelSignature | None:
-    """Return the signature that an estimator was logged with; None if absent.
+    """Return the signature with which an estimator was logged; None if absent.
 
-    Where MLflow cannot read it, a warning says so, and it is None. None is made up: by tensors MLflow would take a
-    table's columns by their places, and refuse whole numbers.
+    If MLflow cannot read it, a warning is issued, and None is returned. No signature is derived: with tensors, MLflow
+    would match a table's columns by position, and refuse integers.
     """
     from mlflow.exceptions import MlflowException  # noqa: PLC0415 - slow to import, and only needed to publish
     from mlflow.models import ModelSignature  # noqa: PLC0415 - as above
@@ -150,7 +150,7 @@ def read_signature(artifact: Artifact) -> ModelSignature | None:
         return None
     try:
         return ModelSignature.from_dict(sides)
-    except (MlflowException, ValueError, KeyError, TypeError) as error:  # such as one of another version of MLflow
+    except (MlflowException, ValueError, KeyError, TypeError) as error:  # for example from another version of MLflow
         why = clean_text(describe_exception(error))[:300]
         logger.warning("warning   the winner has no signature, since MLflow cannot read its source's: %s", why)
         return None
@@ -159,9 +159,9 @@ def read_signature(artifact: Artifact) -> ModelSignature | None:
 def make_signature(
     inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec], *, unnamed: bool
 ) -> ModelSignature | None:
-    """Return MLflow's signature of a model; None where a tensor has a type that MLflow's readers do not know.
+    """Return MLflow's signature of a model; None if a tensor has a type that MLflow's readers do not support.
 
-    A single tensor may go ``unnamed``, as in PyTorch's flavor; MLflow then asks for an array, else for a dictionary.
+    A single tensor may be ``unnamed``, as in PyTorch's flavor; MLflow then expects an array, else a dictionary.
     """
     from mlflow import models, types  # noqa: PLC0415 - slow to import, and only needed to publish
 
@@ -177,9 +177,9 @@ def make_signature(
 
 
 def _is_known(name: str) -> bool:
-    """Tell whether a type is numpy's own (packages such as ml_dtypes add others) and not text.
+    """Return whether a type is NumPy's own (packages such as ml_dtypes add others) and not text.
 
-    By a signature with text MLflow refuses arrays of objects, and so the columns of tables.
+    With text in a signature, MLflow refuses arrays of objects, and so the columns of tables.
     """
     try:
         dtype = np.dtype(name)
@@ -189,7 +189,7 @@ def _is_known(name: str) -> bool:
 
 
 def _make_example(artifact: Artifact) -> dict[str, NDArray[Any]]:
-    """Return zeros for every input, at the first shape that the artifact was made for, or one row; {} if too large."""
+    """Return zeros for every input, for the first shape of the artifact, or for one row; {} if too large."""
     sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
     shapes = {
         spec.name: [size if isinstance(size, int) else sizes.get(size, 1) for size in spec.shape]
@@ -201,9 +201,9 @@ def _make_example(artifact: Artifact) -> dict[str, NDArray[Any]]:
 
 
 def _write_environment(folder: Path, artifact: Artifact) -> None:
-    """Write what pip must install to load an artifact in its runtime, in MLflow's three files.
+    """Write the packages that pip must install to load an artifact in its runtime, in MLflow's three files.
 
-    Its own ``pyfunc.save_model`` also copies a uv project that is in the current folder.
+    MLflow's own ``pyfunc.save_model`` would also copy a uv project from the current folder.
     """
     from mlflow.utils.environment import _mlflow_conda_env, _PythonEnv  # noqa: PLC0415 - for authors of flavors
 

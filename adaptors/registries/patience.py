@@ -1,4 +1,4 @@
-"""Calls that must end in time: the client of a registry may wait, or sleep, without a limit."""
+"""Calls with a time limit: the client of a registry may wait, or sleep, indefinitely."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ T = TypeVar("T")
 
 
 class StalledError(Exception):
-    """A call took longer than it may."""
+    """A call exceeded its time limit."""
 
 
 def run_within(patience: float, call: Callable[[], T], *, progress: Callable[[], object] = lambda: None) -> T:
-    """Return what a call returns, or raise what it raises.
+    """Return a call's result, or raise its exception.
 
     Args:
-        patience: How many seconds ``progress`` may return the same.
-        call: Called in a thread of its own, which goes on by itself when it takes too long.
-        progress: Returns what changes while the call gets on.
+        patience: For how many seconds ``progress`` may return the same value.
+        call: Called in a separate thread, which continues by itself after the time limit.
+        progress: Returns a value that changes while the call progresses.
 
     Raises:
-        StalledError: It took too long.
+        StalledError: The call exceeded its time limit.
     """
     future: Future[T] = Future()
 

@@ -1,1 +1,1 @@
-"""scikit-learn, XGBoost and LightGBM: estimators of MLflow, run as they are and converted to ONNX."""
+"""scikit-learn, XGBoost and LightGBM: estimators logged by MLflow, run unchanged and converted to ONNX."""

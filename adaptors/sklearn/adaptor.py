@@ -1,4 +1,4 @@
-"""The adaptor of scikit-learn, XGBoost and LightGBM: their estimators become ONNX."""
+"""The adaptor for scikit-learn, XGBoost and LightGBM: it converts their estimators to ONNX."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ADAPTORS = (
         options=OnnxOptions,
         needs=frozenset(
             {Need.CALIBRATION_DATA, Need.CONVERSION_LIMIT}
-        ),  # the converted model is compared with its source on them
+        ),  # the converted model is compared with its source on these data
         supports={
             Capability.DYNAMIC_BATCH: Support.FULL,
             Capability.EXTERNAL_DATA: Support.NOT_IMPLEMENTED,

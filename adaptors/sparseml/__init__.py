@@ -1,1 +1,1 @@
-"""SparseML: weights pruned by its recipes, in one step or while a program is trained."""
+"""SparseML: weights pruned by its recipes, in one step or during training with a program."""

@@ -1,4 +1,4 @@
-"""SparseML's adaptors: exported programs of PyTorch pruned by magnitude, at once or while they are fine-tuned."""
+"""SparseML's adaptors: exported programs of PyTorch pruned by magnitude, at once or during fine-tuning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOOLCHAIN = Toolchain(
     modules=("sparseml",),
     with_torch=True,
     from_source=("gputil",),
-    uses=("pytorch",),  # what reads programs safely
+    uses=("pytorch",),  # its module reads programs safely
     environment={
         "NM_DISABLE_ANALYTICS": "1",  # otherwise each import sends telemetry to its vendor and looks up the country
         "SPARSEML_DISABLE_ANALYTICS": "1",
@@ -37,10 +37,10 @@ class PruneOptions(Options):
     """Options of ``sparseml.prune``."""
 
     pattern: Literal["block4", "2:4", "unstructured"] = "block4"
-    """Which weights fall together: four neighbours along the inputs, two of each four of a linear layer, or
+    """Which weights are pruned together: four neighbours along the inputs, two of each four in a linear layer, or
     any."""
     sparsity: float = Field(default=0.8, gt=0, lt=1)
-    """Which part of each layer's weights becomes zero; with the pattern 2:4 it must be 0.5."""
+    """The share of each layer's weights that becomes zero; with the pattern 2:4 it must be 0.5."""
 
     @model_validator(mode="after")
     def _fit(self) -> PruneOptions:
@@ -53,15 +53,15 @@ class TuneOptions(PruneOptions):
     """Options of ``sparseml.tune``."""
 
     epochs: int = Field(default=40, ge=2, le=10_000)
-    """How often the training rows are seen at most."""
+    """The largest number of epochs over the training rows."""
     seconds: float = Field(default=1200.0, gt=0, le=2000)
-    """For how long is trained; no epoch is begun after it, and the best one so far is kept."""
+    """The time limit of training; no epoch starts after it, and the best weights so far are used."""
     patience: int = Field(default=8, ge=1)
-    """After how many epochs without a smaller error on the search split the training ends, once all is pruned."""
+    """Early stopping: the number of epochs without a smaller error on the search split, once all is pruned."""
     learning_rate: float = Field(default=1e-3, gt=0)
-    """The step size of Adam."""
+    """The learning rate of Adam."""
     batch: int = Field(default=64, ge=1)
-    """How many rows make a step, where the model's batch is free."""
+    """The batch size, if the model's batch is dynamic."""
 
 
 _adaptor = partial(

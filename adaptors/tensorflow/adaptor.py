@@ -1,4 +1,4 @@
-"""TensorFlow's adaptors: Keras models and SavedModels become ONNX, LiteRT's files, or programs of XLA."""
+"""TensorFlow's adaptors: convert Keras models and SavedModels to ONNX, to LiteRT files, or to XLA programs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OnnxOptions(Options):
 
 _adaptor = partial(Adaptor, toolchain=TOOLCHAIN, accepts=_SOURCES, precisions=frozenset({Precision.FP32}))
 _COMPARED = frozenset({Need.CALIBRATION_DATA, Need.CONVERSION_LIMIT})
-"""What was converted is compared with its source on them."""
+"""The converted model is compared with its source on these data."""
 
 ADAPTORS = (
     _adaptor(
@@ -85,7 +85,7 @@ ADAPTORS = (
         supports={
             Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one program for each shape
             Capability.CONTROL_FLOW: Support.FULL,
-            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # names in a SavedModel are counted over a process
+            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # names in a SavedModel are numbered within a process
         },
     ),
 )

@@ -1,4 +1,4 @@
-"""TensorRT's adaptor: an engine of a strongly typed network. Unverified: it did not run on a GPU yet."""
+"""TensorRT's adaptor: an engine of a strongly typed network. Unverified: it has not run on a GPU yet."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ TOOLCHAIN = Toolchain(
     formats={"tensorrt-engine": ("model.plan", "index.json")},
     limits=Limits(seconds=1800.0, memory_mb=16384),
     runtime_requirements=("tensorrt-cu13-bindings>=11.4,<12", "cuda-bindings>=13,<14", "numpy>=2,<3"),
-    default=False,  # it is of use on a machine with a GPU only
+    default=False,  # useful only on a machine with a GPU
     note="Needs an NVIDIA GPU; unverified: its libraries could not be had. Its environment has the bindings of "
     "TensorRT 11; the libraries, of several GB, are on no public index, and have to be on `LD_LIBRARY_PATH`.",
 )
 
 
 class EngineOptions(Options):
-    """Options of ``tensorrt.engine``. The precision is that of the graph: ``modelopt`` writes others into it."""
+    """Options of ``tensorrt.engine``. The precision is the graph's: ``modelopt`` writes others into it."""
 
     level: int = Field(default=3, ge=0, le=5)
     """The builder's optimization level: higher ones try more kernels, and take longer to build."""
     sparse: bool = False
-    """Whether kernels for 2:4 sparsity are tried, where weights have two zeros in each four."""
+    """Whether to try kernels for 2:4 sparsity, for weights with two zeros in each group of four."""
     tf32: bool = True
-    """Whether products of fp32 may round their factors to ten bits of mantissa."""
+    """Whether products of fp32 may round their factors to ten bits of mantissa (TF32)."""
     workspace_mb: int = Field(default=4096, ge=1)
-    """How much of the GPU's memory a kernel may use as scratch space, in MiB."""
+    """The limit of GPU memory that a kernel may use as scratch space, in MiB."""
     timing_cache: Path | None = None
-    """A ``timing.cache`` that an earlier engine has next to it, for the same GPU and version: its kernels are not timed
-    again."""
+    """The ``timing.cache`` next to an earlier engine for the same GPU and version: its kernels are not timed again."""
 
 
 ADAPTORS = (
@@ -61,7 +60,7 @@ ADAPTORS = (
             Capability.DYNAMIC_BATCH: Support.NOT_IMPLEMENTED,  # one profile for each shape
             Capability.EXTERNAL_DATA: Support.FULL,
             Capability.CONTROL_FLOW: Support.UNKNOWN,
-            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # kernels are chosen by their times
+            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # kernels are selected by their measured times
         },
         machine_specific=True,
         device="cuda:0",

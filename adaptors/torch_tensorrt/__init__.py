@@ -1,1 +1,1 @@
-"""Torch-TensorRT: exported programs of PyTorch compiled to engines for NVIDIA GPUs, in an interpreter of the user's."""
+"""Torch-TensorRT: exported programs compiled to engines for NVIDIA GPUs, in an interpreter that the user provides."""

@@ -1,4 +1,4 @@
-"""Torch-TensorRT's adaptor: engines of an exported program, without ONNX. Unverified: it did not run on a GPU yet."""
+"""Torch-TensorRT's adaptor: engines of an exported program, without ONNX. Unverified: it has not run on a GPU yet."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TOOLCHAIN = Toolchain(
     verification=Verification.UNVERIFIED,
     modules=("torch_tensorrt",),
     runs=frozenset({"torch-tensorrt"}),
-    native=frozenset({"torch-tensorrt"}),  # programs with engines in them, which are machine code
+    native=frozenset({"torch-tensorrt"}),  # programs that contain engines, which are machine code
     formats={"torch-tensorrt": ("index.json", "model-*.pt2")},
     limits=Limits(seconds=1800.0, memory_mb=16384),
-    uses=("pytorch",),  # what reads programs safely
+    uses=("pytorch",),  # its module reads programs safely
     lockable=False,
-    default=False,  # it is of use on a machine with a GPU only
+    default=False,  # useful only on a machine with a GPU
     note="Needs an NVIDIA GPU; unverified: it could not be had. `torch-tensorrt` 2.13 needs TensorRT 11.0, whose "
     "libraries are on NVIDIA's index only: install it from there, and name the interpreter in the recipe.",
 )
@@ -35,17 +35,17 @@ class EngineOptions(Options):
     level: int = Field(default=3, ge=0, le=5)
     """The builder's optimization level: higher ones try more kernels, and take longer to build."""
     sparse: bool = False
-    """Whether kernels for 2:4 sparsity are tried, where weights have two zeros in each four."""
+    """Whether to try kernels for 2:4 sparsity, for weights with two zeros in each group of four."""
     tf32: bool = True
-    """Whether products of fp32 may round their factors to ten bits of mantissa."""
+    """Whether products of fp32 may round their factors to ten bits of mantissa (TF32)."""
     workspace_mb: int = Field(default=4096, ge=1)
-    """How much of the GPU's memory a kernel may use as scratch space, in MiB."""
+    """The limit of GPU memory that a kernel may use as scratch space, in MiB."""
     autocast: Literal["fp16", "bf16"] | None = None
-    """A type to which operators are cast but those that Torch-TensorRT takes for sensitive; by default none is."""
+    """The type to which operators are cast, except those that Torch-TensorRT considers sensitive; None: no cast."""
     least: int = Field(default=5, ge=1)
-    """How many operators in a row are worth an engine; fewer are left to PyTorch."""
+    """The smallest number of consecutive operators for an engine; shorter sequences are run by PyTorch."""
     whole: bool = False
-    """Whether a program is refused of which an operator is left to PyTorch."""
+    """Whether to refuse a program if PyTorch runs any of its operators."""
 
 
 ADAPTORS = (
@@ -64,7 +64,7 @@ ADAPTORS = (
         supports={
             Capability.DYNAMIC_BATCH: Support.NOT_IMPLEMENTED,  # one program for each shape
             Capability.CONTROL_FLOW: Support.UNKNOWN,
-            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # kernels are chosen by their times
+            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # kernels are selected by their measured times
         },
         machine_specific=True,
         device="cuda:0",

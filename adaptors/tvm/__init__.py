@@ -1,1 +1,1 @@
-"""Apache TVM: a compiler whose schedules are found by measuring on this machine."""
+"""Apache TVM: a compiler that finds schedules by measuring on this machine."""

@@ -24,7 +24,7 @@ TOOLCHAIN = Toolchain(
     limits=Limits(seconds=3600.0),
     runtime_requirements=("apache-tvm==0.27.0.post1", "apache-tvm-ffi==0.1.14.post1", "numpy>=2,<3"),
     remembers=True,
-    default=False,  # tuning takes minutes, and what it finds is seldom the fastest
+    default=False,  # tuning takes minutes, and its result is seldom the fastest
     note="Tunes for minutes, and measures while it does; its environment takes about 600 MB.",
 )
 
@@ -33,11 +33,11 @@ class CpuOptions(Options):
     """Options of ``tvm.cpu``."""
 
     trials: int = Field(default=256, ge=0, le=100_000)
-    """How many schedules are measured at most, of all shapes together; 0 leaves the model untuned, which is slow."""
+    """The largest number of measured schedules for all shapes together; 0 leaves the model untuned, which is slow."""
     seconds: float = Field(default=240.0, gt=0, le=3000)
-    """How long it tunes at most; the best schedules so far are taken."""
+    """The time limit of tuning; the best schedules so far are used."""
     resume: bool = False
-    """Whether operators are tuned further that earlier runs tuned; otherwise what is known of them is used at once."""
+    """Whether to continue tuning operators from earlier runs; otherwise their known schedules are used at once."""
 
 
 def _refuse(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
@@ -50,7 +50,7 @@ def _refuse(artifact: Artifact, _options: Options, _host: Host) -> Refused | Non
 ADAPTORS = (
     Adaptor(
         name="tvm.cpu",
-        version=3,  # a round of tuning takes less
+        version=3,  # a round of tuning takes less time
         toolchain=TOOLCHAIN,
         stage=Stage.COMPILE,
         accepts=frozenset({"onnx"}),
@@ -63,7 +63,7 @@ ADAPTORS = (
             Capability.DYNAMIC_BATCH: Support.UNSUPPORTED,  # one library for each shape
             Capability.EXTERNAL_DATA: Support.FULL,
             Capability.CONTROL_FLOW: Support.UNKNOWN,
-            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # which schedule is the fastest is measured
+            Capability.DETERMINISTIC: Support.UNSUPPORTED,  # the fastest schedule is found by measuring
         },
         machine_specific=True,
         can_take=_refuse,

@@ -1,1 +1,1 @@
-"""What runs a model, in a toolchain's worker and in the process of whoever loads a winner."""
+"""The code that runs a model: in a toolchain's worker, and in any process that loads a winner."""

@@ -1,4 +1,4 @@
-"""Errors for people: what happened, why, and what to do next, under a stable slug that has a page in the docs."""
+"""Errors for people: what happened, why, and what to do next; each has a stable slug with a page in the docs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hone_runtime.text import hide_secrets
 
 
 class ExitCode(IntEnum):
-    """What the process returns; 1 and 2 belong to Kedro and click."""
+    """The exit codes of the process; 1 and 2 belong to Kedro and click."""
 
     SUCCESS = 0
     INPUT = 3
@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
 _PAGES: Final = Path(__file__).parent / "error_pages"
 
 SLUGS: Final = tuple(sorted({page.stem for page in _PAGES.glob("*.md")} - {"index"}))
-"""Every slug: an error is what has a page in ``docs/errors``, which is installed with the code."""
+"""Every slug: an error exists if it has a page in ``docs/errors``, which is installed with the code."""
 
 _EXPLAIN: Final = "python -m kedro_hone hone explain"
 _FORMAT: Final = f"{{what}}\n  why:  {{why}}\n  next: {{hint}}\n  more: {_EXPLAIN} {{slug}}"
@@ -36,9 +36,9 @@ _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
 
 
 class HoneError(Exception):
-    """An error that the user can fix: what happened, in one sentence, why, as far as is known, and what to do next.
+    """An error that the user can fix: what happened, in one sentence, why (if known), and what to do next.
 
-    Secrets in these sentences are hidden: they quote what libraries say.
+    Secrets in these sentences are hidden, since the sentences quote messages of libraries.
     """
 
     def __init__(self, slug: str, what: str, *, why: str, hint: str) -> None:
@@ -52,10 +52,10 @@ class HoneError(Exception):
 
     @classmethod
     def find(cls, error: BaseException) -> HoneError | None:
-        """Return an exception if it is an error for people, else the first of them among its causes, if there is any.
+        """Return an exception if it is an error for people, else the first such error among its causes; None if absent.
 
-        An exception's causes are lost when it is pickled, as on the way from the processes of ``ParallelRunner``: then
-        the error is read back from the text that is left, as ``str`` writes it.
+        An exception's causes are lost when it is pickled, for example by the processes of ``ParallelRunner``. Then the
+        error is parsed from the remaining text, in the form that ``str`` writes.
         """
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, HoneError):
@@ -69,5 +69,5 @@ class HoneError(Exception):
 
 
 def read_page(slug: str) -> str:
-    """Return an error's page of the documentation, as it is installed, without the targets of links."""
+    """Return an error's page of the installed documentation, without the targets of links."""
     return re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", (_PAGES / f"{slug}.md").read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""Text that comes from models, toolchains and registries, on its way to a log, a terminal or a report."""
+"""Clean text from models, toolchains and registries before it reaches a log, a terminal or a report."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from functools import lru_cache
 from typing import Final
 
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""C0 without tab and newline, DEL, C1, and what changes the direction of text (UAX 9), surrogates (no UTF-8)."""
+"""C0 without tab and newline, DEL, C1, characters that change the direction of text (UAX 9), surrogates (not valid
+UTF-8)."""
 
 SECRET_NAME: Final = re.compile(r"TOKEN|SECRET|PASS|CREDENTIAL|AUTH|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY")
-"""Found in the names of variables whose values are secrets."""
+"""Parts of the names of variables whose values are secrets."""
 
-# Bounded, and begun only where a word begins, so that no text takes longer than its length. Quotes end a match: JSON
-# stays JSON. A password may hold a slash where nobody has escaped it.
+# Bounded, and matching only from the start of a word, so that the time is linear in the text's length. Quotes end a
+# match, so that JSON remains valid. A password may contain an unescaped slash.
 _URL: Final = re.compile(
     r"""(?<![\w+.-])(\w[\w+.-]{0,31}://)"""
     r"""(?:[^\s/@:"'<>\\]{0,256}:(?!:)[^\s"'<>\\]{0,512}|[^\s/@:"'<>\\]{1,256})@"""
@@ -29,31 +30,32 @@ _SETTING: Final = re.compile(
     re.IGNORECASE,
 )
 _TOKEN: Final = re.compile(r"(?<![A-Za-z0-9])(?:hf|api_org)_[A-Za-z0-9]{30,256}")
-"""A token of the Hugging Face Hub, which `hf auth login` keeps in a file, and no variable."""
+"""A token of the Hugging Face Hub, which `hf auth login` stores in a file, not in a variable."""
 _WORD: Final = re.compile(r"[a-z]+(['\u2019]s)?[,:;]?(\s|$)")
 _SHORTEST_SECRET: Final = 8
-"""Characters of the shortest value of a variable that is hidden wherever it is: a shorter one is in other words too."""
+"""The shortest variable value, in characters, that is hidden everywhere: shorter ones occur inside other words."""
 
 
 def clean_text(text: str) -> str:
-    """Return a text that a terminal or a page shows as it is, without secrets: a control character becomes U+FFFD.
+    """Return a text that a terminal or a page shows literally, without secrets: a control character becomes U+FFFD.
 
-    Names of models, errors of toolchains and URIs of registries may hold any character: escape sequences, which move
-    the cursor, set the title or hide what follows, and marks that turn the direction of reading.
+    Names of models, errors of toolchains and URIs of registries may contain any character. Examples are escape
+    sequences, which move the cursor, set the title or hide what follows, and marks that change the direction of
+    reading.
     """
     return _CONTROLS.sub("\ufffd", hide_secrets(text))
 
 
 def hide_secrets(text: str, variables: Mapping[str, str] = os.environ) -> str:
-    """Return a text with ``***`` in place of what is secret: the one redactor of errors, logs, evidence and reports.
+    """Return a text with ``***`` in place of secrets: the one redactor for errors, logs, evidence and reports.
 
-    These are the users and passwords of URLs, what is given to names such as ``token`` and ``password``, what is sent
-    as an authorization, tokens of the Hugging Face Hub, and the values of this process's variables whose names sound
-    like a secret.
+    Secrets are the users and passwords of URLs, values of names such as ``token`` and ``password``, authorization
+    headers, and tokens of the Hugging Face Hub. So are the values of this process's variables whose names indicate a
+    secret.
     """
-    # By the names first: each value of os.environ that is read is decoded, and each line of a log comes here.
+    # Filter by names first: reading os.environ decodes each value, and this runs for each line of a log.
     secrets = {variables[name].strip() for name in variables if _names_secret(name)}
-    # The longest first: one that begins another must not leave its end to be read.
+    # The longest first: otherwise, if one value is a prefix of another, the rest of the longer one would be readable.
     for secret in sorted((one for one in secrets if len(one) >= _SHORTEST_SECRET), key=len, reverse=True):
         text = text.replace(secret, "***")
     return _TOKEN.sub("***", _SETTING.sub(r"\1\2***", _URL.sub(r"\1***@", text)))
@@ -65,34 +67,34 @@ def _names_secret(name: str) -> bool:
 
 
 def suggest(name: str, known: Iterable[str], shown: str = "{!r}") -> str:
-    """Return ``Did you mean 'fast'? `` with the nearest known name, for a hint that may go on; else nothing."""
+    """Return ``Did you mean 'fast'? `` with the nearest known name, as the start of a hint; else an empty text."""
     nearest = difflib.get_close_matches(name, sorted(known), n=1)
     return f"Did you mean {shown.format(nearest[0])}? " if nearest else ""
 
 
 def begin_sentence(clause: str) -> str:
-    """Return a clause as the start of a sentence: its first letter is a capital unless its first word is a name.
+    """Return a clause as the start of a sentence: its first letter becomes a capital unless its first word is a name.
 
-    The names of files, options and classes are what they are; a word is one of letters only.
+    The names of files, options and classes remain unchanged; only a first word made of letters alone is capitalized.
     """
     return clause[:1].upper() + clause[1:] if _WORD.match(clause) else clause
 
 
 def open_logger(name: str) -> logging.Logger:
-    """Return the logger of a module, whose messages are printed as they are.
+    """Return the logger of a module, whose messages are printed literally.
 
-    What it logs quotes file names and errors of toolchains. Kedro's log handler would read ``[/usr/lib/x.so]`` in them
-    as markup of rich, and raise. Control characters are replaced as ``clean_text`` does.
+    Messages may quote file names and errors of toolchains. Kedro's log handler would read ``[/usr/lib/x.so]`` in them
+    as rich markup, and raise. Control characters are replaced as in ``clean_text``.
     """
     logger = logging.getLogger(name)
-    # A filter of the logger and not of a handler: it works with any configuration, and in any process that imports the
+    # A filter of the logger, not of a handler: it works with any configuration, and in any process that imports the
     # module, such as those of ParallelRunner.
     logger.addFilter(_print_as_it_is)
     return logger
 
 
 def _print_as_it_is(record: logging.LogRecord) -> bool:
-    record.markup = False  # rich.logging.RichHandler asks for it
+    record.markup = False  # rich.logging.RichHandler reads it
     message = record.getMessage()
     cleaned = clean_text(message)
     if cleaned != message:

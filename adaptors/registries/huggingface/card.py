@@ -1,6 +1,6 @@
-"""The model card of a winner: metadata that the Hub reads, the numbers that it was chosen by, and how to call it.
+"""The model card of a winner: the Hub's metadata, the measured numbers, and how to call the winner.
 
-In a repository that has a card, the author's text and metadata stay; ours is between two comments.
+If a repository already has a card, the author's text and metadata are preserved; ours is between two comments.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ LIBRARY: Final = "kedro-hone"
 _BEGIN, _END = "<!-- kedro-hone: begin -->", "<!-- kedro-hone: end -->"
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _MOST_DIGITS: Final = 1000
-"""Of a number in the metadata: PyYAML takes ``1:59:59…`` for one, and computes it for minutes."""
+"""Limit of a number in the metadata: PyYAML parses ``1:59:59…`` as a number, and computes it for minutes."""
 _FEWER_BITS: Final = re.compile(r"int8|int4|w8|w4|8bit|4bit|bf16|fp16|float16|quant", re.IGNORECASE)
-"""In the name of an adaptor or a format."""
+"""Allowed characters in the name of an adaptor or a format."""
 
 
 def write_card(
@@ -37,11 +37,11 @@ def write_card(
     """Return the text of ``README.md``.
 
     Args:
-        winner: What is published.
+        winner: The winner to publish.
         claim: Its evidence, as JSON.
-        target: The URI that it is loaded by.
-        base_model: The repository that it was made from, where that is on the Hub and another one.
-        known: The card that the repository has already.
+        target: The URI from which it is loaded.
+        base_model: The source's repository, if it is on the Hub and another one.
+        known: The card that the repository already has.
     """
     name = target.removeprefix("hf://").partition("@")[0]
     card = _read(known)
@@ -59,7 +59,7 @@ def write_card(
     others = [one for one in data.eval_results or () if one.source_name != LIBRARY]
     results = [*others, *_list_results(claim)]
     data.eval_results = results or None
-    if not results:  # a name without results is no metadata that the Hub knows
+    if not results:  # the Hub accepts no name without results
         data.model_name = None
     section = f"{_BEGIN}\n{_write_section(winner, target)}{_END}\n"
     text = card.text.strip("\n") or f"# {name}"
@@ -68,9 +68,9 @@ def write_card(
 
 
 def _read(known: str) -> ModelCard:
-    """Return the card of a repository; metadata that cannot be read counts as none, and the text stays."""
+    """Return the card of a repository; unreadable metadata is ignored, and the text is preserved."""
     block = REGEX_YAML_BLOCK.search(known)
-    # What cannot be read raises errors of YAML, of huggingface_hub, or of what that meets in the metadata.
+    # Unreadable metadata raises errors of YAML, of huggingface_hub, or of its conversion of values.
     with contextlib.suppress(Exception):
         if block is None or _is_plain(block[2]):
             return ModelCard(known, ignore_metadata_errors=True)
@@ -78,7 +78,7 @@ def _read(known: str) -> ModelCard:
 
 
 def _is_plain(metadata: str) -> bool:
-    """Return whether YAML of a stranger is as large as its text: no aliases, which grow, and no endless numbers."""
+    """Return whether untrusted YAML cannot expand beyond its text: no aliases, which grow, and no unbounded numbers."""
     return not any(
         isinstance(event, yaml.AliasEvent)
         or (
@@ -91,7 +91,7 @@ def _is_plain(metadata: str) -> bool:
 
 
 def _remove_sections(text: str) -> str:
-    """Return a text without what is between our two comments, in time that its length bounds."""
+    """Return a text without the part between our two comments, in time bounded by its length."""
     first, *rest = text.split(_BEGIN)
     parts = [first]
     for part in rest:
@@ -101,9 +101,10 @@ def _remove_sections(text: str) -> str:
 
 
 def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:
-    """Return how the winner stands to its source, in the Hub's words; empty where they have none for it.
+    """Return the winner's relation to its source, in the Hub's terms; empty if no term applies.
 
-    The Hub knows ``adapter``, ``merge``, ``quantized`` and ``finetune``; what is only compiled is none of these.
+    The Hub's terms are ``adapter``, ``merge``, ``quantized`` and ``finetune``; none applies to a model that is only
+    compiled.
     """
     route = (claim.get("winner") or {}).get("route") or ()
     words = f"{' '.join(map(str, route))} {winner.artifact.format}"
@@ -111,7 +112,7 @@ def _relate(winner: ProvenWinner, claim: Mapping[str, Any]) -> str:
 
 
 def _list_results(claim: Mapping[str, Any]) -> list[EvalResult]:
-    """Return the gate's metrics of the winner as the Hub's results."""
+    """Return the gate's metrics of the winner as results in the Hub's form."""
     program = _read_text(claim, "program", "name") or "unknown"
     return [
         EvalResult(
@@ -145,7 +146,7 @@ def _write_section(winner: ProvenWinner, target: str) -> str:
     lines = [
         "## A faster version of this model",
         "",
-        # Between the two comments there is no other one.
+        # There must be no other comment between the two.
         winner.description.replace("<!--", "&lt;!--"),
         "```python",
         *_write_usage(winner, target),
@@ -158,7 +159,7 @@ def _write_section(winner: ProvenWinner, target: str) -> str:
 
 
 def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
-    """Return lines of Python that load the winner and call it once with zeros, by the runtime alone."""
+    """Return lines of Python that load the winner and call it once with zeros, using only the runtime."""
     artifact = winner.artifact
     sizes = artifact.static_shapes[0].sizes if artifact.static_shapes else {}
     inputs = ", ".join(
@@ -178,7 +179,7 @@ def _write_usage(winner: ProvenWinner, target: str) -> list[str]:
 
 
 def _quote(text: str) -> str:
-    """Return foreign text as a literal of Python in one line, without what ends a comment of HTML."""
+    """Return foreign text as a one-line Python literal, without anything that ends an HTML comment."""
     return ascii(text).replace("<", r"\x3c").replace(">", r"\x3e")
 
 

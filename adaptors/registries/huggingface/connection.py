@@ -1,8 +1,8 @@
-"""A connection to the Hub: every call ends within a bound, is tried again where that helps, and explains its errors.
+"""A connection to the Hub: every call has a time limit, is retried if useful, and has its errors explained.
 
 ``huggingface_hub`` reads ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HUB_CACHE``, ``HF_HUB_OFFLINE``,
 ``HF_HUB_DOWNLOAD_TIMEOUT``, ``HF_HUB_ETAG_TIMEOUT`` and others itself; its settings are not changed here. It waits for
-most responses without a limit, and sleeps as long as a ``Retry-After`` asks for: hence the bound.
+most responses without a limit, and sleeps as long as a ``Retry-After`` requests: hence the limit here.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from kedro_hone.adaptors.registries.patience import run_within
 T = TypeVar("T")
 
 PATIENCE_SECONDS: Final = 45.0
-"""How long the Hub may take to respond to one call, all tries of it together."""
+"""Time limit in seconds for the Hub's response to one call, including all its attempts."""
 STALL_SECONDS: Final = 120.0
-"""How long a download may stand still."""
+"""How many seconds a download may make no progress."""
 SLOWEST_UPLOAD: Final = 125_000
-"""Bytes a second that an upload must reach on average: 1 Mbit/s."""
+"""The average speed in bytes per second that an upload must reach: 1 Mbit/s."""
 LONGEST_WAIT: Final = 30.0
-"""The longest ``Retry-After``, in seconds, that is waited for; a longer one is an error that names it."""
+"""The longest ``Retry-After``, in seconds, that is waited for; a longer one is an error that contains it."""
 _TRIES: Final = 3
 _BUSY: Final = frozenset({408, 429, 500, 502, 503, 504})
 _BROKEN: Final = frozenset({"ConnectError", "ReadError", "RemoteProtocolError", "UncheckedError"})
-"""The names of errors of a connection, in whichever HTTP client huggingface_hub uses."""
+"""The names of connection errors, for any HTTP client that huggingface_hub uses."""
 
 
 class Connection:
-    """The Hub as the environment names it, with the user's token and cache."""
+    """The Hub from the environment's settings, with the user's token and cache."""
 
     def __init__(self) -> None:
         self.api = HfApi(endpoint=constants.ENDPOINT, library_name="kedro-hone", library_version=__version__)
 
     @property
     def endpoint(self) -> str:
-        """The Hub's address, without a slash at the end."""
+        """The Hub's address, without a trailing slash."""
         return str(self.api.endpoint)
 
     @property
@@ -67,17 +67,17 @@ class Connection:
         patience: float | None = None,
         progress: Callable[[], object] = lambda: None,
     ) -> T:
-        """Return what a call of huggingface_hub returns, tried again where the Hub is busy, within a bound.
+        """Return the result of a call of huggingface_hub, retried if the Hub is busy, within a time limit.
 
         Args:
             call: The call.
-            place: What it is about.
-            tries: How often it may be made.
-            patience: The bound, in seconds, of all tries together.
-            progress: Returns what changes while the call gets on, which begins the patience anew.
+            place: The reference that the call is about.
+            tries: The largest number of attempts.
+            patience: The time limit of all attempts together, in seconds.
+            progress: Returns a value that changes while the call progresses; each change restarts the time limit.
 
         Raises:
-            HoneError: What went wrong, as ``failures.explain`` returns it.
+            HoneError: The failure, as returned by ``failures.explain``.
         """
         patience = PATIENCE_SECONDS if patience is None else patience
         end = time.monotonic() + patience
@@ -93,12 +93,12 @@ class Connection:
                 time.sleep(pause)
 
     def explain(self, error: BaseException, place: Reference) -> HoneError:
-        """Return the error for people of what huggingface_hub raised, or returned."""
+        """Return the error for people for an exception that huggingface_hub raised or returned."""
         return failures.explain(error, place, endpoint=self.endpoint)
 
 
 def _find_pause(error: BaseException) -> float | None:
-    """Return how many seconds to wait before another try; None if that does not help, or takes too long."""
+    """Return the seconds to wait before a retry; None if a retry is useless, or the wait is too long."""
     status = failures.read_status(error)
     if status is None:
         return 1.0 if type(error).__name__ in _BROKEN else None

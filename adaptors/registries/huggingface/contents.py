@@ -1,4 +1,4 @@
-"""What a publication commits: a winner's files, the card of the repository, and ``hone.json``."""
+"""The content of a publication's commit: a winner's files, the card of the repository, and ``hone.json``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _LARGEST_CARD: Final = 4 << 20
 
 
 class Submission(NamedTuple):
-    """What is to be published, and where."""
+    """What to publish, and where."""
 
     winner: ProvenWinner
     target: Reference
@@ -47,27 +47,27 @@ class Submission(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The target as it is loaded, once it was accepted."""
+        """The URI from which the target is loaded after acceptance."""
         branch = self.target.revision
         return Reference(self.target.name, "" if branch == references.MAIN else branch).uri
 
 
 class Head(NamedTuple):
-    """The newest commit of a target, and what ``hone.json`` in it records of an earlier publication; None if absent."""
+    """The newest commit of a target, and the earlier publication recorded in its ``hone.json``; None if absent."""
 
     commit: Snapshot
     published: Published | None
 
     @property
     def added(self) -> tuple[str, ...]:
-        """The files that an earlier publication brought, and not the repository's author."""
+        """The files that were added by an earlier publication, not by the repository's author."""
         return self.published.added if self.published else ()
 
 
 def prepare(
     hub: Connection, submission: Submission, head: Head, folder: Path
 ) -> list[CommitOperationAdd | CommitOperationDelete]:
-    """Write what is committed into a folder, and return the operations: files to add, and old ones to remove."""
+    """Write the files to commit into a folder, and return the operations: files to add, and old ones to remove."""
     winner, name = submission.winner, submission.target.name
     with TemporaryDirectory(prefix="kedro-hone-") as scratch:
         write_winner(folder, _keep_companions(hub, head.commit, winner, Path(scratch)), name=name)
@@ -95,10 +95,10 @@ def prepare(
 
 
 def _read_card(hub: Connection, head: Snapshot) -> str:
-    """Return the card that a repository has, or nothing.
+    """Return the card of a repository; empty if absent.
 
     Raises:
-        HoneError: ``recipe-invalid``: it is too large to be one.
+        HoneError: ``recipe-invalid``: it is too large for a card.
     """
     if CARD not in head.files:
         return ""
@@ -109,7 +109,7 @@ def _read_card(hub: Connection, head: Snapshot) -> str:
 
 
 def _keep_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, folder: Path) -> ProvenWinner:
-    """Return a winner whose companions are as the repository has them: none of its author's files is replaced."""
+    """Return a winner with the repository's versions of its companions: no file of the author is replaced."""
     if winner.companions is None:
         return winner
     names = tuple(name for name in list_companions(winner.companions) if name in head.files)

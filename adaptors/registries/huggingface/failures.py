@@ -26,7 +26,7 @@ _SLUGS: Final[tuple[tuple[type[BaseException], frozenset[int] | None, str], ...]
     (Exception, frozenset({429}), "registry-limited"),
     (BaseException, None, "registry-unreachable"),
 )
-"""The first row that fits: the kind of exception, the response's status or the errno (None for any), and the slug."""
+"""The first matching row applies: the kind of exception, the response's status or errno (None for any), the slug."""
 _CACHE: Final = (
     "The cache of huggingface_hub in {cache} cannot be written.",
     "{said}",
@@ -78,18 +78,18 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
 }
 _QUOTA: Final = re.compile(r"storage (limit|quota)|quota|LFS (limit|budget)|space (left|exceeded)", re.IGNORECASE)
 _MAY_BE_FULL: Final = frozenset({None, 400, 402, 403})
-"""With these statuses, only the text of the response shows that the storage of an account is full."""
+"""For these statuses, only the text of the response shows that the storage of an account is full."""
 _LONGEST: Final = 400
 
 
 def explain(error: BaseException, place: Reference, *, endpoint: str, last: int | None = None) -> HoneError:
-    """Return the error for people of what huggingface_hub raised.
+    """Return the error for people for an exception of huggingface_hub.
 
     Args:
         error: The exception.
-        place: What the call was about.
+        place: The reference that the call was about.
         endpoint: The Hub's address.
-        last: The status of the last response that was an error, in a call that took too long.
+        last: The status of the last error response, for a call that took too long.
     """
     error = _unwrap(error)
     code = read_status(error) or getattr(error, "errno", None)
@@ -107,7 +107,7 @@ def explain(error: BaseException, place: Reference, *, endpoint: str, last: int 
 
 
 def describe(slug: str, place: Reference, said: str, *, endpoint: str = "") -> HoneError:
-    """Return the error of a slug, with the reason that is ``said``."""
+    """Return the error for a slug, with the reason ``said``."""
     facts = {
         **place._asdict(),
         "said": said,
@@ -122,27 +122,27 @@ def describe(slug: str, place: Reference, said: str, *, endpoint: str = "") -> H
 
 
 def read_status(error: BaseException) -> int | None:
-    """Return the status of the response that an error is about; None if absent."""
+    """Return the status of an error's response; None if absent."""
     status = getattr(getattr(error, "response", None), "status_code", None)
     return status if isinstance(status, int) else None
 
 
 def read_wait(error: BaseException) -> float | None:
-    """Return the seconds to wait in a response's ``Retry-After``; None if absent."""
+    """Return the seconds in a response's ``Retry-After``; None if absent."""
     response: Any = getattr(error, "response", None)
     text = "" if response is None else str(response.headers.get("Retry-After", ""))
     return float(text) if text.isdecimal() else None
 
 
 def _unwrap(error: BaseException) -> BaseException:
-    """Return what happened: huggingface_hub wraps errors of its threads, and those that made it try its cache."""
+    """Return the original error: huggingface_hub wraps errors of threads, and those after which it tried its cache."""
     while isinstance(error, RuntimeError | errors.LocalEntryNotFoundError) and error.__cause__ is not None:
         error = error.__cause__
     return error
 
 
 def _quote(error: BaseException) -> str:
-    """Return the text of an error, in one line of a bounded length."""
+    """Return the text of an error, as one line of limited length."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[:4]) or type(error).__name__
     if not isinstance(error, errors.HfHubHTTPError | StalledError | OSError):

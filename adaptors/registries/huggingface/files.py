@@ -1,4 +1,4 @@
-"""Which files of a repository are a model's, by their names: as few as its format needs, and one kind of weights."""
+"""Select the model's files in a repository by their names: as few as its format needs, one kind of weights."""
 
 from __future__ import annotations
 
@@ -35,36 +35,37 @@ _ONNX: Final = ("*.onnx", "*.onnx?data")
 _OTHER_FRAMEWORKS: Final = ("*.h5", "*.msgpack", "*.ot", "*.gguf", "*.tflite", "*.mlmodel", *_ONNX)
 _TRAINING: Final = ("training_args.bin", "optimizer.*", "scheduler.*", "rng_state*", "trainer_state.json", "events.*")
 _MODULE: Final = re.compile(r"\d+_[A-Za-z]+")
-"""A folder of a module of sentence-transformers, such as ``1_Pooling``."""
+"""A folder with a module of sentence-transformers, such as ``1_Pooling``."""
 _WEIGHTS: Final = (
-    # The file, its shards, and the index of these, as transformers looks for them: the first that is there.
+    # The file, its shards, and their index, in transformers' search order: the first one that exists.
     ("model.safetensors", "model-*-of-*.safetensors", "model.safetensors.index.json"),
     ("pytorch_model.bin", "pytorch_model-*-of-*.bin", "pytorch_model.bin.index.json"),
 )
 
 
 def is_ours(path: str) -> bool:
-    """Return whether a file is one that a publication writes, and nobody else should."""
+    """Return whether a file is one that only publications should write."""
     return path in _OURS or path.startswith(_OUR_FOLDERS)
 
 
 def is_authors(path: str) -> bool:
-    """Return whether a file is part of the model that its author keeps in the repository."""
+    """Return whether a file belongs to the model that the author has in the repository."""
     return not is_ours(path) and path not in {CARD, ".gitattributes"}
 
 
 def list_sources(paths: Collection[str]) -> tuple[str, ...]:
-    """Return the files of a repository without those of a winner that its author has gone on from."""
+    """Return the files of a repository without those of a winner whose model its author has changed since."""
     return tuple(path for path in paths if TAGS not in paths or not is_ours(path))
 
 
 def choose_files(paths: Collection[str]) -> tuple[str, ...]:
-    """Return the files of a source model that are needed, in sorted order.
+    """Return the required files of a source model, sorted.
 
-    A repository of transformers (``config.json`` at its root) gives its texts and, for each folder, one kind of
-    weights: safetensors if there are any, else ``.bin``, else ONNX files. One with an ``MLmodel`` gives everything; any
-    other, such as one with ``model.onnx`` and no configuration, what is neither a card nor a picture. Of a pipeline of
-    Diffusers, which is not taken, it is the index that says so, and none of its gigabytes.
+    For a repository of transformers (``config.json`` at its root), these are its texts and, for each folder, one kind
+    of weights: safetensors if there are any, else ``.bin``, else ONNX files. For one with an ``MLmodel``, these are all
+    files. For others, such as one with ``model.onnx`` and no configuration, these are all files except cards and
+    pictures. A Diffusers pipeline is refused later because of its index, so only the index is selected, and none of its
+    gigabytes.
     """
     if MLMODEL in paths:
         return tuple(sorted(set(paths) - {".gitattributes", CARD}))
@@ -83,7 +84,7 @@ def choose_files(paths: Collection[str]) -> tuple[str, ...]:
 
 
 def _choose_in(paths: list[str]) -> Iterable[str]:
-    """Return what is needed of one folder of a repository of transformers."""
+    """Return the required files of one folder in a repository of transformers."""
     weights = {path for path in paths if _fits(path, ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.index.json"))}
     rest = [path for path in paths if path not in weights]
     kept = [path for path in rest if not _fits(path, _NO_MODEL + _OTHER_FRAMEWORKS + _TRAINING)]

@@ -1,8 +1,8 @@
-"""What a server in the Hub's place may make huggingface_hub do: neither leave its cache, nor fill memory or disk.
+"""Guard huggingface_hub against a hostile server: it must not write outside its cache, nor fill memory or disk.
 
-``huggingface_hub`` 2.4 keeps a download under the name in the response's ``ETag``, also if that is a path. It reads
-what is no file into memory, whatever its size, and sends the token to the next page of a list, wherever that is. It has
-one session in a process, to which hooks are added during a call of ours; they check that call only.
+``huggingface_hub`` 2.4 stores a download under the name in the response's ``ETag``, even if that is a path. It reads
+other responses into memory, whatever their size, and sends the token to the next page of a list, on any host. A process
+has only one session, to which hooks are added during our calls; they check only those calls.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from huggingface_hub.utils import get_session, tqdm
 T = TypeVar("T")
 
 LARGEST_REPLY: Final = 64 << 20
-"""Bytes of what a call reads that is no file, such as the names of all files; that of 100,000 is half as large."""
+"""Limit in bytes of a response that is not a file, such as a list of all files; one of 100,000 needs half of it."""
 SPARE: Final = 64 << 20
-"""Bytes that a download may receive beyond twice its size: what is lost with a connection is sent again."""
+"""Bytes that a download may receive beyond twice its size: data lost with a connection are sent again."""
 _LOCK: Final = threading.Lock()
 _PORTS: Final = {"http": 80, "https": 443}
 
 
 class HostileReplyError(Exception):
-    """A response that no Hub sends."""
+    """A response that the real Hub would not send."""
 
 
 class UncheckedError(Exception):
@@ -37,8 +37,8 @@ class Guard:
     """The checks of one call of huggingface_hub.
 
     Attributes:
-        left: The call was given up, and ends at the next response.
-        status: The status of the last response that was an error; None if absent.
+        left: The call was abandoned, and ends at the next response.
+        status: The status of the last error response; None if absent.
         thread: The thread of the call.
     """
 
@@ -48,10 +48,10 @@ class Guard:
         self.thread, self._taken = 0, 0
 
     def run(self, call: Callable[[], T]) -> T:
-        """Return what a call returns whose requests and responses are checked, in this thread.
+        """Return the result of a call; its requests and responses are checked, in this thread.
 
         Raises:
-            HostileReplyError: A response is none of a Hub's.
+            HostileReplyError: A response could not come from the real Hub.
             UncheckedError: A response may have been unchecked.
         """
         self.thread, client = threading.get_ident(), get_session()
@@ -73,7 +73,7 @@ class Guard:
                 }
 
     def keep_token(self, request: Any) -> None:
-        """Take the user's token out of a request to another host: a redirect, or the next page of a list."""
+        """Remove the user's token from a request to another host: a redirect, or the next page of a list."""
         if threading.get_ident() != self.thread:
             return
         token = get_token()
@@ -85,7 +85,7 @@ class Guard:
         """Check a response before huggingface_hub reads it.
 
         Raises:
-            HostileReplyError: Its tag is a path, it is too large, or its call was given up.
+            HostileReplyError: Its tag is a path, it is too large, or its call was abandoned.
         """
         if threading.get_ident() != self.thread:
             return
@@ -103,7 +103,7 @@ class Guard:
             self._read(response)
 
     def _read(self, response: Any) -> None:
-        """Read a body within the bound, as httpx2 does without one."""
+        """Read a body up to the limit; httpx2 itself has none."""
         parts = []
         for part in response.iter_bytes():
             parts.append(part)
@@ -111,7 +111,7 @@ class Guard:
             if self._taken > LARGEST_REPLY or self.left:
                 response.close()
                 raise HostileReplyError(f"It sent more than {LARGEST_REPLY >> 20} MiB that are no file.")
-        response._content = b"".join(parts)  # noqa: SLF001 - where read() puts it and looks for it
+        response._content = b"".join(parts)  # noqa: SLF001 - read() stores and reads it there
 
 
 def check_session(thread: int) -> None:
@@ -126,9 +126,9 @@ def check_session(thread: int) -> None:
 
 
 class Bar(tqdm):  # type: ignore[misc]  # its base has no types
-    """No progress bar: a run has a display of its own, and so has a program that loads a winner.
+    """No progress bar: a run has its own display, and so may a program that loads a winner.
 
-    It is made before the first byte of a file is written, so that this is checked: the session, and the file's size.
+    It is constructed before the first byte of a file is written. So the session and the file's size are checked then.
     """
 
     most: float = float("inf")
@@ -139,10 +139,10 @@ class Bar(tqdm):  # type: ignore[misc]  # its base has no types
         self.received = 0.0
 
     def update(self, n: float | None = 1) -> bool | None:
-        """Count what was received.
+        """Count the received bytes.
 
         Raises:
-            HostileReplyError: It is more than the file has.
+            HostileReplyError: More bytes than the file's size were received.
         """
         self.received += n or 0
         if self.received > self.most:
@@ -151,7 +151,7 @@ class Bar(tqdm):  # type: ignore[misc]  # its base has no types
 
 
 def count_to(size: int) -> type[Bar]:
-    """Return the progress bar of a file of so many bytes, which ends a download that has no end."""
+    """Return the progress bar for a file of ``size`` bytes, which stops an endless download."""
     return type("Bar", (Bar,), {"most": 2 * size + SPARE})
 
 
@@ -161,6 +161,6 @@ def _read_origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _check_tag(tag: str) -> None:
-    name = tag.lstrip("W/").strip('"')  # as huggingface_hub makes a name of it
+    name = tag.lstrip("W/").strip('"')  # as huggingface_hub derives the file name
     if name.startswith("/") or ".." in name.split("/") or "\0" in name:
         raise HostileReplyError(f"It names {name[:80]!r} as the place of a file.")

@@ -1,8 +1,8 @@
-"""A winner as a commit or a pull request: one request that the Hub fulfils whole or not at all.
+"""Publish a winner as a commit or a pull request: one request that the Hub executes completely or not at all.
 
-Its parent is the commit that was optimized, or one in which the author's files are still the same, so that a push in
-between is refused by the Hub. Large files are uploaded before; what is killed there leaves nothing that anybody sees,
-and the next publication need not upload them again.
+Its parent is the commit that was optimized, or one in which the author's files are still the same. So the Hub refuses
+it after a concurrent push. Large files are uploaded first. If the process is killed then, nothing is visible, and the
+next publication need not upload them again.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from kedro_hone.adaptors.registries.huggingface.snapshots import find_snapshot
 
 _TITLE: Final = "Add a faster version, made and measured by kedro-hone"
 _LARGE: Final = 1_000_000
-"""Bytes from which a file is uploaded by itself, as those of ``_BINARY`` are."""
+"""The size in bytes from which a file is uploaded separately, like those in ``_BINARY``."""
 _BINARY: Final = ("artifact/", f"{EVIDENCE_FOLDER}/{TIMINGS}")
 _SHOWN: Final = 12
 """Characters of a publication's key in a title: enough to find it again; the whole key is in the commit."""
 
 
 def open_target(hub: Connection, submission: Submission) -> Head:
-    """Return the newest commit of the target; a repository that does not exist is made, private.
+    """Return the newest commit of the target; a repository that does not exist is created as private.
 
     Raises:
-        HoneError: As ``find_snapshot``.
+        HoneError: As in ``find_snapshot``.
     """
     target = submission.target
     if hub.offline:
@@ -51,7 +51,7 @@ def open_target(hub: Connection, submission: Submission) -> Head:
     try:
         commit = find_snapshot(hub, target)
     except HoneError as error:
-        # A private repository that the token may not see looks like none: creating it shows which is true.
+        # A private repository that is hidden from the token looks absent: creating it shows which is true.
         if error.slug != "model-unknown" or target.revision != references.MAIN:
             raise
         hub.ask(lambda: hub.api.create_repo(target.name, private=True, exist_ok=True), target, tries=1)
@@ -73,7 +73,7 @@ def find_published(hub: Connection, submission: Submission, head: Head) -> str |
 def find_proposed(hub: Connection, submission: Submission) -> tuple[str, int] | None:
     """Return the commit and the number of the open pull request of this publication; None if absent.
 
-    It is one of the token's own account: anybody can open another with the same title and tags, and other files.
+    It must be from the token's own account: anybody can open one with the same title and tags, but other files.
     """
     name = submission.target.name
 
@@ -94,10 +94,10 @@ def find_proposed(hub: Connection, submission: Submission) -> tuple[str, int] | 
 
 
 def propose(hub: Connection, submission: Submission, head: Head) -> tuple[str, int]:
-    """Return the commit and the number of the open pull request of this publication, which is made if absent.
+    """Return the commit and the number of the open pull request of this publication, which is created if absent.
 
     Raises:
-        HoneError: As ``commit``.
+        HoneError: As in ``commit``.
     """
     found = find_proposed(hub, submission)
     if found is None:
@@ -119,7 +119,7 @@ def check_parent(hub: Connection, submission: Submission, head: Head) -> None:
     """Check that the target still has the files that were optimized, if they came from there.
 
     Raises:
-        HoneError: ``registry-moved``; ``recipe-invalid``: it has a file of its own of a name that a winner needs.
+        HoneError: ``registry-moved``; ``recipe-invalid``: an author's file has a name that the winner's files need.
     """
     name, branch, _ = submission.target
     if submission.winner.source_uri.startswith("hf:"):
@@ -136,10 +136,10 @@ def check_parent(hub: Connection, submission: Submission, head: Head) -> None:
 
 
 def commit(hub: Connection, submission: Submission, head: Head, *, proposes: bool) -> CommitInfo:
-    """Upload a winner and commit it onto the head of the target, or propose that as a pull request.
+    """Upload a winner and commit it onto the head of the target, or propose the commit as a pull request.
 
     Raises:
-        HoneError: As ``check_parent``; ``registry-denied``, ``registry-full`` and so on; nothing was committed then.
+        HoneError: As in ``check_parent``; ``registry-denied``, ``registry-full`` and so on; then nothing was committed.
     """
     check_parent(hub, submission, head)
     with TemporaryDirectory(prefix="kedro-hone-") as scratch, hide_progress():
@@ -162,7 +162,7 @@ def commit(hub: Connection, submission: Submission, head: Head, *, proposes: boo
                 create_pr=proposes,
             )
 
-        # A commit is not tried again by itself: the Hub may have made it and lost its response.
+        # A commit is not retried automatically: the Hub may have made it, and only its response was lost.
         return hub.ask(push, submission.target, tries=1, patience=connection.STALL_SECONDS)
 
 
@@ -173,10 +173,10 @@ def _upload(
     *,
     proposes: bool,
 ) -> None:
-    """Upload the large files, one after the other; what the Hub has already is not sent again.
+    """Upload the large files, one after the other; files that the Hub already has are not sent again.
 
-    Of several at once, huggingface_hub would upload each in a thread that this process has to wait for at its end, even
-    if the Hub made it sleep for an hour.
+    For several at once, huggingface_hub would use one thread each. This process would have to wait for them at its end,
+    even if the Hub made them sleep for an hour.
     """
     name, branch, _ = submission.target
     for one in operations:
@@ -190,10 +190,10 @@ def _upload(
 
 
 def move_alias(hub: Connection, place: Reference, alias: str, *, known: bool) -> None:
-    """Let a git tag point to a commit; the Hub cannot move one, so that it is removed and made again.
+    """Make a git tag point to a commit; the Hub cannot move one, so it is deleted and created again.
 
     Raises:
-        HoneError: As ``commit``.
+        HoneError: As in ``commit``.
     """
     if known:
         hub.ask(lambda: hub.api.delete_tag(place.name, tag=alias), place, tries=1)
@@ -201,7 +201,7 @@ def move_alias(hub: Connection, place: Reference, alias: str, *, known: bool) ->
 
 
 def find_given(hub: Connection, name: str, sha: str | None, pull: str | None) -> str | None:
-    """Return a commit that an alias points to if a publication of the same pull put it there; None otherwise."""
+    """Return an alias's commit if a publication of the same pull moved it there; None otherwise."""
     if not sha or not pull:
         return None
     said = versions.read_published(hub, find_snapshot(hub, Reference(name, sha)), stale=True)
@@ -214,7 +214,7 @@ def _shorten(key: str) -> str:
 
 @contextmanager
 def hide_progress() -> Iterator[None]:
-    """Turn huggingface_hub's progress bars off for a while: the run has a display of its own."""
+    """Disable huggingface_hub's progress bars temporarily: the run has its own display."""
     shown = not are_progress_bars_disabled()
     disable_progress_bars()
     try:

@@ -1,4 +1,4 @@
-"""References to the Hub: what a URI and a name to publish to mean, and which of them the Hub takes."""
+"""References to the Hub: parse a URI or a target's name, and check which names the Hub accepts."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ MAIN: Final = "main"
 _URI: Final = re.compile(r"hf:/+(?P<name>[^/@]+/[^/@]+?)(?:@(?P<revision>[^@]+?))?/?")
 COMMIT: Final = re.compile(r"^[0-9a-f]{40}$")
 _REF: Final = re.compile(r"(?![./-])(?!.*(\.\.|//|@\{|\.lock(/|$)))[A-Za-z0-9._/+-]+(?<![./])")
-"""What git takes as the name of a branch or a tag, of the characters that a URI may have."""
+"""Names of branches and tags that git accepts, with only the characters allowed in a URI."""
 _NO_REVISION: Final = re.compile(r"^-|(^|/)\.?(/|$)|\.\.|[\x00-\x20\x7f-\x9f~^:?*\[\\]")
-"""What git takes in no name: a revision becomes a path in the cache of huggingface_hub."""
+"""Parts that git accepts in no name: a revision becomes a path in the cache of huggingface_hub."""
 
 
 class Reference(NamedTuple):
-    """A repository, a revision of it, and whether it is written to."""
+    """A repository, a revision of it, and whether it is the target of a publication."""
 
     name: str
     revision: str = ""
@@ -27,15 +27,15 @@ class Reference(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """Its URI, as a recipe names it."""
+        """Its URI, as in a recipe."""
         return f"hf://{self.name}" + (f"@{self.revision}" if self.revision else "")
 
 
 def read_uri(uri: str) -> Reference:
-    """Return what a URI means; without a revision it is ``main``.
+    """Return the reference of a URI; without a revision it is ``main``.
 
     Raises:
-        HoneError: ``registry-unknown``: it is no ``hf://`` URI.
+        HoneError: ``registry-unknown``: it is not an ``hf://`` URI.
     """
     match = _URI.fullmatch(uri)
     problem = find_problem(name=match["name"], alias=None) if match else "It names no owner, or no repository."
@@ -58,7 +58,7 @@ def read_target(name: str) -> Reference:
 
 
 def find_problem(*, name: str | None, alias: str | None) -> str:
-    """Return why the Hub refuses a repository's name, with or without a branch, or a tag; empty where it takes both."""
+    """Return why the Hub refuses a repository's name, with or without a branch, or a tag; empty if it accepts both."""
     if name is not None:
         repository, _, branch = name.partition("@")
         try:

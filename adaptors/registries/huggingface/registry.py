@@ -20,7 +20,7 @@ from kedro_hone.adaptors.registries.model_folder import make_empty
 
 
 class HuggingFaceRegistry(Registry):
-    """The models of the Hub that the environment names, as ``huggingface_hub`` reads it; contacted at the first use.
+    """The models of the Hub in the environment's settings, read by ``huggingface_hub``; contacted at the first use.
 
     A version is a commit. An alias is a git tag. A winner is a commit with the files of an MLflow model, the evidence,
     a model card, and ``hone.json`` with its tags, next to the author's files.
@@ -32,24 +32,24 @@ class HuggingFaceRegistry(Registry):
         self._hub = Connection()
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of ``hf://owner/name@revision``, pinned to the commit; of ``main`` without a revision.
+        """Return the description of ``hf://owner/name@revision``, pinned to the commit; of ``main`` without a revision.
 
-        It is one request; of a winner the small file with its tags is read, too, and the tags that point to it.
+        This is one request. For a winner, the small file with its tags is also read, and the git tags that point to it.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``registry-denied``, ``registry-limited``,
-                ``registry-unreachable``, ``registry-offline``; or ``registry-unknown``: it is no such URI.
+                ``registry-unreachable``, ``registry-offline``; or ``registry-unknown``: it is not such a URI.
         """
         snapshot = snapshots.find_snapshot(self._hub, references.read_uri(uri))
         return versions.describe(self._hub, snapshot, versions.read_published(self._hub, snapshot))
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Bring the files that the format needs into an empty folder, by way of huggingface_hub's cache.
+        """Copy the files that the format needs into an empty folder, through huggingface_hub's cache.
 
-        They are hard links to the cache's where that is possible, so that the disk has them once.
+        They are hard links to the cache if possible, so that the disk has only one copy.
 
         Raises:
-            HoneError: As for ``resolve``; ``store-full`` or ``store-read-only``: the cache cannot be written.
+            HoneError: As in ``resolve``; ``store-full`` or ``store-read-only``: the cache cannot be written.
             FileExistsError: The folder is not empty.
         """
         reference = references.read_uri(uri)
@@ -64,18 +64,18 @@ class HuggingFaceRegistry(Registry):
         return versions.describe(self._hub, snapshot, published)
 
     def find_source(self, uri: str) -> str:
-        """Return the URI of the source that a branch means, whose newest commit is a winner of ours next to it.
+        """Return the source's URI for a branch whose newest commit is a winner of kedro-hone next to its source.
 
-        It is the commit that the winner was made from: the author's files are still the same. A tag or a commit that
-        names a winner means that winner.
+        It is the commit from which the winner was made, if the author's files are unchanged. For a tag or a commit that
+        is a winner, that winner is returned.
 
         Raises:
-            HoneError: As for ``resolve``.
+            HoneError: As in ``resolve``.
         """
         return versions.find_source(self._hub, uri)
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
-        """Return why the Hub refuses ``owner/name`` or ``owner/name@branch``, or a tag; empty if it takes both."""
+        """Return why the Hub refuses ``owner/name`` or ``owner/name@branch``, or a tag; empty if it accepts both."""
         return references.find_problem(name=name, alias=alias)
 
     def list_aliases(self, name: str) -> dict[str, str]:
@@ -87,10 +87,10 @@ class HuggingFaceRegistry(Registry):
         return Reference(references.read_target(name).name, version).uri
 
     def move_alias(self, uri: str, alias: str) -> None:
-        """Let an alias, which is a git tag, point to a commit.
+        """Make an alias, which is a git tag, point to a commit.
 
         Raises:
-            HoneError: As ``resolve``; ``recipe-invalid``: the alias cannot be a tag; ``registry-denied``.
+            HoneError: As in ``resolve``; ``recipe-invalid``: the alias cannot be a tag; ``registry-denied``.
         """
         info = self.resolve(uri)
         check_names(self, name=info.name, alias=alias)
@@ -101,7 +101,7 @@ class HuggingFaceRegistry(Registry):
         """Return the newest commits of the models of the token's account and organizations.
 
         Raises:
-            HoneError: ``registry-denied``: there is no token; and as ``resolve``.
+            HoneError: ``registry-denied``: there is no token; and as in ``resolve``.
         """
         return versions.list_arrivals(self._hub, cursor)
 
@@ -115,7 +115,7 @@ class HuggingFaceRegistry(Registry):
         metrics: Mapping[str, float] | None = None,
         before: Mapping[str, str] | None = None,
     ) -> Publication:
-        """Commit a winner onto the branch of ``owner/name@branch`` (``main`` if none is named); the tag is moved last.
+        """Commit a winner onto the branch of ``owner/name@branch`` (``main`` by default); the tag is moved last.
 
         Raises:
             HoneError: ``recipe-invalid``, ``registry-moved``: the author has changed the model since it was pulled;
@@ -126,10 +126,10 @@ class HuggingFaceRegistry(Registry):
         return self._publish(_submit(winner, name, tags, metrics), alias, before, proposes=False)
 
     def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
-        """Open a pull request with a winner; no alias is moved until it was merged and this is called again.
+        """Open a pull request with a winner; an alias is moved only when this is called again after the merge.
 
         Raises:
-            HoneError: As ``publish``.
+            HoneError: As in ``publish``.
         """
         check_names(self, name=named["name"], alias=named["alias"])
         submission = _submit(winner, named["name"], named["tags"], named.get("metrics"))
@@ -153,7 +153,7 @@ class HuggingFaceRegistry(Registry):
         return Publication(uri=Reference(name, sha).uri, version=sha, alias=None if note else alias, note=note)
 
     def _point(self, submission: Submission, alias: str, sha: str, before: Mapping[str, str] | None) -> str:
-        """Move an alias to a commit unless others moved it since; return how they did, or nothing."""
+        """Move an alias to a commit unless others moved it since; return how they did, or an empty text."""
         hub, name = self._hub, submission.target.name
         now = versions.read_aliases(hub, name)
         if now.get(alias) == sha:

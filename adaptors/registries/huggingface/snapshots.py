@@ -1,4 +1,4 @@
-"""Commits of repositories with their files: looked up, brought into huggingface_hub's cache, and into a folder."""
+"""Commits of repositories with their files: looked up, downloaded into huggingface_hub's cache, put into a folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from kedro_hone.sources.files import make_corrupt
 
 
 class File(Value):
-    """A file of a commit: git's id of it, its size, and its digest where it is a large one."""
+    """A file of a commit: its git id, its size, and its digest if it is a large file."""
 
     blob: str = Field(pattern=r"^[0-9a-f]{40,64}$")
     size: int = Field(ge=0)
@@ -34,12 +34,12 @@ class File(Value):
 
     @property
     def etag(self) -> str:
-        """The name of it in the cache of huggingface_hub."""
+        """Its name in the cache of huggingface_hub."""
         return self.sha256 or self.blob
 
 
 class Snapshot(Value):
-    """A commit of a repository with its files by their path."""
+    """A commit of a repository with its files, by path."""
 
     name: str
     sha: str = Field(pattern=COMMIT.pattern)
@@ -48,7 +48,7 @@ class Snapshot(Value):
     @field_validator("files")
     @classmethod
     def _check_paths(cls, files: dict[str, File]) -> dict[str, File]:
-        """Refuse what git takes as no path: a hostile server would write outside the folder."""
+        """Refuse paths that git does not accept: a hostile server could write outside the folder."""
         for path in files:
             if {"", ".", ".."} & {*path.split("/")} or "\0" in path:
                 raise ValueError(f"{path[:200]!r} is no path in a repository")
@@ -60,16 +60,15 @@ class Snapshot(Value):
         return Reference(self.name, self.sha)
 
     def digest_authors(self, *, without: tuple[str, ...] = ()) -> str:
-        """Return the digest of the files that are the author's, and no publication's."""
+        """Return the digest of the author's files, without those of publications."""
         theirs = (path for path in self.files if is_authors(path) and path not in without)
         return digest_json({path: self.files[path].blob for path in theirs})
 
 
 def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
-    """Return the commit of a revision with its files, by one request; offline, of the cache.
+    """Return the commit of a revision with its files, by one request; offline, from the cache.
 
-    Offline it is the commit that a branch or tag was at when it was last pulled. A commit that is named by its id is
-    that commit, or an error.
+    Offline, a branch or tag is the commit that it pointed to at its last pull. A commit id is that commit, or an error.
 
     Raises:
         HoneError: ``model-unknown``, ``version-unknown``, ``registry-denied``, ``registry-limited``,
@@ -98,13 +97,13 @@ def _read_file(one: Any) -> File:
 
 
 def keep_revision(hub: Connection, reference: Reference) -> None:
-    """Let huggingface_hub note which commit a branch or tag is at, for use offline."""
+    """Make huggingface_hub record the commit of a branch or tag, for use offline."""
     if not hub.offline and not COMMIT.fullmatch(reference.revision):
         hub.ask(partial(hub.api.resolve_revision, reference.name, revision=reference.revision), reference)
 
 
 def check_room(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> None:
-    """Check that files of a commit which the cache lacks fit on its disk, before one of them is downloaded.
+    """Check that the files of a commit that are missing in the cache fit on its disk, before downloading any.
 
     Raises:
         HoneError: ``store-full``.
@@ -118,7 +117,7 @@ def check_room(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> N
 
 
 def check_present(snapshot: Snapshot, paths: tuple[str, ...]) -> None:
-    """Check that a commit has all files that ``hone.json`` names, and at least one.
+    """Check that a commit has all files in its ``hone.json``, and at least one file.
 
     Raises:
         HoneError: ``model-corrupt``, or ``model-unsupported``: the repository has no model.
@@ -135,14 +134,14 @@ def check_present(snapshot: Snapshot, paths: tuple[str, ...]) -> None:
 
 
 def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[str, Path]:
-    """Bring files of a commit into the cache, and return where each is: a file, and no link.
+    """Download files of a commit into the cache, and return the path of each: a file, not a link.
 
     Raises:
-        HoneError: As ``find_snapshot``; ``store-full`` or ``store-read-only``: the cache cannot be written.
+        HoneError: As in ``find_snapshot``; ``store-full`` or ``store-read-only``: the cache cannot be written.
     """
     found = {path: fetch_file(hub, snapshot, path) for path in paths}
     if paths and not hub.offline:
-        # It caches the listing, from which later calls read offline which files exist.
+        # huggingface_hub caches the listing; later calls read from it offline which files exist.
         wanted: dict[str, Any] = {"allow_patterns": [escape(path) for path in paths], "tqdm_class": Bar}
         wanted |= {"revision": snapshot.sha, "endpoint": hub.endpoint}
         hub.ask(lambda: snapshot_download(snapshot.name, **wanted), snapshot.reference)
@@ -150,7 +149,7 @@ def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[s
 
 
 def fetch_file(hub: Connection, snapshot: Snapshot, path: str) -> Path:
-    """Bring one file into the cache, as ``fetch`` does: in a thread of ours, which snapshot_download would not use."""
+    """Download one file into the cache, for ``fetch``: in our own thread, which snapshot_download would not use."""
     name, place = snapshot.name, snapshot.reference
     blobs = hub.find_folder(name) / "blobs"
 
@@ -176,10 +175,10 @@ def _measure(path: Path) -> int:
 
 
 def place_files(found: dict[str, Path], folder: Path) -> None:
-    """Put files into a folder by hard links, or by copies where that is impossible.
+    """Put files into a folder by hard links, or by copies if links are impossible.
 
-    A link is made of the user's own files only: whoever gets the folder may make them read-only, which is right for the
-    cache, too, where no file is changed after it was written.
+    Only the user's own files are linked: a later step may make them read-only. That is correct for the cache, too,
+    since no file in it is changed after it was written.
     """
     for name, path in found.items():
         target = folder / name

@@ -1,7 +1,7 @@
-"""Versions on the Hub are commits: looked up by a URI, and distinguished into sources and winners of ours.
+"""Versions on the Hub are commits: look them up by a URI, and distinguish sources from winners.
 
-A winner's commit has ``hone.json``, with its tags and the digest of the author's files that were there. Where these are
-others by now, the author has gone on, and the commit is a source again.
+A winner's commit has ``hone.json``, with its tags and the digest of the author's files at that time. If these files
+have changed since, the author has continued, and the commit is a source again.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from kedro_hone.sources.files import make_corrupt
 
 _UNREACHABLE: Final = "registry-unreachable"
 _OF_ONE: Final = frozenset({"model-unknown", "version-unknown", "registry-denied", "model-corrupt", _UNREACHABLE})
-"""What may be wrong with one repository of a list; all else is of the Hub, or of this machine."""
+"""Errors of a single repository in a list; all others concern the Hub, or this machine."""
 
 
 class Published(Value):
     """The content of ``hone.json``, about a winner.
 
     Attributes:
-        files: All files of it, as they were signed, where they are.
-        added: Those that the author has elsewhere, such as a tokenizer's, and that the publication brought here.
+        files: All its files, as signed, with their paths.
+        added: Files that the author has elsewhere, such as a tokenizer's, and that the publication added here.
         authors: The digest of the author's files next to it.
     """
 
@@ -44,7 +44,7 @@ class Published(Value):
 
 
 def find_source(hub: Connection, uri: str) -> str:
-    """Return the URI of the commit that the winner at the end of a branch was made from; else the URI itself."""
+    """Return the URI of the commit from which the winner at the end of a branch was made; else the URI itself."""
     reference = read_uri(uri)
     if COMMIT.fullmatch(reference.revision) or reference.revision.startswith("refs/"):
         return uri
@@ -59,7 +59,7 @@ def find_source(hub: Connection, uri: str) -> str:
 def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) -> Published | None:
     """Return the content of ``hone.json``; None if absent, or if the author has changed the model since.
 
-    The file is kept in the cache. With ``stale`` it is returned also if the author has gone on.
+    The file is cached. With ``stale`` its content is returned even if the author has changed the model.
 
     Raises:
         HoneError: ``model-corrupt``: the file cannot be read.
@@ -77,7 +77,7 @@ def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) 
 
 
 def describe(hub: Connection, snapshot: Snapshot, published: Published | None) -> VersionInfo:
-    """Return what is known of a commit; the git tags that point to a winner are looked up."""
+    """Return the description of a commit; for a winner, the git tags that point to it are looked up."""
     known = {} if published is None or hub.offline else read_aliases(hub, snapshot.name)
     aliases = tuple(sorted(alias for alias, sha in known.items() if sha == snapshot.sha))
     tags = {} if published is None else published.tags
@@ -96,10 +96,10 @@ def read_aliases(hub: Connection, name: str) -> dict[str, str]:
 
 
 def list_arrivals(hub: Connection, cursor: str | None) -> NewVersions:
-    """Return the newest commit of each model of the token's account and organizations that is new, oldest first.
+    """Return the newest commit, if new, of each model of the token's account and organizations; oldest first.
 
-    The Hub has no list of all commits: of several commits between two calls only the last is seen. A repository that
-    cannot be read, such as a gated one, is skipped until it can be.
+    The Hub has no list of all commits: of several commits between two calls only the last one is found. A repository
+    that cannot be read, such as a gated one, is skipped until it can be.
     """
     everywhere = Reference("")
     who = hub.ask(hub.api.whoami, everywhere)
@@ -120,7 +120,7 @@ def list_arrivals(hub: Connection, cursor: str | None) -> NewVersions:
             if error.slug not in _OF_ONE:
                 raise
             if error.slug == _UNREACHABLE:
-                hub.ask(hub.api.whoami, everywhere)  # which fails if it is the Hub that does
+                hub.ask(hub.api.whoami, everywhere)  # raises if the Hub itself fails
             skipped[clean_text(reference.uri)] = explain_skipped(error)
             heads.pop(model.id)
             heads |= {model.id: seen[model.id]} if model.id in seen else {}

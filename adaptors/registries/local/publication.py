@@ -1,4 +1,4 @@
-"""Versions as they are written: into a stage, whole, then renamed; aliases are links."""
+"""Write versions: into a staging folder, completely, then renamed; aliases are links."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _STAGE: Final = ".publishing-"
 
 
 def find_published(home: Path, key: str) -> Path | None:
-    """Return the version that a publication made already, if it did."""
+    """Return the existing version of a publication; None if absent."""
     published = (each for each in home.iterdir() if each.name.isdecimal())
     return next((each for each in published if versions.read_tags(each).get(KEY) == key), None)
 
 
 def write_version(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], metrics: Mapping[str, float]) -> Path:
-    """Write a version next to the others, and give it its number when it is whole."""
+    """Write a version next to the others, and give it its number once it is complete."""
     stage = home / f"{_STAGE}{name_process()}"
     stage.mkdir()
     try:
@@ -37,7 +37,7 @@ def write_version(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], 
 
 
 def _claim_number(home: Path, stage: Path) -> Path:
-    """Rename a finished stage to the next free number; renaming to a folder with content fails, so none is lost."""
+    """Rename a complete staging folder to the next free number; a rename onto a non-empty folder fails."""
     number = max((int(path.name) for path in home.iterdir() if path.name.isdecimal()), default=0)
     while True:
         number += 1
@@ -49,14 +49,14 @@ def _claim_number(home: Path, stage: Path) -> Path:
 
 
 def move_alias(home: Path, alias: str, place: Path) -> None:
-    """Let a link point to a version, by one rename."""
+    """Make a link point to a version, by one rename."""
     link = home / f"{_STAGE}{name_process()}-link"
     link.symlink_to(place.name)
     link.replace(home / alias)
 
 
 def remove_stages(home: Path) -> None:
-    """Remove what killed publications left."""
+    """Remove the staging folders of killed publications."""
     for path in home.glob(f"{_STAGE}*"):
         publisher = path.name.removeprefix(_STAGE).removesuffix("-link")
         if not may_be_alive(publisher, changed=path.lstat().st_mtime):

@@ -30,8 +30,8 @@ from kedro_hone.adaptors.registries.model_folder import make_empty
 class LocalRegistry(Registry):
     """Plain paths: a folder with ``MLmodel``, ``model.onnx`` or ``model.pt2``, or one such file.
 
-    A winner of ``models/digits`` goes to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to them.
-    Relative paths are under the project, or the current directory when not given.
+    A winner of ``models/digits`` is published to ``models/digits-hone/1``, ``2`` and so on; an alias is a link next to
+    them. Relative paths are relative to the project, or to the current directory if no project is given.
     """
 
     keeps_versions_apart = True
@@ -40,7 +40,7 @@ class LocalRegistry(Registry):
         self.root = project or Path()
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of a path; its version is the digest of its content, its URI follows all links.
+        """Return the description of a path; its version is the digest of its content, its URI has all links resolved.
 
         Raises:
             HoneError: ``model-unknown``, with the nearest name; ``model-corrupt``: it is neither a file nor a folder.
@@ -56,8 +56,8 @@ class LocalRegistry(Registry):
             return self._describe(path)
 
     def _describe(self, path: Path) -> VersionInfo:
-        measure_tree(path)  # before all of it is read: it may be a device, or all of a disk
-        # Tags are not signed: in a download they are whatever its author wrote.
+        measure_tree(path)  # before reading all of it: it may be a device, or a whole disk
+        # Tags are not signed: in a download they may be anything that its author wrote.
         tags = versions.read_tags(path) if path.parent.name.endswith(versions.SUFFIX) else {}
         model, links = path, dict[str, str]()
         if tags:
@@ -73,12 +73,12 @@ class LocalRegistry(Registry):
         )
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Copy a path's files, as they are, into an empty directory, which is made when it does not exist.
+        """Copy a path's files unchanged into an empty directory, which is created if it does not exist.
 
-        With a file come those next to it that continue its name (``model.onnx.data``).
+        For a file, adjacent files whose names continue its name (``model.onnx.data``) are copied too.
 
         Raises:
-            HoneError: As ``resolve``; ``model-corrupt``: there is no room for its files.
+            HoneError: As in ``resolve``; ``model-corrupt``: there is no room for its files.
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
@@ -86,7 +86,7 @@ class LocalRegistry(Registry):
         path = Path(info.uri)
         with versions.explain_changes(path):
             if path.is_dir():
-                # Links stay links: a link that leads out of the folder is refused later with its name, and not copied.
+                # Links are copied as links: a link out of the folder is refused later, by its name.
                 copy_tree_bounded(path, folder)
             else:
                 for file in [path, *filter(Path.is_file, path.parent.glob(f"{escape(path.name)}[._]*"))]:
@@ -97,7 +97,7 @@ class LocalRegistry(Registry):
         return info
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
-        """Return why a folder cannot have a name, or a link in it an alias; empty where both can be.
+        """Return why a name is invalid for a folder, or an alias for a link in it; empty if both are valid.
 
         A number cannot be an alias, since it is a version.
         """
@@ -112,10 +112,10 @@ class LocalRegistry(Registry):
         return str(self._find_home(name) / version)
 
     def move_alias(self, uri: str, alias: str) -> None:
-        """Let an alias, which is a link, point to a published winner.
+        """Make an alias, which is a link, point to a published winner.
 
         Raises:
-            HoneError: As ``resolve``; ``recipe-invalid``: no link can have that name.
+            HoneError: As in ``resolve``; ``recipe-invalid``: no link can have that name.
         """
         info = self.resolve(uri)
         check_names(self, name=info.name, alias=alias)
@@ -128,9 +128,9 @@ class LocalRegistry(Registry):
     def versions_since(self, cursor: str | None) -> NewVersions:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
 
-        A model that is changed in its place is a new version. One that is still being copied may be listed twice: half,
-        and whole. Only files whose size or modification time differs from the last poll are read. One that cannot be
-        read is left out until it can be.
+        A model that is changed in place is a new version. One that is still being copied may be listed twice:
+        incomplete, and complete. Only files with a changed size or modification time since the last poll are read. A
+        model that cannot be read is left out until it can be.
 
         Raises:
             HoneError: ``model-unknown``: the folder does not exist.
@@ -146,7 +146,7 @@ class LocalRegistry(Registry):
             try:
                 changed, stamp = versions.read_stamp(Path(path))
                 info = None if stamp == old_stamp else self._describe_arrival(path)
-            except (HoneError, OSError, ValueError) as error:  # such as a name that is no text
+            except (HoneError, OSError, ValueError) as error:  # such as a name that is not valid text
                 failed[path] = error
                 continue
             if info is not None and info.version != version:
@@ -171,9 +171,9 @@ class LocalRegistry(Registry):
         metrics: Mapping[str, float] | None = None,
         before: Mapping[str, str] | None = None,
     ) -> Publication:
-        """Write a new version, which appears whole by one rename; the alias, a link, is moved last.
+        """Write a new version, which appears complete by one rename; the alias, a link, is moved last.
 
-        The metrics are kept with the tags. What a killed call left is removed by the next call. Processes of one
+        The metrics are stored with the tags. Leftovers of a killed call are removed by the next call. Processes of one
         machine wait for each other.
 
         Raises:
@@ -181,7 +181,7 @@ class LocalRegistry(Registry):
         """
         check_names(self, name=name, alias=alias)
         home, note = self._find_home(name), ""
-        # The key has no path, so that a copy of the project does not publish the same again.
+        # The key does not contain the path, so that a copy of the project does not publish the same again.
         key = derive_key(winner, name=home.name.removesuffix(versions.SUFFIX), tags=tags)
         with lock_publication("", str(home.resolve())):
             home.mkdir(parents=True, exist_ok=True)

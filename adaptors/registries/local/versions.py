@@ -1,4 +1,4 @@
-"""Versions in local folders: what is read of them, and explained where it cannot be."""
+"""Versions in local folders: read them, and explain errors."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _MODELS: Final = (".onnx", ".pt2")
 _TAGS: Final = TypeAdapter(dict[str, str])
 _NAME_ONE: Final = f"Name a model file, or a folder with {MLMODEL} or a model, such as config.json and its weights."
 _LONGEST: Final = 255
-"""Bytes of a file's name."""
+"""Limit of a file's name in bytes."""
 
 
 def find_problem(*, name: str | None, alias: str | None) -> str:
-    """Return why a folder cannot have a name, or a link in it an alias; empty where both can be."""
+    """Return why a name is invalid for a folder, or an alias for a link in it; empty if both are valid."""
     last = None if name is None else PurePath(name).name
     odd = alias is not None and (not alias or alias.isdecimal() or "/" in alias or alias.startswith("."))
     problems = {
@@ -47,7 +47,7 @@ def find_problem(*, name: str | None, alias: str | None) -> str:
 
 
 def read_tags(path: Path) -> dict[str, str]:
-    """Return a published version's tags, or none: then it is no such version."""
+    """Return a published version's tags; empty if the folder is not such a version."""
     file = path / TAGS
     if not file.is_file():
         return {}
@@ -68,15 +68,15 @@ def read_aliases(home: Path) -> dict[str, str]:
 
 
 def find_given(home: Path, alias: str, pull: str | None) -> str | None:
-    """Return the version that an alias was last moved to by a publication; None where that was of another pull."""
+    """Return the version that an alias was last moved to by a publication; None if that was from another pull."""
     place = (home / name_record(alias)).resolve()
     return place.name if pull and read_tags(place).get(PULL) == pull else None
 
 
 def list_models(root: Path) -> tuple[list[Path], dict[str, Exception]]:
-    """Return what is a model in a folder, with the versions that were published next to them; and what is unreadable.
+    """Return the models in a folder, with the versions published next to them; and unreadable entries.
 
-    The latter is by its path, with the reason.
+    The latter are by path, with the reason.
     """
     found: list[Path] = []
     failed: dict[str, Exception] = {}
@@ -89,7 +89,7 @@ def list_models(root: Path) -> tuple[list[Path], dict[str, Exception]]:
 
 
 def _list_entry(path: Path) -> list[Path]:
-    """Return what is a model of an entry in a folder: nothing, itself, or the versions in it."""
+    """Return the models of an entry in a folder: none, the entry itself, or the versions in it."""
     if path.name.startswith(".") or path.is_symlink():
         return []
     if not path.is_dir():
@@ -101,13 +101,13 @@ def _list_entry(path: Path) -> list[Path]:
 
 
 def read_stamp(path: Path) -> tuple[int, str]:
-    """Return when a model was changed last, in nanoseconds, and what changes with each of its files."""
+    """Return a model's last modification time in nanoseconds, and a text that changes with each of its files."""
     rows = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in _list_files(path)]
     return max((changed for _, _, changed in rows), default=0), digest_json(rows)
 
 
 def read_arrival(path: Path) -> float:
-    """Return when a model came to its place, in seconds since 1970: copies keep the time of the original otherwise."""
+    """Return the arrival time of a model in seconds since 1970; copies may have the original's modification time."""
     return max(file.stat().st_ctime for file in [path, *_list_files(path)])
 
 
@@ -117,7 +117,7 @@ def _list_files(path: Path) -> list[Path]:
 
 @contextmanager
 def explain_changes(path: Path) -> Iterator[None]:
-    """Explain that a model is changed by others while it is read: what was pulled would not be the version named."""
+    """Explain that others changed a model while it was read: the files would not be those of the named version."""
     try:
         yield
     except StrangeTreeError as error:
@@ -132,7 +132,7 @@ def explain_changes(path: Path) -> Iterator[None]:
 
 
 def explain_odd(uri: str, error: Exception) -> HoneError:
-    """Return the error for a path that the system cannot be asked for."""
+    """Return the error for a path that the operating system rejects."""
     return HoneError(
         "model-unknown",
         "No file can have this path.",

@@ -1,7 +1,7 @@
-"""A connection to MLflow: a network has to respond within a bound, a local file has none; errors say what to do.
+"""A connection to MLflow: network calls have a time limit, local files have none; errors explain what to do.
 
 Neither MLflow's global tracking URI nor a variable that configures it is changed: other threads, and the program that
-uses this package, have their own. One exception: while files are moved, MLflow's progress bars are off.
+uses this package, have their own. One exception: while files are transferred, MLflow's progress bars are disabled.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.adaptors.registries.patience import run_within
 
 PATIENCE_SECONDS: Final = 20.0
-"""How long a registry behind a network may take to respond once."""
+"""Time limit in seconds for the first response of a registry on a network."""
 BUSY_SECONDS: Final = 60.0
-"""How long SQLite waits for another process that has locked the file, such as one that makes its tables."""
+"""How long SQLite waits in seconds for another process that has locked the file, for example to create tables."""
 EMBEDDED: Final = "data/mlflow.db"
 """The project's own store."""
 _DEFAULT: Final = f"without the variable, it is {EMBEDDED} in the project's folder, which the first publication makes."
@@ -42,24 +42,24 @@ _LOCAL: Final = frozenset({"", "file", "sqlite"})
 _DENIED: Final = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "CUSTOMER_UNAUTHORIZED"})
 _REFUSED: Final = frozenset({"INVALID_PARAMETER_VALUE", "BAD_REQUEST"})
 _THEIRS: Final = (MlflowException, RequestException)
-"""What MLflow raises; the latter while it moves files."""
+"""Exceptions of MLflow; the latter are raised while it transfers files."""
 _BUILDING: Final = threading.Lock()
-"""MLflow fills its table of kinds of stores at the first use, and two threads must not do that at once."""
+"""MLflow fills its table of store types at the first use, and two threads must not do that at once."""
 
 
 def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE_SECONDS) -> MlflowClient:
-    """Return a client of a store that responded; a file that does not exist is made only if ``makes``.
+    """Return a client of a store that responded; a file that does not exist is created only if ``makes``.
 
-    A registry behind a network has to respond once within the patience, in seconds; what is imported for that is
-    imported before. After that the limits of MLflow hold (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has
-    no limit: MLflow's first use of it makes the tables, which takes as long as the machine takes.
+    A registry on a network must respond once within ``patience`` seconds; the required modules are imported before.
+    After that, MLflow's own limits apply (``MLFLOW_HTTP_REQUEST_TIMEOUT`` and so on). A local file has no limit:
+    MLflow's first use creates its tables, however long that takes.
 
     Raises:
         HoneError: ``registry-unreachable``; ``registry-missing``.
     """
     check_sqlite(tracking_uri, makes=makes)
     registry = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
-    with explain_errors(registry, (Exception,)):  # the driver of the database is missing or unknown
+    with explain_errors(registry, (Exception,)):  # the database driver is missing or unknown
         probe = find_probe(registry)
     if probe is not None:
         run_bounded(probe, registry, patience)
@@ -70,34 +70,34 @@ def connect(tracking_uri: str, *, makes: bool = True, patience: float = PATIENCE
 
 
 def find_probe(uri: str) -> Callable[[], object] | None:
-    """Return the smallest request that shows whether a store responds, with all imported; a local file needs none.
+    """Return the smallest request that shows whether a store responds, with all imports done; None for a local file.
 
     Raises:
         ImportError: The driver of the database is not installed.
-        sqlalchemy.exc.ArgumentError: There is no such driver.
+        sqlalchemy.exc.ArgumentError: The driver does not exist.
     """
     kind = _find_kind(uri)
     if kind in _LOCAL:
         return None
     if kind in {"http", "https"}:
-        importlib.import_module("mlflow.tracking.request_header.registry")  # which a request imports by itself
+        importlib.import_module("mlflow.tracking.request_header.registry")  # otherwise imported during a request
         from mlflow.utils.credentials import get_default_host_creds  # noqa: PLC0415 - for servers
         from mlflow.utils.rest_utils import http_request  # noqa: PLC0415 - for servers
 
-        # Two tries of 8 s with a pause between them stay under the patience.
+        # Two attempts of 8 s with a pause between them are within the patience.
         limits = {"timeout": 8, "max_retries": 1, "backoff_factor": 1, "params": {"max_results": 1}}
         request = partial(http_request, get_default_host_creds(uri), _PROBE, "GET", **limits)
         return lambda: _check_response(request())
     if kind in _DATABASES:
         from mlflow.store.db.utils import create_sqlalchemy_engine  # noqa: PLC0415 - for databases
 
-        engine = create_sqlalchemy_engine(uri)  # imports the driver, and does not connect
+        engine = create_sqlalchemy_engine(uri)  # imports the driver, but does not connect
         return lambda: engine.connect().close()
     return lambda: MlflowClient(tracking_uri=uri).search_registered_models(max_results=1)
 
 
 def _check_response(response: Response) -> None:
-    """Raise what a response that is no success says; whoever denies may say so in any words."""
+    """Raise the error of an unsuccessful response; a server may deny access in any words."""
     from mlflow.utils.rest_utils import verify_rest_response  # noqa: PLC0415 - for servers
 
     if response.status_code in {401, 403}:
@@ -107,10 +107,10 @@ def _check_response(response: Response) -> None:
 
 @contextmanager
 def hide_progress() -> Iterator[None]:
-    """Turn MLflow's progress bars off for a while, unless somebody chose: it has no argument for that.
+    """Disable MLflow's progress bars temporarily, unless the user set the variable: MLflow has no argument for this.
 
-    It draws one for every download, even of a few files into a log; the run has a display of its own. Threads that move
-    files wait for each other, so that the variable is as it was when the last has ended.
+    MLflow draws one for every download, even of a few files into a log; the run has its own display. Threads that
+    transfer files wait for each other, so that the variable is restored when the last one has ended.
     """
     with _MOVING:
         chosen = _PROGRESS in os.environ
@@ -123,24 +123,24 @@ def hide_progress() -> Iterator[None]:
 
 
 def has_server(tracking_uri: str) -> bool:
-    """Return whether MLflow's server is asked, and not a file or a database that this process opens itself."""
+    """Return whether requests go to MLflow's server, not to a file or a database that this process opens itself."""
     return _find_kind(tracking_uri) not in _LOCAL | _DATABASES
 
 
 def has_experiments(tracking_uri: str) -> bool:
-    """Return whether the places of a store's files are those of its experiments, and no service's own."""
+    """Return whether a store's files are in the locations of its experiments, not in a service's own storage."""
     return _find_kind(tracking_uri) in _LOCAL | _DATABASES | {"http", "https"}
 
 
 def name_place(tracking_uri: str) -> str:
-    """Return what names the registry of models in any process of this machine: its file, or its URI without a user."""
+    """Return a name of the model registry for all processes of this machine: its file, or its URI without a user."""
     uri = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
     parts = urlsplit(uri)
     return str(find_sqlite_file(uri) or parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl())
 
 
 def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float = PATIENCE_SECONDS) -> object:
-    """Return what a call over a network returns within some seconds; not every database's driver takes such a limit.
+    """Return the result of a network call within some seconds; not every database driver has such a limit.
 
     Raises:
         HoneError: ``registry-unreachable``.
@@ -150,14 +150,14 @@ def run_bounded(call: Callable[[], object], tracking_uri: str, patience: float =
 
 
 def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SECONDS) -> None:
-    """Look at a SQLite store's file before MLflow does, which makes files and folders and retries for hours.
+    """Check a SQLite store's file before MLflow, which creates files and folders and retries for hours.
 
-    Stores of other kinds pass, and if ``makes`` a file that does not exist in a folder that does. Another process that
-    has locked the file is waited for, ``busy`` seconds at most.
+    Stores of other kinds pass. If ``makes``, a file that does not exist passes if its folder exists. If another process
+    has locked the file, wait at most ``busy`` seconds.
 
     Raises:
-        HoneError: ``registry-missing``: there is no file and none is made; ``registry-unreachable``: its folder is
-            missing, it is no database, cannot be written, or stays locked.
+        HoneError: ``registry-missing``: there is no file and none is created; ``registry-unreachable``: its folder is
+            missing, it is not a database, cannot be written, or remains locked.
     """
     path = find_sqlite_file(tracking_uri)
     if path is None:
@@ -186,19 +186,19 @@ def check_sqlite(tracking_uri: str, *, makes: bool = True, busy: float = BUSY_SE
 
 
 def find_sqlite_file(tracking_uri: str) -> Path | None:
-    """Return the file of a SQLite store, or None when the URI names another kind of store."""
+    """Return the file of a SQLite store, or None if the URI is of another kind of store."""
     database = make_url(tracking_uri).database if _find_kind(tracking_uri) == "sqlite" else None
     return Path(database).resolve() if database else None
 
 
 def _find_kind(uri: str) -> str:
-    """Return the scheme of a URI without the driver: ``postgresql`` of ``postgresql+psycopg2://…``."""
+    """Return the scheme of a URI without the driver: ``postgresql`` for ``postgresql+psycopg2://…``."""
     return urlsplit(uri).scheme.partition("+")[0]
 
 
 @contextmanager
 def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _THEIRS) -> Iterator[None]:
-    """Turn errors of these kinds into ours; unknown names are handled where the names are known."""
+    """Convert errors of these kinds to ``HoneError``; unknown names are handled where the names are known."""
     try:
         yield
     except kinds as error:
@@ -237,7 +237,7 @@ def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _
 
 
 def _is_denied(error: BaseException) -> bool:
-    """Whether a server says 401 or 403: in its response, in MLflow's words, or quoted by who moves files."""
+    """Whether a server returned 401 or 403: in its response, in MLflow's message, or quoted during a file transfer."""
     code, response = getattr(error, "error_code", None), getattr(error, "response", None)
     status = getattr(response, "status_code", None)
     return code in _DENIED or status in {401, 403} or bool(re.search(r"\b40[13] Client Error", str(error)))

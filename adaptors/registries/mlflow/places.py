@@ -1,7 +1,7 @@
-"""Where the files of a version may be: what a registry says of it is a text that whoever made the version has chosen.
+"""Allowed locations of a version's files: the registry's value is a text chosen by the author of the version.
 
-A version names the place of its files by any URL. Here it must be one of the registry's own places, so that nobody is
-asked, and no token sent, because a stranger's version says so.
+A version may have any URL as the location of its files. Here it must be one of the registry's own locations, so that an
+untrusted version cannot make us contact another server, or send it a token.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from kedro_hone.adaptors.registries.mlflow import connection
 from kedro_hone.sources.source_format import MLMODEL
 
 ROOTS: Final = "HONE_ARTIFACT_ROOTS"
-"""The variable with more places that files may be pulled from: paths and URLs, separated by blanks."""
+"""The variable with more locations from which files may be pulled: paths and URLs, separated by blanks."""
 _SERVED: Final = "/api/2.0/mlflow-artifacts/artifacts/"
 _WEB: Final = frozenset({"http", "https"})
 _LOCAL: Final = frozenset({"", "file"})
 _PORTS: Final = {"http": 80, "https": 443}
 _DEEPEST: Final = 3
-"""How often the place of a version may be that of another model or run."""
+"""How often the location of a version may refer to another model or run."""
 _ODD: Final = re.compile(r"[\x00-\x20\x7f\\#]")
 
 
 def find_place(
     client: MlflowClient, location: str, *, tracking_uri: str, project: Path, variables: Mapping[str, str] = os.environ
 ) -> Path | str:
-    """Return where the files of a version are: a folder of this machine, or a URL of the registry's own.
+    """Return the location of a version's files: a folder of this machine, or a URL of the registry's own.
 
     Args:
-        client: Knows the experiments, whose places are the registry's.
-        location: What the registry says.
+        client: Lists the experiments, whose locations belong to the registry.
+        location: The registry's value.
         tracking_uri: The registry.
-        project: The folder below which the files of a registry without a server may be, too.
-        variables: May name more places.
+        project: The project's folder; the files of a registry without a server may also be below it.
+        variables: May contain more locations.
 
     Raises:
         HoneError: ``files-elsewhere``.
@@ -59,7 +59,7 @@ def find_place(
 
 
 def _follow(client: MlflowClient, location: str) -> str:
-    """Return the place that a location means which names a run or a logged model."""
+    """Return the actual location, if a location refers to a run or a logged model."""
     place = location
     for _ in range(_DEEPEST):
         if found := re.fullmatch(r"runs:/+([0-9a-f]{32})(/.*)?", place):
@@ -74,11 +74,11 @@ def _follow(client: MlflowClient, location: str) -> str:
 
 
 def enter(place: Path | str, path: str) -> Path | str:
-    """Return a file or folder in a place; ``path`` has no part that leads upwards, and may be empty.
+    """Return a file or folder in a location; ``path`` has no part that leads upwards, and may be empty.
 
     Raises:
-        HoneError: ``files-elsewhere``: a link leads out of the place.
-        FileNotFoundError: There is none.
+        HoneError: ``files-elsewhere``: a link leads out of the location.
+        FileNotFoundError: It does not exist.
     """
     if not path:
         return place
@@ -93,7 +93,7 @@ def enter(place: Path | str, path: str) -> Path | str:
 
 
 def _split(place: str) -> SplitResult | None:
-    """Return the parts of a place; None where two readers could read it differently, or it leaves its folder."""
+    """Return the parts of a URL; None if two parsers could read it differently, or it leads out of its folder."""
     try:
         parts = urlsplit(place)
         _ = parts.port
@@ -115,9 +115,9 @@ def _is_own(
     servers: list[SplitResult],
     own: Iterable[str],
 ) -> bool:
-    """Return whether a URL is the registry's own: of what its server serves, or of a place that it keeps files in.
+    """Return whether a URL is the registry's own: served by its server, or in a location where it stores files.
 
-    MLflow sends its token to any web server, so that other places there are none, also where a variable names them.
+    MLflow sends its token to any web server, so other servers are refused, even if a variable lists them.
     """
     if parts.scheme == "mlflow-artifacts":  # of the tracking server, by MLflow's rules
         return servers[0].scheme in _WEB and (not parts.netloc or _is_same_host(servers[0], parts))
@@ -132,7 +132,7 @@ def _is_same_host(server: SplitResult, parts: SplitResult) -> bool:
 
 
 def _is_served(server: SplitResult, parts: SplitResult) -> bool:
-    """Return whether a URL is of the artifacts that a server itself serves."""
+    """Return whether a URL is of an artifact that the server itself serves."""
     below = parts.path.startswith(re.sub("/+", "/", f"{server.path}{_SERVED}"))
     return server.scheme == parts.scheme and _is_same_host(server, parts) and below
 
@@ -142,8 +142,8 @@ def _find_folder(
 ) -> Path:
     """Return a folder of this machine that is below one of the registry's.
 
-    Below the place of an experiment, which whoever can write to the registry can choose, it must be a model that MLflow
-    logged.
+    Anyone with write access to the registry can choose an experiment's location. So below it, the folder must be a
+    model that MLflow logged.
     """
     folder = _read_path(place, parts)
     roots = [_read_path(root, urlsplit(root)) for root in own if urlsplit(root).scheme in _LOCAL]
@@ -171,7 +171,7 @@ def _is_below(place: str, roots: Iterable[str]) -> bool:
 
 
 def _list_places(client: MlflowClient) -> Iterator[str]:
-    """Yield where experiments keep their files, deleted ones too."""
+    """Yield the file locations of experiments, including deleted ones."""
     token = None
     while True:
         page = client.search_experiments(view_type=ViewType.ALL, max_results=1000, page_token=token)

@@ -1,8 +1,8 @@
-"""Versions as they are written, and what killed publications left.
+"""Write versions, and clean up after killed publications.
 
-Of a killed publication, a run and a logged model that say ``hone.state=publishing``, and have no version, are removed.
-A version that says so, or has ``hone.pending_alias``, is complete but for its alias: the same publication completes it,
-any other removes it. Publications of a process that is still running are not touched.
+A killed publication may leave a run and a logged model with ``hone.state=publishing`` and without a version; these are
+removed. A version with this tag, or with ``hone.pending_alias``, is complete except for its alias: the same publication
+completes it, any other removes it. Publications of a process that is still running are not touched.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 STATE: Final = "hone.state"
 FINISHED: Final = "finished"
 PENDING_ALIAS: Final = "hone.pending_alias"
-"""The alias that is still to be moved; removed once it was."""
+"""The tag with the alias that is still to be moved; removed after the move."""
 _MODEL: Final = "hone.model"
-"""On a run: the registered model that it publishes to."""
+"""The tag of a run with the registered model that it publishes to."""
 _FOLDER: Final = "model"
-"""Where the files are among those of a run."""
+"""The path of the winner's files among those of a run."""
 _PUBLISHING: Final = "publishing"
 _PUBLISHER: Final = "hone.publisher"
 REFUSED: Final = "INVALID_PARAMETER_VALUE"
-"""MLflow's word for a name that it does not take."""
+"""MLflow's error code for a name that it does not accept."""
 
 
 class Logged(NamedTuple):
     """A winner's files, complete on the server.
 
     Attributes:
-        source: The place of the files, as a version names it.
+        source: The location of the files, in a version's form.
         run: The run that they belong to.
-        model: The id of the logged model; None on a server that has none.
-        tags: The tag of the files.
+        model: The id of the logged model; None on a server without logged models.
+        tags: The tag with the digest of the files.
     """
 
     source: str
@@ -64,9 +64,9 @@ class Logged(NamedTuple):
 def log_model(
     client: MlflowClient, experiment: str, winner: ProvenWinner, *, name: str, metrics: Mapping[str, float]
 ) -> Logged:
-    """Upload a winner's model folder with its numbers, complete, as the logged model of a run of its own.
+    """Upload a winner's complete model folder with its metrics, as the logged model of a separate run.
 
-    A server of MLflow 2 has no logged models: there the files are among the run's.
+    A server of MLflow 2 has no logged models: there the files belong to the run.
     """
     marks, server = {_MODEL: name, **make_marks()}, read_server(client.tracking_uri)
     made: list[LoggedModel] = []
@@ -76,7 +76,7 @@ def log_model(
         runs.append(client.create_run(experiment, run_name=f"publish-{name}", tags=marks))
         described.run_id, described.artifact_path = runs[0].info.run_id, _FOLDER
         if server.has_logged_models:
-            allowed = re.sub(r"[/:.%\"']", "-", name)  # a registered model's name may hold more
+            allowed = re.sub(r"[/:.%\"']", "-", name)  # a registered model's name may contain more characters
             run = described.run_id
             made.append(client.create_logged_model(experiment, name=allowed, source_run_id=run, tags=dict(marks)))
             described.model_id = described.model_uuid = made[0].model_id
@@ -100,29 +100,29 @@ def log_model(
     client.set_terminated(run)
     if model is None:
         return Logged(f"{str(runs[0].info.artifact_uri).rstrip('/')}/{_FOLDER}", run, None, written)
-    # A server finds ``models:/m-…`` in itself. Without one, MLflow would look for it where its global tracking URI
-    # says, which belongs to others; so the version names the place of the files.
+    # A server resolves ``models:/m-…`` itself. Without a server, MLflow would look in its global tracking URI, which
+    # belongs to others; so the version has the location of the files.
     source = model.model_uri if connection.has_server(client.tracking_uri) else model.artifact_location
     return Logged(source, run, model.model_id, written)
 
 
 def make_marks() -> dict[str, str]:
-    """Return the tags of what this process is publishing."""
+    """Return the tags of a publication in progress by this process."""
     return {STATE: _PUBLISHING, _PUBLISHER: name_process()}
 
 
 def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
     """Complete or remove what killed publications to a model left.
 
-    Return the version of the publication that is about to be made (``key``), to be finished; None when there is none.
+    Returns the version of the publication ``key``, which is about to be made and must be finished; None if absent.
     """
     done = None
     for version in [one for one in versions.iterate_versions(client, name) if KEY in one.tags]:  # newest first
         number, tags = str(version.version), version.tags
         mine = tags[KEY] == key
         unfinished = tags.get(STATE) == _PUBLISHING or PENDING_ALIAS in tags
-        # With its alias moved, it was killed after its last visible step: everybody may have seen it. What a search
-        # returns may lack the aliases.
+        # If its alias was moved, it was killed after its last visible step: everybody may have seen it. The results of
+        # a search may lack the aliases.
         seen = unfinished and tags.get(PENDING_ALIAS) in (client.get_model_version(name, number).aliases or ())
         if not unfinished or seen or (mine and done is None):
             if unfinished and not mine:
@@ -139,15 +139,15 @@ def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | 
 def finish_version(
     client: MlflowClient, name: str, version: str, alias: str | None, *, before: Mapping[str, str] | None = None
 ) -> str:
-    """Say that a version, whose files are complete, is finished; then move an alias to it, unless it is there.
+    """Mark a version, whose files are complete, as finished; then move an alias to it, unless it is there.
 
-    Where the alias points to it then, its description says how it is loaded.
+    If the alias then points to it, its description explains how to load it.
 
-    An alias that others moved since ``before`` stays, and how they moved it is returned. MLflow cannot compare and move
-    at once: what is moved in the moment between is overwritten.
+    An alias that others moved since ``before`` is not moved, and how they moved it is returned. MLflow cannot compare
+    and move in one step: a move by others in between is overwritten.
 
     Raises:
-        HoneError: ``recipe-invalid``: the server refuses the alias. The version does not wait for it any more.
+        HoneError: ``recipe-invalid``: the server refuses the alias. The version then no longer waits for it.
     """
     known, refused, note = client.get_model_version(name, version), None, ""
     if known.tags.get(STATE) != FINISHED:
@@ -175,7 +175,7 @@ def finish_version(
 
 
 def _describe_loading(client: MlflowClient, known: ModelVersion, alias: str) -> None:
-    """Add to the description of a winner how it is loaded: where no alias points to it, that loads another version."""
+    """Add loading instructions to a winner's description; without an alias on it, they would load another version."""
     call = f'Load it with `kedro_hone.load("models:/{known.name}@{alias}")`.'
     if known.description and KEY in known.tags and call not in known.description:
         client.update_model_version(known.name, known.version, f"{known.description.rstrip()}\n\n{call}\n")

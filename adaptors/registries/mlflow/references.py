@@ -1,4 +1,4 @@
-"""What a URI of MLflow's names: a version of a registered model, a logged model, or what a run logged."""
+"""Parse MLflow URIs: a version of a registered model, a logged model, or an artifact of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hone_runtime.errors import HoneError
 
 LATEST: Final = "latest"
 _PART: Final = r"(?!\.{1,2}(?:/|$))[^/\\%#?\x00-\x1f\x7f]+"
-"""One name in a path: none that leads upwards, or that two readers of a URL could read differently."""
+"""One name in a path: without parts that lead upwards, or that two URL parsers could read differently."""
 _PATH: Final = rf"(?P<path>{_PART}(?:/{_PART})*)"
 _URI: Final = re.compile(r"models:/+(?!m-[0-9a-f]{32}/)(?P<name>[^/@]+)(?:/(?P<version>[^/@]+)|@(?P<alias>[^/@]+))?/?")
 _INSIDE: Final = re.compile(rf"models:/+(?P<name>[^/@]+)(?:/(?P<version>[0-9]+|{LATEST})|@(?P<alias>[^/@]+))/{_PATH}/?")
@@ -18,13 +18,13 @@ _RUN: Final = re.compile(rf"runs:/+(?P<run>[0-9a-f]{{32}})/{_PATH}/?")
 
 
 class Reference(NamedTuple):
-    """What a URI names.
+    """The parts of a URI.
 
     Attributes:
-        name: A registered model, with its version (or ``latest``) or an alias; None for what is not registered.
+        name: A registered model, with its version (or ``latest``) or an alias; None if not registered.
         model: The id of a logged model.
         run: The id of a run.
-        path: A file or folder in it; empty for all of a model. Below a run there is always one.
+        path: A file or folder in it; empty for the whole model. For a run it is never empty.
     """
 
     name: str | None = None
@@ -36,10 +36,10 @@ class Reference(NamedTuple):
 
 
 def read_uri(uri: str) -> Reference:
-    """Return what a URI names.
+    """Return the parts of a URI.
 
     Raises:
-        HoneError: ``registry-unknown``: it is no URI of MLflow's; ``version-unknown``: it names no version.
+        HoneError: ``registry-unknown``: it is not an MLflow URI; ``version-unknown``: it has no version.
     """
     for pattern in (_MODEL, _RUN, _INSIDE):
         if match := pattern.fullmatch(uri):

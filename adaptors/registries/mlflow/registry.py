@@ -1,4 +1,4 @@
-"""MLflow's model registry: ``models:/name/version``, ``models:/name@alias``, logged models and what runs logged."""
+"""MLflow's model registry: ``models:/name/version``, ``models:/name@alias``, logged models and artifacts of runs."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ EXPERIMENT: Final = "kedro-hone"
 
 
 class MlflowRegistry(Registry):
-    """A registry of MLflow's, on a server or in a SQLite file; it is contacted at the first use.
+    """An MLflow registry, on a server or in a SQLite file; it is contacted at the first use.
 
-    Without a ``tracking_uri`` it is where MLflow is configured to look (``MLFLOW_TRACKING_URI``), else in the embedded
-    store of the project, which is the current folder when not given.
+    Without a ``tracking_uri``, it is MLflow's configured one (``MLFLOW_TRACKING_URI``), else the embedded store of the
+    project. The project is the current folder by default.
     """
 
     keeps_versions_apart = True
@@ -57,25 +57,25 @@ class MlflowRegistry(Registry):
         self._client: MlflowClient | None = None
 
     def resolve(self, uri: str) -> VersionInfo:
-        """Return what is known of ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, pinned.
+        """Describe ``models:/name/version``, ``models:/name/latest`` or ``models:/name@alias``, with a pinned version.
 
-        So of a logged model (``models:/m-…``), of what a run logged (``runs:/…/path``), and of a part of a version
-        (``models:/name/version/path``): these are of no registered model, and have no name.
+        Also accepted are a logged model (``models:/m-…``), an artifact of a run (``runs:/…/path``), and a part of a
+        version (``models:/name/version/path``): these belong to no registered model, and have no name.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unreachable``; or
-                ``registry-unknown``: it is no such URI.
+                ``registry-unknown``: it is not such a URI.
         """
         reference = references.read_uri(uri)
         with self._open() as client:
             return versions.find_version(client, reference)
 
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download the version's files, as the registry holds them, into an empty directory, which may not exist yet.
+        """Download the version's files unchanged into an empty directory, which need not exist yet.
 
         Raises:
-            HoneError: As for ``resolve``; ``files-elsewhere``: the files are in no place of the registry's;
-                ``model-corrupt``: they are not where the registry says, or are no files.
+            HoneError: As in ``resolve``; ``files-elsewhere``: the files are outside the registry's locations;
+                ``model-corrupt``: they are not where the registry's value points, or are not files.
             FileExistsError: The directory is not empty.
         """
         info = self.resolve(uri)
@@ -95,20 +95,20 @@ class MlflowRegistry(Registry):
                     why=hide_secrets(str(error)),
                     hint="Make the place reachable from this machine, or log the model again.",
                 ) from error
-            # MLflow may put the model's folder itself, or only its content, into the stage.
+            # MLflow may put the model's folder itself, or only its content, into the staging folder.
             for path in sorted(downloaded.iterdir()):
                 shutil.move(path, folder / path.name)
         return info
 
     @staticmethod
     def _locate(client: MlflowClient, reference: references.Reference, info: VersionInfo) -> tuple[str, str]:
-        """Return where the files of a version are, by the registry, and the path of the part that is meant."""
+        """Return the registry's location of a version's files, and the path of the requested part."""
         if reference.name is None:
             return unregistered.locate(client, reference)
         return str(client.get_model_version_download_uri(reference.name, info.version)), reference.path
 
     def _download(self, place: Path | str, stage: Path, *, takes_file: bool) -> Path:
-        """Bring the files of a place into a folder, and return the folder that they are in."""
+        """Copy the files of a location into a folder, and return the folder that contains them."""
         if isinstance(place, Path) and takes_file and place.is_file():
             require_room(stage, measure_tree(place))
             copy_bounded(place, stage / place.name)
@@ -123,16 +123,16 @@ class MlflowRegistry(Registry):
         return found if found.is_dir() else found.parent
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
-        """Return why MLflow, as it is installed here, refuses a model's name or an alias; empty where it takes both.
+        """Return why the installed MLflow refuses a model's name or an alias; empty if it accepts both.
 
-        Its server may have more rules; what that refuses is an error of ``publish``.
+        Its server may have more rules; its refusals are errors of ``publish``.
         """
         return versions.find_problem(name=name, alias=alias)
 
     def list_aliases(self, name: str) -> dict[str, str]:
-        """Return the version that each alias of a registered model points to; none where there is no such model."""
+        """Return the version that each alias of a registered model points to; empty if the model does not exist."""
         if self.tracking_uri == f"sqlite:///{self._embedded}" and not self._embedded.exists():
-            return {}  # the first publication makes it
+            return {}  # the first publication creates it
         with self._open() as client:
             return versions.read_aliases(client, name)
 
@@ -141,10 +141,10 @@ class MlflowRegistry(Registry):
         return f"models:/{name}/{version}"
 
     def move_alias(self, uri: str, alias: str) -> None:
-        """Let an alias point to a version.
+        """Make an alias point to a version.
 
         Raises:
-            HoneError: As ``resolve``; ``recipe-invalid``: MLflow refuses the alias.
+            HoneError: As in ``resolve``; ``recipe-invalid``: MLflow refuses the alias.
         """
         reference = references.read_uri(uri)
         with self._open() as client:
@@ -152,7 +152,7 @@ class MlflowRegistry(Registry):
             publication.finish_version(client, info.name, info.version, alias)
 
     def versions_since(self, cursor: str | None) -> NewVersions:
-        """Return what is new since a cursor, as the contract says, or raise ``registry-unreachable``."""
+        """Return what is new since a cursor, as in the contract, or raise ``registry-unreachable``."""
         with self._open() as client:
             return versions.list_arrivals(client, cursor)
 
@@ -166,11 +166,11 @@ class MlflowRegistry(Registry):
         metrics: Mapping[str, float] | None = None,
         before: Mapping[str, str] | None = None,
     ) -> Publication:
-        """Write a new version of a registered model, which is made when it does not exist; the alias is moved last.
+        """Write a new version of a registered model, which is created if absent; the alias is moved last.
 
-        It can be killed at any moment: a logged model becomes a version only when all its files are there, a version
-        says that it is unfinished until its alias was moved, and the next call completes or removes what is left.
-        Processes of one machine that publish to the same model wait for each other.
+        It can be killed at any moment. A logged model becomes a version only when all its files are uploaded. A version
+        is tagged as unfinished until its alias was moved. The next call completes or removes what is left. Processes of
+        one machine that publish to the same model wait for each other.
 
         Raises:
             HoneError: ``recipe-invalid``, ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.
@@ -196,14 +196,14 @@ class MlflowRegistry(Registry):
 
     @contextmanager
     def _open(self, *, makes: bool = False) -> Iterator[MlflowClient]:
-        """Yield a client of the store and explain its errors; only who publishes makes a store."""
+        """Yield a client of the store and explain its errors; only a publication creates a store."""
         if self._client is None:
             self._client = connection.connect(self.tracking_uri, makes=makes)
         with connection.explain_errors(self.tracking_uri):
             yield self._client
 
     def _prepare(self, client: MlflowClient, name: str) -> str:
-        """Make the experiment that our logged models belong to, whose id is returned, and the registered model."""
+        """Create the registered model, and the experiment for our logged models; return the experiment's id."""
         file = connection.find_sqlite_file(self.tracking_uri)
         # Without a server, MLflow would put the files into the current directory.
         location = (file.parent / "mlartifacts").as_uri() if file else None

@@ -1,4 +1,4 @@
-"""What a server of MLflow can do, by its version: logged models came with 3.0, aliases with 2.3."""
+"""Features of an MLflow server by its version: logged models since 3.0, aliases since 2.3."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _LOGGED_MODELS: Final = (3, 0)
 
 
 class Server(NamedTuple):
-    """What is at a tracking URI.
+    """The server at a tracking URI.
 
     Attributes:
-        text: Its version as it says it; empty where it says none, as a database and services other than MLflow's own.
+        text: Its reported version; empty if it reports none, like a database or services other than MLflow's own.
     """
 
     text: str = ""
@@ -29,11 +29,11 @@ class Server(NamedTuple):
 
     @property
     def has_logged_models(self) -> bool:
-        """Whether it has logged models; one without a version is taken for a new one."""
+        """Whether it has logged models; a server without a version is assumed to be new."""
         return self.version is None or self.version >= _LOGGED_MODELS
 
     def explain_missing_models(self) -> str:
-        """Return why it has no logged models, or an empty text where it has."""
+        """Return why it has no logged models, or an empty text if it has."""
         return "" if self.has_logged_models else f"The server is MLflow {self.text}, and logged models came with 3.0"
 
 

@@ -1,4 +1,4 @@
-"""Logged models, what runs logged, and parts of versions: they are sources, and of no registered model."""
+"""Logged models, artifacts of runs, and parts of versions: they are sources that belong to no registered model."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from kedro_hone.adaptors.registries.mlflow.references import Reference
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
 
 MISSING = frozenset({"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND", "ENDPOINT_NOT_FOUND"})
-"""What MLflow calls that there is no such thing."""
+"""MLflow's error codes for something that does not exist."""
 _MOST_MODELS = 100
-"""Logged models of one run that are looked at."""
+"""The largest number of logged models of a run that are examined."""
 
 
 def find_unregistered(client: MlflowClient, reference: Reference) -> VersionInfo:
-    """Return a logged model, or a file or folder of a run, as a version of no model: its name is empty.
+    """Return a logged model, or a file or folder of a run, as a version without a model: its name is empty.
 
     Raises:
-        HoneError: ``model-unknown``: there is none; ``model-corrupt``: it was never finished.
+        HoneError: ``model-unknown``: it does not exist; ``model-corrupt``: it was never finished.
     """
     if reference.model is not None:
         _check_logged(client, reference.model)
@@ -36,14 +36,14 @@ def find_unregistered(client: MlflowClient, reference: Reference) -> VersionInfo
 
 
 def make_inside(info: VersionInfo, path: str) -> VersionInfo:
-    """Return a part of a version as a version of no model: tags of the whole are not those of the part."""
+    """Return a part of a version as a version without a model: tags of the whole do not apply to the part."""
     return VersionInfo(uri=_name(info.uri, path), name="", version=info.version)
 
 
 def locate(client: MlflowClient, reference: Reference) -> tuple[str, str]:
-    """Return the place that a logged model or a run names, and the path below it.
+    """Return the location of a logged model or a run, and the path below it.
 
-    MLflow 3 keeps a model that a run logged next to the run, and finds it by its name below the run.
+    MLflow 3 stores a model that a run logged next to the run, and finds it by its name below the run.
     """
     if reference.model is not None:
         return f"models:/{reference.model}", reference.path

@@ -1,4 +1,4 @@
-"""Versions of models: named by a URI, looked up, listed, and explained when they do not exist."""
+"""Versions of models: look them up by a URI, list them, and explain missing ones."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from kedro_hone.adaptors.registries.mlflow.references import LATEST, Reference, 
 from kedro_hone.adaptors.registries.mlflow.unregistered import MISSING, find_unregistered, make_inside
 
 _PAGE: Final = 1000
-"""Models in a page of a list, as many as MLflow allows."""
+"""Models per page of a list, the largest number that MLflow allows."""
 _IS_PROMPT: Final = "mlflow.prompt.is_prompt"
 """The tag of a prompt."""
 RECORD: Final = "hone"
-"""Begins the tags of a registered model that say where its aliases were moved to."""
+"""Prefix of the tags of a registered model that record where its aliases were moved to."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}")
-"""A version's number, as a database has it: a longer one would be its error."""
+"""A version's number in the range of a database: a longer one would cause a database error."""
 
 
 class Head(NamedTuple):
-    """How far a registered model is.
+    """The state of a registered model.
 
     Attributes:
-        made: When it was made, which tells it from another of its name.
+        made: Its creation time, which distinguishes it from another model with its name.
         number: Its last version.
         again: Whether another model had its name before.
     """
@@ -51,7 +51,7 @@ class Head(NamedTuple):
 def find_problem(*, name: str | None, alias: str | None) -> str:
     """Return why MLflow refuses a registered model's name or an alias, or an empty string.
 
-    A name that MLflow takes and no ``models:/`` URI can hold is refused too.
+    A name that MLflow accepts but that cannot be written in a ``models:/`` URI is refused too.
     """
     try:
         if name is not None:
@@ -69,10 +69,11 @@ def find_problem(*, name: str | None, alias: str | None) -> str:
 
 
 def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
-    """Return what the registry knows of a version, pinned; of what is not registered, or a part, under no name.
+    """Return the registry's description of a version, pinned; an unregistered model or a part has no name.
 
     Raises:
-        HoneError: ``model-unknown``, ``version-unknown`` or ``alias-unknown``, with what there is; ``model-corrupt``.
+        HoneError: ``model-unknown``, ``version-unknown`` or ``alias-unknown``, with the existing ones;
+            ``model-corrupt``.
     """
     name, version, alias = reference.name, reference.version, reference.alias
     if name is None:
@@ -88,14 +89,14 @@ def find_version(client: MlflowClient, reference: Reference) -> VersionInfo:
         if version is not None and _NUMBER.fullmatch(version):
             return _make_info(client.get_model_version(name, version))
     except MlflowException as error:
-        # MLflow calls an alias that does not exist an invalid parameter.
+        # MLflow reports an alias that does not exist as an invalid parameter.
         if error.error_code not in MISSING and not (alias and error.error_code == "INVALID_PARAMETER_VALUE"):
             raise
     raise _explain_missing(client, reference)
 
 
 def read_aliases(client: MlflowClient, name: str) -> dict[str, str]:
-    """Return the version that each alias of a registered model points to; none where there is no such model."""
+    """Return the version that each alias of a registered model points to; empty if the model does not exist."""
     try:
         aliases = client.get_registered_model(name).aliases or {}
     except MlflowException as error:
@@ -106,7 +107,7 @@ def read_aliases(client: MlflowClient, name: str) -> dict[str, str]:
 
 
 def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None) -> str | None:
-    """Return the version that an alias was last moved to by a publication; None where that was of another pull."""
+    """Return the version that an alias was last moved to by a publication; None if that was from another pull."""
     given = client.get_registered_model(name).tags.get(RECORD + name_record(alias)) if pull else None
     try:
         return (
@@ -121,10 +122,10 @@ def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None)
 
 
 def list_arrivals(client: MlflowClient, cursor: str | None) -> NewVersions:
-    """Return the versions of all models that came after a cursor, oldest first, and the next cursor.
+    """Return the versions of all models that arrived after a cursor, oldest first, and the next cursor.
 
-    Polling is needed since webhooks can get lost. The cursor has the last number of each model: numbers only grow, as
-    long as the model is the same, while the clocks of servers are corrected, and differ.
+    Polling is needed since webhooks can get lost. The cursor contains the last number of each model. Numbers only grow
+    for the same model, while the clocks of servers are corrected, and differ.
     """
     known = {name: Head(*head) for name, head in json.loads(cursor).items()} if cursor else {}
     heads = _read_heads(client)
@@ -142,7 +143,7 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> NewVersions:
             for name in grown
             for version in takewhile(lambda one: int(one.version) > floors[one.name], iterate_versions(client, name))
         ]
-    # What came while the list was read is left to the next call, which would find it again.
+    # Versions that arrived while the list was read are left to the next call, which would find them again.
     new = [one for one in found if one.name in heads and int(one.version) <= heads[one.name].number]
     again = {
         name: name in known and (known[name].again or head.made not in {known[name].made, *renamed})
@@ -157,7 +158,7 @@ def list_arrivals(client: MlflowClient, cursor: str | None) -> NewVersions:
 
 
 def _read_heads(client: MlflowClient) -> dict[str, Head]:
-    """Return how far each registered model is, by its name."""
+    """Return the state of each registered model, by its name."""
     heads = {}
     for model in iterate_models(client):
         numbers = (int(version.version) for version in model.latest_versions)  # one for each stage
@@ -166,10 +167,11 @@ def _read_heads(client: MlflowClient) -> dict[str, Head]:
 
 
 def iterate_models(client: MlflowClient) -> Iterator[RegisteredModel]:
-    """Yield every registered model, without prompts, which MLflow has among them.
+    """Yield every registered model except prompts, which MLflow lists among them.
 
-    MLflow's client leaves prompts out by asking for a tag that is not set, unless the filter holds the tag's name. An
-    older server (2.20) returns nothing that has no such tag. So the filter here holds it, and asks for everything.
+    MLflow's client excludes prompts by filtering for a tag that is not set, unless the filter contains the tag's name.
+    For such a filter, an older server (2.20) returns no model without the tag. So the filter here contains the tag's
+    name, and matches everything.
     """
     wanted = f"name != '{_IS_PROMPT}'" if has_experiments(client.tracking_uri) else None
     token = None
@@ -181,7 +183,7 @@ def iterate_models(client: MlflowClient) -> Iterator[RegisteredModel]:
 
 
 def _sort(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
-    """Sort versions by their time, and those of a model by their number: none is older than the one before it."""
+    """Sort versions by time, and those of a model by number: no version is older than the one before it."""
     times: dict[str, int] = {}
     rows = {}
     for one in sorted(versions, key=lambda version: int(version.version)):
@@ -193,7 +195,7 @@ def _sort(versions: Iterable[ModelVersion]) -> list[ModelVersion]:
 def iterate_versions(
     client: MlflowClient, name: str | None = None, order: str = "version_number DESC"
 ) -> Iterator[ModelVersion]:
-    """Yield every version of a model, or of all, newest first; none when there is no such model."""
+    """Yield every version of a model, or of all, newest first; nothing if the model does not exist."""
     wanted = name and f"name={quote(name)}"
     token = None
     while True:
@@ -205,7 +207,7 @@ def iterate_versions(
 
 
 def quote(name: str) -> str:
-    """Return a name in the quotes that it does not hold: MLflow's search language knows two kinds, and no escapes."""
+    """Return a name in quotes that it does not contain: MLflow's search language has two kinds, and no escapes."""
     return f'"{name}"' if "'" in name else f"'{name}'"
 
 

@@ -1,1 +1,1 @@
-"""The contract between kedro-hone and what is plugged into it: adaptors, toolchains and registries."""
+"""The contract between kedro-hone and its plug-ins: adaptors, toolchains and registries."""

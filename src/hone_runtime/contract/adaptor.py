@@ -1,7 +1,7 @@
 """The contract between kedro-hone and the toolchains: the description of an adaptor.
 
-An adaptor is a *value*. It imports nothing heavy; the toolchain's own code is in a worker file that is run by path
-with the python of the toolchain's environment (see ``core.workers``).
+An adaptor is a *value*. It imports nothing heavy. The toolchain's own code is in a worker file, which runs by its
+path with the Python of the toolchain's environment (see ``core.workers``).
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
-        """Return the options with everything decided that is left to the machine; the worker gets these. Pure.
+        """Return the options with every choice made that depends on the machine; the worker gets these. Pure.
 
-        Called before a step's key is made, so that two machines that decide differently never share a result.
+        Called before a step's key is computed, so that two machines that choose differently never share a result.
         """
         return self
 
 
 class Int8Options(Options):
-    """Options of a quantizer whose int8 may be computed with products that saturate."""
+    """Options of a quantizer whose int8 products may saturate on some CPUs."""
 
     reduce_range: bool | None = None
-    """Seven bits instead of eight, for x86 CPUs without VNNI, where eight can saturate; None: where this CPU has no
-    VNNI."""
+    """Seven bits instead of eight, for x86 CPUs without VNNI, where eight bits can saturate. None: seven bits if this
+    CPU has no VNNI."""
 
     def resolve(self, host: Host) -> Self:
         """Return the options with ``reduce_range`` decided; see ``Host.saturates_int8``."""
@@ -48,20 +48,20 @@ class Int8Options(Options):
 
 
 class Need(StrEnum):
-    """What an adaptor needs besides the artifact: something of the recipe, or of the machine."""
+    """What an adaptor needs besides the artifact: a key of the recipe, or a property of the machine."""
 
     CALIBRATION_DATA = "calibration-data"
     TRAINING_DATA = "training-data"
     PROGRAM = "program"
     CONVERSION_LIMIT = "conversion-limit"
-    """The recipe's ``gates.conversion``: its worker compares what it made with the source."""
+    """The recipe's ``gates.conversion``: the worker compares the converted model with the source."""
     GPU = "gpu"
     AVX512_VNNI = "avx512_vnni"
     AVX512_BF16 = "avx512_bf16"
     CXX_COMPILER = "c++-compiler"
 
     def find_missing(self, host: Host) -> str | None:
-        """Return what a machine lacks of this need, as a reason for a refusal; None where it lacks nothing."""
+        """Return what the machine lacks for this need, as a reason for a refusal; None if nothing is missing."""
         match self:
             case Need.GPU if not host.gpu:
                 return "needs a GPU, and this machine has none"
@@ -73,7 +73,7 @@ class Need(StrEnum):
 
 
 class Capability(StrEnum):
-    """What a toolchain may be able to do with a model."""
+    """A feature of models that a toolchain may support."""
 
     DYNAMIC_BATCH = "dynamic-batch"
     EXTERNAL_DATA = "external-data"
@@ -82,7 +82,10 @@ class Capability(StrEnum):
 
 
 class Support(StrEnum):
-    """How well: ``NOT_IMPLEMENTED`` where the toolchain can and the adaptor not yet, ``UNSUPPORTED`` if it cannot."""
+    """How well a feature is supported: ``NOT_IMPLEMENTED`` if the toolchain supports it but the adaptor does not yet.
+
+    ``UNSUPPORTED`` if the toolchain does not support it.
+    """
 
     FULL = "full"
     NOT_IMPLEMENTED = "not-implemented"
@@ -99,14 +102,15 @@ class Adaptor:
         version: Raised when its output changes; part of the cache key.
         summary: One sentence for the documentation.
         options: The model of its options; all have defaults.
-        precisions: What the result computes in or stores.
+        precisions: The precisions in which the result computes or stores numbers.
         machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
         default: Whether recipes use it without naming it.
-        alternative: For a converter from a format of source models: what it makes races in routes of its own, next to
-            what other converters make of the same model; otherwise the first converter that succeeds is the only one.
-        can_take: A cheap check, without the toolchain: a refusal, or None.
-        run_options: For a compile adaptor: options for its runtime, from its own options.
-        device: For a compile adaptor: where its result computes.
+        alternative: For a converter from a format of source models: True if its result competes in routes of its own,
+            next to the results of other converters of the same model. If False, only the first converter that succeeds
+            is used.
+        can_take: A cheap check, without the toolchain; returns a refusal, or None.
+        run_options: For a compile adaptor: returns options for its runtime, from its own options.
+        device: For a compile adaptor: the device on which its result computes.
     """
 
     name: str
@@ -140,5 +144,5 @@ class Adaptor:
         self.options()
 
     def find_missing(self, host: Host) -> str | None:
-        """Return the first of its needs that a machine does not meet, as a reason; None where all are met."""
+        """Return the first need that the machine does not meet, as a reason; None if all are met."""
         return next(filter(None, (need.find_missing(host) for need in sorted(self.needs))), None)

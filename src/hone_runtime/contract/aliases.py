@@ -1,4 +1,4 @@
-"""Aliases that a person may move while a run works: where they pointed at the pull, and whether they still do."""
+"""Aliases that a person may move during a run: where they pointed at the pull, and whether they still do."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.digest import digest_json
 
 PULL: Final = "hone.pull"
-"""The tag with the run that pulled the source: whether a version is of the same pull."""
+"""The tag with the id of the run that pulled the source; it shows whether a version comes from the same pull."""
 
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
-    """Return where the aliases of a model point, by its name; empty if the registry has no aliases, or is offline."""
+    """Return the aliases of a model as ``{model: {alias: version}}``; empty if there are none, or offline."""
     try:
         aliases = registry.list_aliases(name)
     except HoneError as error:
         if error.slug != "registry-offline":
             raise
-        return {}  # nothing can be published now; when it is, nobody knows whether somebody moved an alias
+        return {}  # nothing can be published now, and later it is unknown whether an alias was moved meanwhile
     return {} if aliases is None else {name: aliases}
 
 
@@ -29,23 +29,23 @@ def find_published(registry: Registry, name: str, alias: str) -> str | None:
     """Return the URI of the version that an alias points to; None if absent.
 
     Raises:
-        HoneError: As ``Registry.list_aliases``; ``registry-offline``.
+        HoneError: As in ``Registry.list_aliases``; ``registry-offline``.
     """
     version = (registry.list_aliases(name) or {}).get(alias)
     return None if version is None else registry.name_version(name, version)
 
 
 def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[VersionInfo, str]:
-    """Return a winner that waits for approval, and the alias that it waits for.
+    """Return a winner that awaits approval, and the alias that will be moved to it.
 
     Args:
-        registry: Where it is.
-        uri: The winner.
-        approved: The alias that somebody approved; empty for whatever it waits for.
+        registry: The winner's registry.
+        uri: The winner's URI.
+        approved: The alias that a person approved; empty for the one in the winner's tag.
 
     Raises:
-        HoneError: ``approval-unneeded``: the version waits for no approval;
-            ``approval-outdated``: it waits for another alias than the one that was approved.
+        HoneError: ``approval-unneeded``: the version does not await approval;
+            ``approval-outdated``: it awaits approval for an alias other than the approved one.
     """
     info = registry.resolve(uri)
     alias = info.tags.get(AWAITS, "")
@@ -74,7 +74,7 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
 
 
 def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
-    """Return the error for an alias that is not there yet, since this winner waits for it; None if it does not."""
+    """Return the error for an alias that does not exist yet because this winner awaits approval for it; else None."""
     if info.tags.get(AWAITS) == alias:
         why = f"{info.uri} was published and waits for it, until a person approves it."
         way = f"Approve it by `python -m kedro_hone hone approve {info.uri}`"
@@ -88,13 +88,13 @@ def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
 
 
 def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
-    """Move the alias that a winner waits for to it, and return where it points now; idempotent.
+    """Move the alias that awaits approval to a winner, and return where it points now; idempotent.
 
-    The caller checks that the version is what its tags claim. ``approved`` is as ``find_awaited`` takes it.
+    The caller checks that the version matches its tags. For ``approved`` see ``find_awaited``.
 
     Raises:
-        HoneError: As ``find_awaited``; ``approval-outdated``: the alias points to a version that was published later;
-            and as ``Registry.move_alias``.
+        HoneError: As in ``find_awaited`` and ``Registry.move_alias``; ``approval-outdated``: the alias points to a
+            version that was published later.
     """
     info, alias = find_awaited(registry, uri, approved=approved)
     if alias not in info.aliases:
@@ -110,7 +110,7 @@ def approve(registry: Registry, uri: str, *, approved: str = "") -> Publication:
 
 
 def _find_later(registry: Registry, info: VersionInfo, alias: str) -> str:
-    """Return the version that an alias points to where it was published after another one; empty where it was not."""
+    """Return the version of an alias if it was published after the given version; else empty."""
     pointer = read_aliases(registry, info.name).get(info.name, {}).get(alias, "")
     order = [one.version for one in registry.versions_since(None).infos if one.name == info.name] if pointer else []
     known = pointer in order and info.version in order
@@ -118,14 +118,15 @@ def _find_later(registry: Registry, info: VersionInfo, alias: str) -> str:
 
 
 def name_record(alias: str) -> str:
-    """Return where a registry notes the version that a publication moved an alias to, with ``PULL`` among its tags."""
+    """Return the name of the record of the version that a publication moved an alias to, with tag ``PULL``."""
     return f".given-{digest_json(alias).removeprefix('sha256:')[:16]}"
 
 
 def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str, str], ours: str | None = None) -> str:
-    """Return how others moved an alias between two looks at it; empty if they did not, or ``before`` is None.
+    """Return how others moved an alias between two reads of it; empty if they did not, or ``before`` is None.
 
-    A publication of the same pull moved it to ``ours``: then it must still be there, and not where the pull found it.
+    ``ours`` is the version that a publication of the same pull moved the alias to. The alias must then still point to
+    it, and not to the version that it had at the pull.
     """
     was, is_ = ours or (before or {}).get(alias), now.get(alias)
     if before is None or was == is_:

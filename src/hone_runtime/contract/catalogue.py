@@ -1,4 +1,4 @@
-"""Which toolchains and adaptors are installed. The built-in ones are in a table; others register."""
+"""The installed toolchains and adaptors. The built-in ones are in a table; others are registered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
     path.parent.name: f"kedro_hone.adaptors.{path.parent.name}.adaptor"
     for path in sorted(_ADAPTORS.glob("*/adaptor.py"))
 }
-"""Our toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``. A new folder is a new toolchain."""
+"""Built-in toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``. A folder is a toolchain."""
 
 ENTRY_POINTS: Final = "kedro_hone.adaptors"
 """The entry-point group of other distributions; each entry point names a module with the same two names."""
@@ -33,7 +33,7 @@ _Registered = TypeVar("_Registered", bound=Adaptor | Toolchain | Callable[[], Ad
 
 
 def _identify(value: Adaptor | Toolchain) -> list[object]:
-    """All fields; functions and classes by name, since a reloaded module has new ones."""
+    """Return all fields; functions and classes by name, since a reloaded module defines new objects."""
     values = [getattr(value, field.name) for field in fields(value)]
     return [(one.__module__, one.__qualname__) if hasattr(one, "__qualname__") else one for one in values]
 
@@ -48,12 +48,12 @@ _PLUGINS: Final[Plugins[Adaptor | Toolchain]] = Plugins(
 
 @dataclass(frozen=True, kw_only=True)
 class Catalogue:
-    """All that is installed.
+    """All installed toolchains and adaptors.
 
     Attributes:
-        adaptors: By name; ours first, then those of other packages, then the project's own.
+        adaptors: By name; built-in ones first, then those of other packages, then the project's own.
         toolchains: By name, in the same order.
-        broken: What modules raised that could not be imported, by where they come from.
+        broken: Exceptions from modules that could not be imported, by their origin.
     """
 
     adaptors: Mapping[str, Adaptor]
@@ -77,13 +77,13 @@ class Catalogue:
         return self._find("toolchain", name, self.toolchains)
 
     def is_native(self, form: Format) -> bool:
-        """Return whether opening a model of a format runs what its author wrote, in any toolchain."""
+        """Return whether opening a model of a format runs code of its author, in any toolchain."""
         return any(form in toolchain.native for toolchain in self.toolchains.values())
 
     def is_code(self, form: Format, runtime: str | None) -> bool:
-        """Return whether a winner of a format is code to the process that loads it in its runtime.
+        """Return whether a winner of a format is code for the process that loads it with its runtime.
 
-        It is code where the runtime is not installed: nothing says that it is data.
+        If the runtime is not installed, it counts as code, since nothing states that it is data.
         """
         toolchain = self.toolchains.get(str(runtime))
         return toolchain is None or form not in toolchain.data
@@ -92,7 +92,7 @@ class Catalogue:
         """Return the first toolchain of a candidate's route, or its runtime, whose licence is for evaluation only.
 
         Raises:
-            HoneError: ``toolchain-unknown``: one of them is not installed any more.
+            HoneError: ``toolchain-unknown``: one of them is no longer installed.
         """
         names = [adaptor.partition(".")[0] for adaptor in candidate.route]
         if isinstance(candidate.outcome, Artifact) and candidate.outcome.runtime is not None:
@@ -113,19 +113,19 @@ class Catalogue:
 def register(first: _Registered, /, *adaptors: Adaptor) -> _Registered:
     """Add adaptors of your own, from the ``settings.py`` of a Kedro project or any module that it imports.
 
-    As a call, ``register(adaptor, …)`` or ``register(toolchain, adaptor, …)``; the toolchain has to be named only when
-    it has no adaptor, since it is part of each. As a decorator, on a function that returns an adaptor::
+    As a call, ``register(adaptor, …)`` or ``register(toolchain, adaptor, …)``. Name the toolchain only if it has no
+    adaptor, since each adaptor includes its toolchain. As a decorator, on a function that returns an adaptor::
 
         @register
         def make_half() -> Adaptor:
             return Adaptor(name="onnxruntime.half", …)
 
-    Registering the same again changes nothing, so settings may be imported twice. What comes first is returned.
+    Registering the same value again changes nothing, so settings may be imported twice. Returns its first argument.
 
     Raises:
-        HoneError: ``adaptor-name-taken``. A name that is taken by a built-in adaptor or by another package is found
-            when the adaptors are first looked up.
-        TypeError: Something is neither a toolchain nor an adaptor.
+        HoneError: ``adaptor-name-taken``. Conflicts with a built-in adaptor, or with one of another package, are
+            detected when the adaptors are first looked up.
+        TypeError: An argument is neither a toolchain nor an adaptor.
     """
     if isinstance(first, Toolchain):
         _PLUGINS.register(first, *_check(adaptors, first))
@@ -136,14 +136,14 @@ def register(first: _Registered, /, *adaptors: Adaptor) -> _Registered:
 
 
 forget_registrations = _PLUGINS.own.clear
-"""Drops what ``register`` added, for tests and for reloading a project in a notebook."""
+"""Removes everything that ``register`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue:
-    """Return all that is installed: ours, other packages' and the project's own. Imports happen here, not before.
+    """Import and return all adaptors and toolchains: built-in, of other packages, and the project's own.
 
     Raises:
-        HoneError: ``adaptor-name-taken``, when two places offer one name.
+        HoneError: ``adaptor-name-taken``: two places offer the same name.
     """
     found, broken = load(list_offers(ENTRY_POINTS, builtin), _read_module)
     plugins = [value for value, _ in _PLUGINS.merge((one, offer) for module, offer in found for one in module).values()]
@@ -155,18 +155,18 @@ def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue
 
 
 def find_installed(name: str) -> Toolchain | None:
-    """Return a toolchain that is installed, or None; of ours only its module is imported.
+    """Return an installed toolchain, or None; if it is built in, only its module is imported.
 
     Raises:
         HoneError: ``adaptor-name-taken``.
     """
-    if name in BUILTIN_TOOLCHAINS:  # one import, so that a process that serves a model starts fast
+    if name in BUILTIN_TOOLCHAINS:  # a single import, so that a serving process starts fast
         return check_kind(importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN, Toolchain)
     return read_catalogue().toolchains.get(name)
 
 
 def find_used(toolchain: Toolchain) -> tuple[Path, ...]:
-    """Return the worker files of the toolchains whose workers a toolchain's own worker imports.
+    """Return the worker files of the other toolchains that a toolchain's worker imports.
 
     Raises:
         HoneError: ``toolchain-unknown``: one of them is not installed.

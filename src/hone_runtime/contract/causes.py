@@ -1,4 +1,4 @@
-"""What a toolchain's message, often of many lines, says of the cause, in one line without styles of a terminal."""
+"""Extract the cause from a toolchain's message, often of many lines: one line without terminal escape sequences."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from typing import Final
 
 _STYLES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\^_])")
-"""Escape sequences of ECMA-48, of colours above all, and titles of windows."""
+"""Escape sequences of ECMA-48, mainly colours, and window titles."""
 _SOURCE_PLACE: Final = re.compile(r"\S\.\w+:\d+:$")
 _SUMMARY: Final = "## Exception summary"
-"""What PyTorch's exporter to ONNX writes above the exception that it is about."""
+"""The text that PyTorch's ONNX exporter writes above the actual exception."""
 _CLASS: Final = re.compile(r"^<class '(?:\w+\.)*(\w+)'>: ")
 _ADVICE: Final = re.compile(
     r"\s*For (?:more|further|additional) information,? (?:run with|set|see|refer to)\b.*", re.IGNORECASE
@@ -19,7 +19,7 @@ _ANNOUNCED: Final = re.compile(
     r"\[ONNXRuntimeError\] : \d+ : [A-Z_]+ : (?:Load model from \S+ failed:\s*)?"
     r"|FrontEnd API failed with \w+:\s*|Model wasn't fully converted\. Failed operations detailed log:\s*(?:-- )?"
 )
-"""What ONNX Runtime and OpenVINO write before the cause; a path in it is one of a worker's folder."""
+"""The text that ONNX Runtime and OpenVINO write before the cause; a path in it is in a worker's folder."""
 _ITEM: Final = re.compile(r"^[-*•] +")
 
 
@@ -29,12 +29,11 @@ def strip_styles(text: str) -> str:
 
 
 def find_cause(message: str) -> str:
-    """Return the line that says why.
+    """Return the line with the cause.
 
-    It is the first one; all of them where that only announces what follows, by a colon, and the first item of a list
-    where it only counts. Lines at the beginning that name a place in the toolchain's own source, such as ``Check
-    'false' failed at report.cpp:151:``, are left out, as are advice on how to debug the toolchain, and what only
-    announces an error.
+    This is the first line. If that line ends with a colon, all lines are returned; if it only counts items, the first
+    item of the list. Leading lines are skipped if they only announce an error or name a place in the toolchain's own
+    source, such as ``Check 'false' failed at report.cpp:151:``. Advice on how to debug the toolchain is skipped too.
     """
     return _ANNOUNCED.sub("", _find_line(message))
 
@@ -56,6 +55,6 @@ def _find_line(message: str) -> str:
 
 
 def cut_reason(reason: str) -> str:
-    """Return a reason that a worker gives, in one line: where its first one ends with a colon, what follows is cut."""
+    """Return a worker's reason in one line; if its first line ends with a colon, the cause in the rest is appended."""
     head, _, rest = strip_styles(reason).strip().partition("\n")
     return f"{head} {find_cause(rest)}".strip() if head.endswith(":") and rest.strip() else find_cause(reason)

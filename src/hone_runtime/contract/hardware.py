@@ -1,4 +1,4 @@
-"""This machine, as adaptors may ask for it and as the evidence records it."""
+"""Properties of this machine, for adaptors and for the evidence."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hone_runtime.values.digest import digest_json
 _LOG = open_logger(__name__)
 
 _GPU_SECONDS: Final = 120.0
-"""How long ``nvidia-smi`` may take: on a busy machine that has to load the driver first, more than some seconds."""
+"""Time limit of ``nvidia-smi``: on a busy machine it needs several seconds if it must load the driver first."""
 
 _CPUINFO = Path("/proc/cpuinfo")
 
 
 def read_host() -> Host:
-    """Return this machine; the kernel's version is not part of the fingerprint, since results do not depend on it."""
+    """Return this machine. The fingerprint omits the kernel's version, since results do not depend on it."""
     model, flags = _read_cpu()
     gpu, driver = _find_gpu()
     parts = {
@@ -48,7 +48,7 @@ def read_host() -> Host:
 
 
 def _read_cpu() -> tuple[str, frozenset[str]]:
-    """Return the model of the first core, or the machine's type where the kernel does not name it, and the flags."""
+    """Return the model and the flags of the first core; the machine's type if the kernel reports no model."""
     fields: dict[str, str] = {}
     if _CPUINFO.exists():
         for line in _CPUINFO.read_text().splitlines():
@@ -61,14 +61,14 @@ def _read_cpu() -> tuple[str, frozenset[str]]:
 
 
 def _find_gpu() -> tuple[str, str] | tuple[None, None]:
-    """Return name and driver of the first GPU that ``nvidia-smi`` lists; neither where there is none or it fails."""
+    """Return name and driver of the first GPU that ``nvidia-smi`` lists; (None, None) if there is none or it fails."""
     program = shutil.which("nvidia-smi")
     return (None, None) if program is None else _ask_gpu(program)
 
 
 @lru_cache(maxsize=1)
 def _ask_gpu(program: str) -> tuple[str, str] | tuple[None, None]:
-    """Ask once in a process: it takes a second where nothing else keeps the driver loaded, and each step asks."""
+    """Query once per process: it takes a second if no other process has the driver loaded, and each step needs it."""
     command = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_GPU_SECONDS, check=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 _WIDTHS: Final[Mapping[str, str]] = {"avx512f": "AVX-512", "avx2": "AVX2", "avx": "AVX", "sse4_2": "SSE4.2"}
-"""x86: the widest one is named, since it includes those after it."""
+"""x86: only the widest one is shown, since it includes those that follow it in this table."""
 
 _EXTENSIONS: Final[Mapping[str, frozenset[str]]] = {
     "NEON": frozenset({"asimd", "neon"}),
@@ -23,7 +23,7 @@ _EXTENSIONS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 INSTRUCTIONS: Final = frozenset({*_WIDTHS.values(), *_EXTENSIONS})
-"""The names of vector instructions that a machine can be asked for."""
+"""The names of vector instructions that ``Host.can`` accepts."""
 
 _ARM: Final = frozenset({"aarch64", "arm64", "armv7l", "armv8l"})
 
@@ -35,7 +35,7 @@ class Host:
     Attributes:
         flags: CPU feature flags, as in ``/proc/cpuinfo``.
         cores: Logical cores that this process may use.
-        compilers: Programs on the path that adaptors ask for, such as ``c++``.
+        compilers: Programs on the path that adaptors may need, such as ``c++``.
         fingerprint: Identifies CPU model, flags and operating system; part of the key of machine-specific results.
         machine: The processor's architecture, such as ``x86_64``.
         driver: The version of the GPU's driver, or None.
@@ -55,16 +55,16 @@ class Host:
 
     @property
     def instructions(self) -> str:
-        """The names of the vector instructions as people write them, on x86 or Arm.
+        """Return the names of the CPU's vector instructions for display, on x86 or Arm.
 
-        Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` where no flag is known.
+        Such as ``AVX-512, VNNI, BF16``, ``AVX2 only`` or ``NEON, dot product``; ``unknown`` if no flag is known.
         """
         names = [name for flag, name in _WIDTHS.items() if flag in self.flags][:1]
         names += [name for name, any_of in _EXTENSIONS.items() if any_of & self.flags]
         return f"{names[0]} only" if len(names) == 1 else ", ".join(names) or "unknown"
 
     def can(self, name: str) -> bool:
-        """Return whether it has vector instructions of a name, one of ``INSTRUCTIONS``."""
+        """Return whether the CPU has the named vector instructions, one of ``INSTRUCTIONS``."""
         flags = _EXTENSIONS.get(name) or {flag for flag, known in _WIDTHS.items() if known == name}
         return bool(flags & self.flags)
 
@@ -75,14 +75,14 @@ class Host:
         Without VNNI an x86 CPU adds two products of an unsigned and a signed byte in 16 bits (``vpmaddubsw``), which
         saturates above 32,767: 2 · 255 · 127 is 64,770. With weights of seven bits it is 2 · 255 · 64 = 32,640 at most.
         VNNI adds in 32 bits. So do Arm's kernels, with dot product instructions or without (``smlal``, ``sadalp``).
-        True where nothing is known of the machine.
+        True if nothing is known of the machine.
         """
         return self.machine not in _ARM and not _EXTENSIONS["VNNI"] & self.flags
 
     @property
     def multiplies_unsigned(self) -> bool:
-        """Whether the faster products of eight-bit integers are of an unsigned and a signed one.
+        """Whether the CPU's faster products of eight-bit integers multiply an unsigned by a signed one.
 
-        So they are on x86 (``vpmaddubsw``, ``vpdpbusd``). On Arm both are signed (``smull``, ``sdot``).
+        This is so on x86 (``vpmaddubsw``, ``vpdpbusd``). On Arm both are signed (``smull``, ``sdot``).
         """
         return self.machine not in _ARM

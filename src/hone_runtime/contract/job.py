@@ -1,4 +1,4 @@
-"""The values between host and worker: a job, its result, how a worker ended, and the failure that this means."""
+"""The values passed between host and worker: a job, its result, how a worker ended, and the resulting failure."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hone_runtime.values.outcome import Failed, FailureClass, Trespass
 from hone_runtime.values.regular import open_regular
 
 AbsolutePath = Annotated[str, BeforeValidator(os.path.abspath)]
-"""A path as text, made absolute when it is set: a worker starts in another directory."""
+"""A path as text, made absolute when it is set, since a worker starts in another directory."""
 
 
 class JobInput(Value):
-    """The model that a job works on: its directory, and an artifact without its digest and runtime."""
+    """The model that a job processes: its directory, and an artifact without its digest and runtime."""
 
     path: AbsolutePath
     format: str
@@ -42,36 +42,38 @@ class JobInput(Value):
 
     @classmethod
     def of(cls, artifact: Artifact, files: Path) -> JobInput:
-        """Return the part of an artifact that a worker sees, whose files are in this directory."""
+        """Return the part of an artifact that a worker sees; the artifact's files are in this directory."""
         fields = {name: getattr(artifact, name) for name in cls.model_fields if name != "path"}
         return cls(path=str(files), **fields)
 
 
 class Job(Value):
-    """One call of one function of a worker file. Other keys are handed on as they are, for the functions of programs.
+    """One call of a function in a worker file. Other keys are passed on unchanged, for the functions of programs.
 
     Attributes:
         function: The function's name: ``transform``, ``describe``, ``load`` or a program's own.
-        adaptor: The name in refusals and failures.
-        stage: ``convert``, ``compress``, ``compile`` or ``load``: the class of an uncaught exception.
-        output: An empty directory to fill; made when it does not exist.
-        temporary: A directory for scratch files; when None, one that is removed after the call.
+        adaptor: The adaptor's name in refusals and failures.
+        stage: ``convert``, ``compress``, ``compile`` or ``load``; it decides the class of an uncaught exception.
+        output: An empty directory to fill; created if it does not exist.
+        temporary: A directory for scratch files; if None, one is made and removed after the call.
         calibration: An npz file with one array for each input, rows first.
-        training: Another one, of the rows for fine-tuning.
-        records: What earlier jobs of the toolchain measured, as lines; the function may add some.
-        takes: The ``opsets`` and the ``ir`` of ONNX in which a model has to be written first, where it is not.
-        seconds: How long the function may take; what tunes ends before.
-        conversion: The share of rows in which what it converts may differ; None: the worker's own.
-        program: ``path`` and ``library`` (what ``worker.loading.load_program`` takes), ``options``, ``feeds``,
-            ``targets``, ``source`` (npz of the source model's outputs for the feeds: the targets of a program with
-            ``NEEDS_TARGETS = False``) and ``outputs`` of a program that the worker calls.
+        training: An npz file of the same form, with the rows for fine-tuning.
+        records: What earlier jobs of the toolchain measured, as lines; the function may append to it.
+        takes: The ``opsets`` and the ``ir`` of ONNX that the toolchain accepts; the model is rewritten if it has
+            others.
+        seconds: The time limit of the function; tuning ends before it.
+        conversion: The share of rows in which a converted model may differ; None for the worker's default.
+        program: For a program that the worker calls: ``path`` and ``library`` (arguments of
+            ``worker.loading.load_program``), ``options``, ``feeds``, ``targets``, ``source`` and ``outputs``.
+            ``source`` is an npz file of the source model's outputs for the feeds. These are the targets of a program
+            with ``NEEDS_TARGETS = False``.
         shapes: The shapes that every candidate must serve.
-        produces: The format that the adaptor leaves.
-        trust: What the recipe trusts by name. Absolute directories among it are put on the import path.
-        interface: ``pytorch``: what a session times is the call with tensors that ``kedro_hone.load`` gives, where the
-            environment has PyTorch. Otherwise arrays are passed.
+        produces: The format that the adaptor writes.
+        trust: The names that the recipe trusts. Absolute directories in it are put on the import path.
+        interface: ``pytorch``: a session times the call with tensors, as from ``kedro_hone.load``, if the environment
+            has PyTorch. Otherwise arrays are passed.
         uses: Folders of other toolchains' packages that the worker imports.
-        reads: Files outside its folders that a session's commands will name.
+        reads: Files outside its folders that a session's commands will read.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -102,33 +104,33 @@ class Job(Value):
 
     @property
     def worker_folder(self) -> str:
-        """The worker file's folder, with its parts."""
+        """The folder of the worker file and its modules."""
         return str(Path(self.worker).parent)
 
     @property
     def failure(self) -> FailureClass:
-        """The class of an exception that its function does not catch."""
+        """The failure class of an exception that its function does not catch."""
         return FailureClass(self.stage) if self.stage in {*Stage, FailureClass.LOAD} else FailureClass.CRASH
 
 
 class End(Value):
-    """How a worker ended, as its guard reports it.
+    """How a worker ended, as reported by its guard.
 
     Attributes:
-        exit: The exit code, when it exited.
-        signal: The signal's number, when one ended it.
+        exit: The exit code, if it exited.
+        signal: The signal's number, if a signal ended it.
         reason: Why the guard ended it: ``time-out``, ``out-of-memory``, ``too-many-processes``, ``closed``,
-            ``terminated``, ``not-started``; ``guard-lost`` when the guard itself was killed.
+            ``terminated``, ``not-started``; ``guard-lost`` if the guard itself was killed.
         detail: The operating system's message.
         seconds: How long it ran, without the time in which it was paused.
-        peak_memory_bytes: The most that its processes were seen to hold together, or that one of them held by the
-            kernel's count, whichever is more; 0 when not known.
-        left_behind: How many processes still lived after it and had to be killed.
-        log_left_out: How many bytes of its output were too many for the log.
-        disk: The folder, of those that it writes to, whose disk had least left meanwhile; empty when not known.
-        disk_free: How many bytes that were.
-        isolation: What kept it inside its folders: ``namespaces``, ``capabilities``, ``seccomp``, each whether it was
-            in force, and the version of ``landlock`` or 0. Empty when it did not start.
+        peak_memory_bytes: The larger of two peaks: of all its processes together as sampled, and of one process as
+            the kernel counted; 0 if unknown.
+        left_behind: How many of its processes were still alive after it and had to be killed.
+        log_left_out: How many bytes of its output were dropped since the log was full.
+        disk: Of the folders that it writes to, the one whose disk had the least free space; empty if unknown.
+        disk_free: The least free space of that disk, in bytes.
+        isolation: What confined it to its folders: ``namespaces``, ``capabilities`` and ``seccomp`` (each whether it
+            was in force), and the version of ``landlock`` or 0. Empty if it did not start.
     """
 
     exit: int | None = None
@@ -145,11 +147,11 @@ class End(Value):
 
 
 class StepResult(Value):
-    """What came out of one call, among it the ``notes`` that the function returned.
+    """The result of one call, including the ``notes`` that the function returned.
 
     Attributes:
-        seconds: From loading the worker file to the function's end, inside the worker.
-        described: For ``transform``: what the toolchain reads from the *saved* files, or None when it cannot.
+        seconds: From loading the worker file to the end of the function, measured in the worker.
+        described: For ``transform``: what the toolchain reads from the *saved* files, or None if it cannot.
     """
 
     notes: dict[str, Json]
@@ -166,7 +168,7 @@ _LOG_END_BYTES = 4096
 
 @dataclass(frozen=True)
 class Call:
-    """A job, the folder of its files, and its bounds: all that is needed to say what became of it."""
+    """A job, its folder and its limits: everything needed to explain its outcome."""
 
     job: Job
     folder: Path
@@ -174,7 +176,7 @@ class Call:
 
     @property
     def log(self) -> Path:
-        """What its worker printed."""
+        """The file with the worker's output."""
         return self.folder / "log"
 
     @property
@@ -184,10 +186,10 @@ class Call:
         return self.job.model_copy(update={"temporary": temporary})
 
     def write_job(self) -> None:
-        """Write ``job.json`` in the place of whatever a worker left there.
+        """Write ``job.json``, replacing anything that a worker left under that name.
 
         Raises:
-            OSError: The folder cannot be written to; there is no ``job.json`` then.
+            OSError: The folder cannot be written to; then there is no ``job.json``.
         """
         path = self.folder / "job.json"
         if path.is_dir() and not path.is_symlink():
@@ -202,8 +204,8 @@ class Call:
             raise
 
     def tidy(self) -> None:
-        """Remove temporary files after the worker's end, and write its job again, which it could change."""
-        with contextlib.suppress(OSError):  # a full disk: the worker's own end says so
+        """Remove temporary files after the worker's end, and rewrite its job, which the worker could change."""
+        with contextlib.suppress(OSError):  # a full disk: the worker's own end reports it
             self.folder.chmod(self.folder.stat().st_mode | stat.S_IRWXU)
             self.write_job()
         if self.job.temporary is None:
@@ -212,7 +214,7 @@ class Call:
     def fail(
         self, reason: str, failure: FailureClass = FailureClass.BAD_OUTPUT, trespass: Trespass | None = None
     ) -> Failed:
-        """Return its failure, with the log where there is one."""
+        """Return the job's failure, with the log if there is one."""
         log = str(self.log) if os.access(self.log, os.R_OK) else None
         return Failed(by=self.job.adaptor, failure=failure, reason=reason, log=log, trespass=trespass)
 
@@ -221,7 +223,7 @@ class Call:
         return f"tried to write a file of more than {self.limits.file_bytes >> 20} MiB"
 
     def explain_end(self, end: End) -> Failed:
-        """Return the failure of a worker that ended without a result, with its class and a reason for a person."""
+        """Return the failure of a worker that ended without a result, with its class and a reason for people."""
         if end.reason is not None:
             limits = self.limits
             unable = FailureClass.DISK_FULL if _DISK_FULL.search(end.detail) else FailureClass.INSTALL
@@ -244,10 +246,10 @@ class Call:
         return self.fail(f"crashed with {name}", FailureClass.CRASH)
 
     def explain_error(self, error: Mapping[str, Json], failure: FailureClass) -> Failed:
-        """Return the failure for an exception that the worker reports, by its type and the cause in its message.
+        """Return the failure for an exception that the worker reports, from its type and the cause in its message.
 
-        The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; where it says nothing more special,
-        its class is ``failure``.
+        The error has ``type``, ``message``, ``errno``, ``trespass`` and ``where``; ``failure`` is the class if these
+        give no more specific one.
         """
         kind, message = str(error.get("type", "Exception")), find_cause(str(error.get("message", "")))
         reason, trespass = f"{kind}: {message}" if message else kind, None

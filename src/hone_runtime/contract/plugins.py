@@ -1,4 +1,4 @@
-"""Plug-ins of every kind: what is built in, what packages offer by entry point, and what the project registers."""
+"""Plug-ins of every kind: built-in ones, those of packages (by entry point), and those that the project registers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _Kind = TypeVar("_Kind")
 
 
 class Offer(NamedTuple):
-    """A plug-in that may be imported; its text is where it is.
+    """A plug-in that can be imported. Its text form is its location.
 
     Attributes:
-        target: ``package.module`` or ``package.module:NAME``; of a registered one where it is made.
-        origin: Where it comes from, for a person: ``built in``, ``the package NAME`` or ``the project``.
+        target: ``package.module`` or ``package.module:NAME``; for a registered plug-in the place of its definition.
+        origin: Where it comes from, for people: ``built in``, ``the package NAME`` or ``the project``.
     """
 
     name: str
@@ -43,23 +43,23 @@ class Offer(NamedTuple):
         return f"{self.origin} ({self.target})"
 
     def load(self) -> Any:
-        """Import it; what the module raises is raised."""
+        """Import it; exceptions of the module are passed on."""
         return metadata.EntryPoint(self.name, self.target, "").load()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Plugins(Generic[_Plugin]):
-    """The plug-ins of one kind: what is offered, and what the user's project registers.
+    """The plug-ins of one kind: those offered, and those that the user's project registers.
 
-    There is one such value for each kind, in a module: Kedro imports the project's ``settings.py`` before there is any
-    object of ours that it could be handed.
+    There is one such value for each kind, at module level: Kedro imports the project's ``settings.py`` before any
+    object of kedro-hone exists that could be passed to it.
 
     Attributes:
-        slug: Of the error for a name that is taken.
-        clash: What that error says, with ``{name}``.
-        locate: Returns where a registered one is made, for a person.
-        identify: Returns what stays equal when the project's modules are reloaded; ``locate`` where it is None.
-        own: What is registered, by name.
+        slug: The slug of the error for a name that is taken.
+        clash: The message of that error, with ``{name}``.
+        locate: Returns where a registered plug-in is defined, for people.
+        identify: Returns a value that stays equal when the project's modules are reloaded; ``locate`` if None.
+        own: The registered plug-ins, by name.
     """
 
     slug: str
@@ -69,10 +69,10 @@ class Plugins(Generic[_Plugin]):
     own: dict[str, _Plugin] = field(default_factory=dict)
 
     def register(self, *values: _Plugin) -> None:
-        """Add all of these or none; one that was reloaded replaces itself, as its functions may have been edited.
+        """Add all of these or none. A reloaded plug-in replaces itself, since its functions may have been edited.
 
         Raises:
-            HoneError: Another one that is registered has its name.
+            HoneError: Another registered plug-in has the same name.
         """
         own, identify = dict(self.own), self.identify or self.locate
         for value in values:
@@ -83,10 +83,10 @@ class Plugins(Generic[_Plugin]):
         self.own.update(own)
 
     def merge(self, offers: Iterable[tuple[_Plugin, Offer]]) -> dict[str, tuple[_Plugin, Offer]]:
-        """Return what is offered, then what is registered, by name.
+        """Return the offered plug-ins, then the registered ones, by name.
 
         Raises:
-            HoneError: Two that are not equal have one name.
+            HoneError: Two plug-ins that are not equal have the same name.
         """
         found: dict[str, tuple[_Plugin, Offer]] = {}
         for value, offer in (*offers, *((value, self._offer(value)) for value in self.own.values())):
@@ -105,7 +105,7 @@ class Plugins(Generic[_Plugin]):
 
 
 def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:
-    """Return what is built in (name to target), then the entry points of a group; nothing is imported."""
+    """Return the built-in plug-ins (name to target), then the entry points of a group; nothing is imported."""
     folders = (Path(place or ".") for place in sys.path)
     # An installation changes one of the folders of packages.
     places = tuple((str(one), one.stat().st_mtime_ns) for one in folders if one.is_dir())
@@ -113,7 +113,7 @@ def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:
 
 
 def list_modules(package: str, attribute: str) -> dict[str, str]:
-    """Return the target of each module in a package of ours: a new file is a new plug-in."""
+    """Return the target of each module in one of our packages: a new file is a new plug-in."""
     found = pkgutil.iter_modules(importlib.import_module(package).__path__)
     return {module.name: f"{package}.{module.name}:{attribute}" for module in found}
 
@@ -121,9 +121,9 @@ def list_modules(package: str, attribute: str) -> dict[str, str]:
 def load(
     offers: Iterable[Offer], read: Callable[[Any], _Kind]
 ) -> tuple[list[tuple[_Kind, Offer]], dict[str, BaseException]]:
-    """Import what is offered, and return what ``read`` makes of it, and the text of offers with what they raised.
+    """Import the offered plug-ins; return what ``read`` makes of them, and the exceptions of those that failed.
 
-    A stranger's module may raise anything, or exit: it harms no other. Only Ctrl-C is raised.
+    Another package's module may raise anything, or exit; this does not affect other plug-ins. Only Ctrl-C is raised.
     """
     found: list[tuple[_Kind, Offer]] = []
     broken: dict[str, BaseException] = {}
@@ -139,9 +139,11 @@ def load(
 
 @contextmanager
 def guard(slug: str, what: str, *, culprit: str, hint: str, ours: bool = False) -> Iterator[None]:
-    """Turn what a stranger's code raises, and its exit, into an error for people; a ``HoneError`` and Ctrl-C pass.
+    """Turn exceptions and exits of third-party code into an error for people.
 
-    The error says that the ``culprit`` failed, and how. What code of ``ours`` raises is a bug, and passes too.
+    ``HoneError`` and Ctrl-C are passed on.
+
+    The error names the ``culprit`` and the exception. With ``ours``, exceptions are bugs and are passed on too.
     """
     try:
         yield
@@ -154,14 +156,14 @@ def guard(slug: str, what: str, *, culprit: str, hint: str, ours: bool = False) 
 
 
 def check_kind(value: Any, kind: type[_Kind]) -> _Kind:
-    """Return a value that must be of a type; ``TypeError`` where it is not."""
+    """Return a value after checking its type; raises ``TypeError`` if it differs."""
     if not isinstance(value, kind):
         raise TypeError(f"{value!r:.80} is of the type {type(value).__name__}, not {kind.__name__}")
     return value
 
 
 def describe_exception(error: BaseException) -> str:
-    """Return ``ValueError: what it says``."""
+    """Return type and message, as in ``ValueError: no such file``."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -173,7 +175,7 @@ def name_function(function: Callable[..., Any]) -> str:
 
 @lru_cache(maxsize=8)
 def _list_installed(places: tuple[tuple[str, int], ...], group: str) -> tuple[Offer, ...]:
-    """Select what packages offer in a group among all of their entry points: a search asks hundreds of times."""
+    """Select the plug-ins of a group from all installed entry points; cached, since a search does this often."""
     points = _read_entry_points(places).select(group=group)
     return tuple(
         Offer(one.name, one.value, f"the package {one.dist.name if one.dist else 'unknown'}") for one in points
@@ -182,6 +184,6 @@ def _list_installed(places: tuple[tuple[str, int], ...], group: str) -> tuple[Of
 
 @lru_cache(maxsize=1)
 def _read_entry_points(_: tuple[tuple[str, int], ...]) -> metadata.EntryPoints:
-    """Read the files of all distributions: tens of milliseconds, and a run asks for several groups, and again."""
-    # Before Python 3.12 it is of another type, which selects as well.
+    """Read the entry points of all distributions; cached, since this takes tens of milliseconds for each group."""
+    # Before Python 3.12 the type is another one, with the same ``select``.
     return cast("metadata.EntryPoints", metadata.entry_points())

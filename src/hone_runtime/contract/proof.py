@@ -1,4 +1,4 @@
-"""What proves a winner: a run's evidence by the digests of its files, and the only value that a registry publishes."""
+"""The proof of a winner: the digests of a run's evidence files, and the only value that a registry publishes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hone_runtime.values.regular import read_regular
 
 SchemaId = Literal["kedro-hone/evidence/2"]
 SCHEMA_ID: Final[SchemaId] = "kedro-hone/evidence/2"
-"""The id of the schema of the evidence: another one where a field changed or went."""
+"""The id of the evidence's schema; it changes whenever a field changes or is removed."""
 
 EVIDENCE_FOLDER: Final = "evidence"
 """The folder of the evidence in a published version."""
@@ -26,17 +26,17 @@ EVIDENCE: Final = "evidence.json"
 TIMINGS: Final = "timings.npz"
 REPORTS: Final = ("report.html", "report.md")
 EVIDENCE_FILES: Final = (EVIDENCE, *REPORTS, TIMINGS)
-"""What every publication carries: the evidence, its two reports, and every time that was measured."""
+"""The files of every publication: the evidence, its two reports, and all measured times."""
 GOLDEN: Final = "golden.json"
-"""What a publication may carry besides: rows with the winner's outputs, which ``kedro_hone.load`` compares."""
+"""An optional file of a publication: rows with the winner's outputs, which ``kedro_hone.load`` compares."""
 
 
 class EvidenceFolder(Value):
-    """The evidence of a run, which is a tree of the store; the run's folder has copies for people.
+    """The evidence of a run, stored as a tree; the run's folder has copies for people.
 
     Attributes:
-        files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them, and of ``GOLDEN`` if there is one.
-        decision: The digest of the decision that it is for.
+        files: ``sha256:…`` of each of ``EVIDENCE_FILES``, as ``report`` wrote them, and of ``GOLDEN`` if it exists.
+        decision: The digest of the decision that the evidence supports.
     """
 
     run_id: str
@@ -50,16 +50,16 @@ class EvidenceFolder(Value):
 
     @classmethod
     def read(cls, run_id: str, folder: Path, *, decision: str) -> EvidenceFolder:
-        """Return the evidence of a run as it is now in a folder; ``FileNotFoundError`` where a file is missing."""
+        """Return the evidence of a run from a folder as it is now; ``FileNotFoundError`` if a file is missing."""
         names = (*EVIDENCE_FILES, *([GOLDEN] if (folder / GOLDEN).is_file() else []))
         files = {name: digest_file(folder / name) for name in names}
         return cls(run_id=run_id, files=files, decision=decision)
 
     def check(self, folder: Path) -> None:
-        """Compare a folder with what was recorded.
+        """Compare a folder with the recorded digests.
 
         Raises:
-            HoneError: ``evidence-incomplete``: a file is missing there, or is not the one that was recorded.
+            HoneError: ``evidence-incomplete``: a file is missing, or differs from the recorded one.
         """
         for name in dict.fromkeys((*EVIDENCE_FILES, *self.files)):
             if not (folder / name).is_file():
@@ -70,20 +70,21 @@ class EvidenceFolder(Value):
 
 @dataclass(frozen=True, kw_only=True)
 class ProvenWinner:
-    """A winner with the evidence that proves it; there is none without.
+    """A winner with the evidence that proves it. No winner exists without evidence.
 
-    Making one reads every file of the evidence. What a registry is given was therefore complete and unmodified.
+    The constructor reads every evidence file. A registry therefore gets complete and unmodified evidence only.
 
     Attributes:
         files: The folder of the winner's files.
-        source_uri: The version that was optimized, pinned; the digest is its artifact's.
-        folder: Where the files of the evidence are: those of the tree, which nobody writes to.
-        companions: The folder of the source's files, where some of them, such as a tokenizer's, go with the winner.
-        description: What it is, in Markdown, for the page of a registry that shows such a text; empty for none.
+        source_uri: The version that was optimized, pinned; its digest is the artifact's.
+        folder: The folder of the evidence files, in the store's tree, which is never written to.
+        companions: The folder of the source's files, if some of them, such as a tokenizer's, are published with the
+            winner.
+        description: A description in Markdown, for registries that show one; empty for none.
 
     Raises:
         HoneError: ``evidence-incomplete``: a file is missing or was altered; ``evidence.json`` cannot be read; or it
-            proves another verdict than PASS, another winner or another source.
+            is for another verdict than PASS, another winner or another source.
     """
 
     artifact: Artifact
@@ -114,11 +115,11 @@ class ProvenWinner:
             proven = claim
             for key in path:
                 proven = proven.get(key) if isinstance(proven, dict) else None
-            if proven != hide_secrets(value, variables={}):  # as the evidence was written
+            if proven != hide_secrets(value, variables={}):  # in the form in which the evidence was written
                 raise explain_incomplete(run, f"Its {' '.join(path)} is {proven}, and {value} is to be published.")
 
     def copy_evidence(self, folder: Path) -> None:
-        """Copy the evidence into a folder to publish it from there, and check that the copy is what was proved.
+        """Copy the evidence into a folder to publish it from there, and check the copy against the recorded digests.
 
         Raises:
             HoneError: ``evidence-incomplete``: a file was removed or altered since this value was made.
@@ -131,7 +132,7 @@ class ProvenWinner:
 
 
 def explain_incomplete(run_id: str, why: str, *, hint: str = "") -> HoneError:
-    """Return the error for evidence that is missing, was altered, or proves something else (why: one sentence)."""
+    """Return the error for evidence that is missing, altered, or for something else (``why``: one sentence)."""
     what = f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered."
     again = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
     return HoneError("evidence-incomplete", what, why=why, hint=hint or again)

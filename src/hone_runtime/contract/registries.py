@@ -1,4 +1,4 @@
-"""Which registries there are, by the scheme of a URI; those of other packages are guarded."""
+"""The installed registries, by the scheme of a URI; those of other packages are guarded."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ REGISTRIES: Final[Mapping[str, str]] = {
     "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
     "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
 }
-"""Our model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
+"""The built-in model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
 
 ENTRY_POINTS: Final = "kedro_hone.registries"
-"""The entry-point group of other packages: the name is a scheme, the value a class or a function that makes one."""
+"""The entry-point group of other packages: the name is a scheme, the value a class or a factory function."""
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
 _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
@@ -35,8 +35,8 @@ _PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two regist
 class GuardedMethod:
     """A method of another package's registry: it returns the contract's type, or raises a ``HoneError``.
 
-    Without it the exception of a stranger's code would be reported as a bug of ours, and its ``sys.exit(0)`` would end
-    a run as if all had gone well.
+    Without this guard, an exception of third-party code would be reported as our bug, and its ``sys.exit(0)`` would end
+    a run as if it had succeeded.
     """
 
     def __init__(self, method: Callable[..., object], name: str, offer: Offer) -> None:
@@ -54,7 +54,7 @@ class GuardedMethod:
 
 
 def _check_own(value: VersionInfo | Publication, scheme: str) -> None:
-    """Raise ``ValueError`` if a registry returned no version of its own."""
+    """Raise ``ValueError`` if a registry returned a version with a URI that is not its own."""
     if urlsplit(value.uri).scheme != scheme:
         raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
     for part in ("name", "version"):
@@ -63,41 +63,41 @@ def _check_own(value: VersionInfo | Publication, scheme: str) -> None:
 
 
 def guard_registry(registry: Registry, offer: Offer) -> Registry:
-    """Guard each method of a registry of another package, in its place, and return the registry."""
+    """Guard each method of a registry of another package, in place, and return the registry."""
     for name, member in vars(Registry).items():
         if callable(member) and not name.startswith("_"):
             method = getattr(registry, name)
-            if not isinstance(method, GuardedMethod):  # a package may return one registry again and again
+            if not isinstance(method, GuardedMethod):  # a package may return the same registry each time
                 setattr(registry, name, GuardedMethod(method, name, offer))
     return registry
 
 
 def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
-    """Return every registry that is installed, by its scheme: ours, then those of other packages. Nothing is imported.
+    """Return every installed registry, by its scheme: built-in ones, then those of other packages. Nothing is imported.
 
     Raises:
-        HoneError: ``registry-scheme-taken``, when two packages offer one scheme.
+        HoneError: ``registry-scheme-taken``: two packages offer the same scheme.
     """
     offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
     return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
 
 
 def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
-    """Import registries, and return why those that cannot be used cannot, by where they come from."""
+    """Import registries, and return the exceptions of those that cannot be used, by their origin."""
     odd = {str(offer): offer.name for offer in offers if offer.name and not _SCHEME.fullmatch(offer.name)}
     rule = "cannot be the scheme of a URI: write letters, digits, +, - and dots"
     return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
 
 
 def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
-    """Return the registry that serves a URI, such as ``models:/digits/3``, or a path, made with its defaults.
+    """Return the registry that serves a URI, such as ``models:/digits/3``, or a path; it is made with its defaults.
 
-    Relative paths count from the project, or from the current folder when it is not given.
+    Relative paths are relative to the project, or to the current folder if no project is given.
 
     Raises:
         HoneError: ``registry-unknown``, with the schemes that are served; ``registry-scheme-taken``;
-            ``registry-not-installed``: its extra is missing; ``registry-broken``: the package of others cannot be
-            imported, or makes something else; or what the registry itself raises.
+            ``registry-not-installed``: its extra is missing; ``registry-broken``: another package's registry cannot be
+            imported, or is not a registry; or what the registry itself raises.
     """
     hint = "Name a version as models:/<name>/<version> or models:/<name>@<alias>, or give a path."
     try:
@@ -120,7 +120,7 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
 
 
 def _import(offer: Offer, uri: str) -> Callable[..., object]:
-    """Import a registry; one of ours has the client that it needs in the extra of its folder's name."""
+    """Import a registry. The client of a built-in one is in the extra with the name of the registry's folder."""
     try:
         factory: Callable[..., object] = offer.load()
     except ModuleNotFoundError as error:

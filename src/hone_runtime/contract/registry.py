@@ -1,4 +1,4 @@
-"""The contract of a model registry, and what it returns for a version."""
+"""The contract of a model registry, and its description of a version."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ from hone_runtime.values.base import Value
 from hone_runtime.values.digest import digest_json
 
 UNASKED: Final = "HONE_UNASKED"
-"""The variable that is set where an event, and no person, started a run: it optimizes no winner again."""
+"""The variable that is set if an event, not a person, started a run: such a run never optimizes a winner."""
 
 
 class VersionInfo(Value):
-    """What a registry returns for a version (or revision) without downloading it.
+    """A registry's description of a version (or revision), obtained without downloading it.
 
     Attributes:
-        uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` finds its registry again.
+        uri: The URI with the version pinned, such as ``models:/digits/3``; ``find_registry`` accepts it.
         name: The model that it is a version of; empty if it belongs to none, so that a recipe must name one to publish.
-        pointers: Of the model that a winner goes to, by its name: the version of each alias when this was pulled.
-        pulled: The run that pulled it; empty if it was only looked up.
-        base: Of an adapter, the URI of the model that it was merged into, with the version pinned.
+        pointers: For the model that a winner is published to, by its name: the version of each alias at the time of the
+            pull.
+        pulled: The run that pulled it; empty if it was only resolved.
+        base: For an adapter, the URI of the model that it was merged into, with the version pinned.
         created: Seconds since 1970 by the registry's clock, set by ``versions_since``; 0 if unknown.
-        again: Whether another model had its name, and perhaps its number, before; set by ``versions_since``.
+        again: Whether another model had the same name before, and perhaps the same number; set by
+            ``versions_since``.
     """
 
     uri: str
@@ -46,23 +48,23 @@ class VersionInfo(Value):
 
     @property
     def identity(self) -> str:
-        """``sha256:…`` of which version it is; its aliases and tags may change."""
+        """``sha256:…`` that identifies the version, independent of its aliases and tags, which may change."""
         return digest_json([self.uri, self.name, self.version])
 
     @property
     def is_optimized(self) -> bool:
-        """Whether this is a winner of ours: no event starts an optimization of it, though a person may."""
+        """Whether this is a winner of kedro-hone: no event optimizes it again, though a person may."""
         return SOURCE in self.tags
 
 
 class Publication(Value):
-    """Where a winner went.
+    """Where a winner was published.
 
     Attributes:
-        version: Its new version.
-        alias: The alias that points to it; None if none does; ``note`` has the reason if one should.
-        awaits: The alias that a person's approval moves to it; empty where none is waited for.
-        signer: What signed it, as the tag ``hone.signer``; empty where it is not signed. The node ``publish`` sets it.
+        version: The new version.
+        alias: The alias that points to it; None if none does. If one should, ``note`` has the reason.
+        awaits: The alias that is moved to it once a person approves; empty if no approval is awaited.
+        signer: Who or what signed it, as in the tag ``hone.signer``; empty if unsigned. Set by the node ``publish``.
     """
 
     uri: str
@@ -74,16 +76,16 @@ class Publication(Value):
 
 
 PUBLICATIONS: TypeAdapter[tuple[Publication, ...]] = TypeAdapter(tuple[Publication, ...])
-"""Reads what ``publish`` hands on, for the catalog: one publication, or none."""
+"""Reads the output of ``publish``, for the catalog: one publication, or None."""
 
 
 class NewVersions(NamedTuple):
-    """What ``Registry.versions_since`` found.
+    """The result of ``Registry.versions_since``.
 
     Attributes:
         infos: The versions of all models that are new since the last call, oldest first.
         cursor: Opaque text for the next call.
-        skipped: Why versions could not be read, by their URI; the next call tries them again.
+        skipped: Reasons why versions could not be read, by their URI; the next call tries them again.
     """
 
     infos: tuple[VersionInfo, ...]
@@ -95,14 +97,14 @@ class NewVersions(NamedTuple):
 class Registry(Protocol):
     """A store of model versions: sources are pulled from it, and winners published to it.
 
-    A registry derives from this class and writes three methods: ``resolve``, ``pull`` and ``publish``. All others have
-    a default, and are overridden by a registry that offers more. It is made for the current environment and, where its
-    ``__init__`` has a parameter ``project``, for that folder. What does not exist, or cannot be reached, is a
-    ``HoneError``; the URIs of the versions that it returns have its own scheme.
+    A registry derives from this class and implements three methods: ``resolve``, ``pull`` and ``publish``. The others
+    have a default, and a registry overrides those for which it offers more. It is constructed for the current
+    environment and, if its ``__init__`` has a parameter ``project``, for that folder. If something does not exist or
+    cannot be reached, a ``HoneError`` is raised. The URIs of returned versions have the registry's own scheme.
 
     Attributes:
-        keeps_versions_apart: Whether a version without an alias is loaded by its own name only. On a branch, everybody
-            loads the newest commit. Winners that wait for a quiet machine are published only where this is true.
+        keeps_versions_apart: Whether a version without an alias is loaded only by its own name. On a branch, everybody
+            loads the newest commit. Winners that wait for a quiet machine are published only if this is true.
         has_proposals: Whether ``propose`` works.
     """
 
@@ -111,7 +113,7 @@ class Registry(Protocol):
 
     @abstractmethod
     def resolve(self, uri: str) -> VersionInfo:
-        """Return a version (named by an alias, or as the scheme has it) without downloading it.
+        """Return a version (given by an alias, or in the scheme's own form) without downloading it.
 
         Raises:
             HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown`` or ``registry-unreachable``.
@@ -119,9 +121,9 @@ class Registry(Protocol):
 
     @abstractmethod
     def pull(self, uri: str, folder: Path) -> VersionInfo:
-        """Download a version's files, as the registry has them, and return the version; raises as ``resolve``.
+        """Download a version's files unchanged, and return the version; raises as ``resolve`` does.
 
-        The folder is empty, and made if it does not exist. Its files may be linked into the store and made read-only.
+        The folder is empty, and created if absent. Its files may be linked into the store and made read-only.
         """
 
     @abstractmethod
@@ -135,16 +137,17 @@ class Registry(Protocol):
         metrics: Mapping[str, float] | None = None,
         before: Mapping[str, str] | None = None,
     ) -> Publication:
-        """Write a new version with all its evidence, or none; the same publication twice gives the same version.
+        """Write a new version with all its evidence, or nothing. Publishing the same twice gives the same version.
 
         Args:
-            winner: What is published.
-            name: The model that it becomes a version of: that of ``VersionInfo``, or of the recipe.
-            tags: What ``tags.make_tags`` returned, and others.
-            alias: What points to the version afterwards, also if it existed before; it is moved last. None for no move.
-            metrics: Numbers that the registry shows next to the version.
-            before: What ``list_aliases`` returned when the source was pulled: an alias that others moved since stays.
-                None if unknown. Only given to a registry with ``list_aliases``.
+            winner: The winner to publish.
+            name: The model that it becomes a version of: from ``VersionInfo``, or from the recipe.
+            tags: The result of ``tags.make_tags``, and others.
+            alias: The alias to move to the version, also if it existed before; it is moved last. None: no alias is
+                moved.
+            metrics: Numbers that the registry shows with the version.
+            before: The result of ``list_aliases`` when the source was pulled: an alias that others moved since is left
+                as it is. None if unknown. Only passed to a registry with ``list_aliases``.
 
         Raises:
             HoneError: ``registry-unreachable``, ``evidence-incomplete``, or ``recipe-invalid``: the registry refuses
@@ -152,33 +155,36 @@ class Registry(Protocol):
         """
 
     def propose(self, winner: ProvenWinner, **named: Any) -> Publication:
-        """Write a winner as ``publish`` does, with the same arguments, for somebody else to accept.
+        """Propose a winner, with the same arguments as ``publish``, for another person to accept.
 
-        No alias is moved before that, and the note names the place where it can be accepted, such as a pull request.
-        The same publication again finds the proposal, and moves the alias once it was accepted.
+        No alias is moved before acceptance. The note names the place where it can be accepted, such as a pull request.
+        Calling it again for the same publication finds the proposal, and moves the alias if it was accepted.
 
         Raises:
-            HoneError: As ``publish``.
+            HoneError: As in ``publish``.
         """
         raise _explain_lacking("proposals")
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:
-        """Return why no winner can be published to a model of this name, or under this alias; empty if it can.
+        """Return why no winner can be published under this model name or this alias; empty if it can.
 
-        It is called before the model is pulled, and contacts nobody. None is a name that is the source's own, and no
+        Called before the model is pulled; it makes no connection. None stands for the source's own name, or for no
         alias.
         """
         return ""
 
     def find_source(self, uri: str) -> str:
-        """Return the URI of the source to optimize if a URI may name the winner next to it; raises as ``resolve``."""
+        """Return the URI of the source to optimize, if the given URI may name the winner next to it.
+
+        Raises as ``resolve`` does.
+        """
         return uri
 
     def versions_since(self, cursor: str | None) -> NewVersions:
-        """Return the versions that are new since a cursor; None to begin with everything that the registry has.
+        """Return the versions that are new since a cursor; None for all that the registry has.
 
-        Winners are among them; ``VersionInfo.is_optimized`` tells them from sources. What cannot be read is skipped: an
-        error is of the registry, and not of one version, which would hide all others.
+        Winners are included; ``VersionInfo.is_optimized`` distinguishes them from sources. A version that cannot be
+        read is left out: an error is raised only for the registry as a whole, since it would hide all other versions.
 
         Raises:
             HoneError: ``registry-unreachable``; ``registry-refused``: the registry has no such list.
@@ -194,20 +200,20 @@ class Registry(Protocol):
         return None
 
     def name_version(self, name: str, version: str) -> str:
-        """Return the URI of a version that ``list_aliases`` returned, which ``resolve`` takes."""
+        """Return the URI of a version that ``list_aliases`` returned, for ``resolve``."""
         raise _explain_lacking("aliases")
 
     def move_alias(self, uri: str, alias: str) -> None:
-        """Let an alias point to a version, wherever it was.
+        """Make an alias point to a version, wherever it pointed before.
 
         Raises:
-            HoneError: As ``resolve``; ``recipe-invalid``: the registry refuses the alias.
+            HoneError: As in ``resolve``; ``recipe-invalid``: the registry refuses the alias.
         """
         raise _explain_lacking("aliases")
 
 
 def check_names(registry: Registry, *, name: str | None, alias: str | None) -> None:
-    """Check that a registry takes a model's name and an alias.
+    """Check that a registry accepts a model's name and an alias.
 
     Raises:
         HoneError: ``recipe-invalid``: it refuses one of them.
@@ -225,7 +231,10 @@ def explain_refused(what: str, why: str) -> HoneError:
 def explain_unknown(
     slug: str, what: str, name: str, known: Sequence[str], nouns: str, *, advice: str = ""
 ) -> HoneError:
-    """Return the error for an unknown name: the known ones (``nouns``, in the plural), the nearest, and the advice."""
+    """Return the error for an unknown name.
+
+    It lists the known names (``nouns``, in the plural), the nearest one, and the advice.
+    """
     shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
     hint = suggest(name, known).rstrip() or ("Choose one of these." if known else "Register one first.")
     why = f"There are the {nouns} {shown}." if known else f"There are no {nouns}."

@@ -1,4 +1,4 @@
-"""The tags of a winner: what a registry keeps with its version, for people and for the next run."""
+"""The tags of a winner, which a registry stores with its version, for people and for later runs."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from hone_runtime.values.decision import Verdict
 from hone_runtime.values.digest import digest_json
 
 SOURCE: Final = "hone.source"
-"""The tag with the URI of the version that was optimized; only winners carry it."""
+"""The tag with the URI of the version that was optimized; only winners have it."""
 FILES: Final = "hone.files"
 """The tag with the digest over all files of a version, which the registry adds when they are written."""
 DIGEST, SIGNER = "hone.digest", "hone.signer"
-"""The tags with the winner's digest, and what signed it, if anything did: a word of the publisher's, for people."""
+"""The tags with the winner's digest and its signer, if any; the publisher's own statement, for people."""
 AWAITS: Final = "hone.awaits"
-"""The tag of a winner that waits for a person's approval, with the alias that is moved to it then."""
+"""The tag of a winner that awaits a person's approval, with the alias that is then moved to it."""
 HELD: Final = "hone.held"
 """The tag of a winner that was measured on a busy machine, with the alias that was not moved to it."""
 APPROVED: Final = "hone.approved"
 """The tag that a person sets to approve a winner, with the value ``true``."""
 MACHINE, TOOLSET = "hone.machine", "hone.toolset"
-"""The tags with the machine that a winner was measured on, and the versions of the toolchains that took part."""
+"""The tags with the machine on which a winner was measured, and the versions of the toolchains used."""
 RECIPE: Final = "hone.recipe"
 """The tag with the recipe's digest."""
 KEY: Final = "hone.publication"
-"""The tag with what ``derive_key`` returns."""
+"""The tag with the result of ``derive_key``."""
 
 
 def make_tags(
@@ -34,7 +34,7 @@ def make_tags(
 ) -> dict[str, str]:
     """Return the tags of a publication, with the digests of the recipe and of each split by its name.
 
-    The speed-up is the estimate of source time over winner time; there is no tag of what is not known.
+    The speed-up is the estimate of source time over winner time. Unknown values get no tag.
     """
     return {
         SOURCE: winner.source_uri,
@@ -49,9 +49,9 @@ def make_tags(
 
 
 def derive_key(winner: ProvenWinner, *, name: str, tags: Mapping[str, str]) -> str:
-    """Return a digest of what makes two calls of ``publish`` the same publication: ``name`` is where the winner goes.
+    """Return the digest that identifies a publication; ``name`` is the model that the winner is published to.
 
-    The evidence and what signs it are in it, so that a killed publication is completed only by one with the same.
+    It covers the evidence and the signer, so that an interrupted publication is completed only by an identical one.
     """
     parts = [winner.artifact.digest, name, winner.evidence.files, winner.source_digest, tags.get(RECIPE)]
     return digest_json([*parts, *(tags[tag] for tag in (SIGNER,) if tag in tags)])

@@ -1,4 +1,4 @@
-"""Where a winner goes: to the registry that its source came from, or to another that the recipe names."""
+"""Where a winner is published: the registry of its source, or another one that the recipe names."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/+")
 
 
 class Target(NamedTuple):
-    """A registry, and the model in it that a winner becomes a version of; None is the source's own."""
+    """A registry, and the model in it that a winner becomes a version of; None for the source's own."""
 
     registry: Registry
     name: str | None
 
 
 def find_target(source: str, *, uri: str | None, name: str | None, project: Path | None = None) -> Target:
-    """Return where the winner of a source goes.
+    """Return where the winner of a source is published.
 
     Args:
         source: The URI that the recipe's model is pulled from.
         uri: The URI of a model in another registry, without a version: ``hf://owner/name``, ``models:/name`` or a path.
         name: The name of another model in the source's registry.
-        project: The folder that paths count from.
+        project: The folder to which paths are relative.
 
     Raises:
-        HoneError: ``recipe-invalid``: both are given; and as ``find_registry``.
+        HoneError: ``recipe-invalid``: both are given; and as in ``find_registry``.
     """
     if uri is None:
         return Target(find_registry(source, project=project), name)
@@ -48,7 +48,7 @@ def find_name(target: Target, source: str) -> str:
     """Return the name of the model that the winner of a source becomes a version of.
 
     Raises:
-        HoneError: ``recipe-invalid``: the source is a version of no model, and the recipe names none; and as
+        HoneError: ``recipe-invalid``: the source belongs to no model, and the recipe names none; and as in
             ``Registry.resolve``.
     """
     if name := target.name or target.registry.resolve(source).name:
@@ -62,7 +62,7 @@ def find_name(target: Target, source: str) -> str:
 
 
 def check_proposals(registry: Registry) -> None:
-    """Check that a registry takes winners as proposals.
+    """Check that a registry accepts winners as proposals.
 
     Raises:
         HoneError: ``recipe-invalid``.

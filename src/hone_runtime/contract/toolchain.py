@@ -1,4 +1,4 @@
-"""Toolchains: a library outside this project with its locked environment, its worker and its limits."""
+"""Toolchains: an external library with its locked environment, its worker and its limits."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ from hone_runtime.values.base import Format, Json
 UNTRACKED: Final[Mapping[str, str]] = MappingProxyType(
     {"ORT_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_TELEMETRY": "1", "NM_DISABLE_ANALYTICS": "1"}
 )
-"""Variables that switch off what toolchains send home; one that a person has set stays as it is.
+"""Variables that disable the telemetry of toolchains; a value that a person has set is not changed.
 
-They are set before a toolchain is imported. ONNX Runtime on Linux writes a ``deviceid`` below the home folder as soon
-as it is imported (seen with 1.31.1, which reads the first variable then and not later), and adaptors of other
-toolchains import it as well.
+
+They are set before a toolchain is imported. ONNX Runtime on Linux writes a ``deviceid`` below the home folder on
+import (seen with 1.31.1, which reads the first variable only then). Adaptors of other toolchains import it as well.
 """
 
 
 class RunOptions(BaseModel):
-    """Base of a toolchain's run options: what its runtime may be asked for when it opens an artifact.
+    """Base of a toolchain's run options: the options that its runtime accepts when it opens an artifact.
 
-    They come with an artifact, which may be a stranger's: none may be a path, a library or a free text.
-    All have defaults.
+    They come with an artifact, which may be untrusted: none may be a path, a library or free text. All
+    have defaults.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class Licence(StrEnum):
-    """Under which terms a toolchain's results may be used."""
+    """The terms under which a toolchain's results may be used."""
 
     OPEN = "open"
     EVALUATION = "evaluation"
@@ -51,20 +51,20 @@ class Verification(StrEnum):
     NIGHTLY = "tested apart"
     """They run every night, by ``make test-toolchains``: the environment takes gigabytes."""
     BY_HAND = "tried by hand"
-    """Their own tests and the conformance suite passed on a machine that the project's tests have not."""
+    """Their own tests and the conformance suite passed on a machine that is not available to the project's tests."""
     UNVERIFIED = "unverified"
-    """Written after the toolchain's documentation; the toolchain itself never ran in the project's tests."""
+    """Written from the toolchain's documentation; the toolchain itself never ran in the project's tests."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Bounds of one worker.
+    """Limits of one worker.
 
     Attributes:
         seconds: Wall-clock time of one step.
         memory_mb: Resident memory of the worker and all its children, in MiB.
-        log_kb: How much of its output is kept, in KiB: the beginning and the end.
-        processes: How many it and its children may be at once.
+        log_kb: How much of its output is retained, in KiB: the beginning and the end.
+        processes: The largest number of processes at once, with its children.
     """
 
     seconds: float = 600.0
@@ -74,47 +74,52 @@ class Limits:
 
     @property
     def file_bytes(self) -> int:
-        """The size of the largest file that it may write: a model that fits its memory does, also with sparse parts."""
+        """The size of the largest file that it may write, in bytes.
+
+        A model that fits its memory also fits this limit, even with sparse parts.
+        """
         return max(2 * self.memory_mb << 20, 16 << 30)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
-    """A library outside this project: its locked environment, its worker, and the formats that it can run.
+    """An external library: its locked environment, its worker, and the formats that it can run.
 
     Attributes:
         name: Unique, a valid identifier such as ``onnxruntime``.
-        folder: Where ``worker/``, ``requirements.in`` and ``requirements.lock`` are.
-        title: Its name as people write it, such as ``ONNX Runtime``; empty: the same as ``name``.
+        folder: The folder of ``worker/``, ``requirements.in`` and ``requirements.lock``.
+        title: Its display name, such as ``ONNX Runtime``; if empty, the same as ``name``.
         verification: How it was tried.
         modules: The modules that its packages install. Only a worker and a learner may import them.
-        with_torch: Whether its environment has PyTorch: `make lock` writes PyTorch's two locks next to its own.
-        with_cuda: Whether its own lock names NVIDIA's packages.
-        from_source: Packages of its environment that exist as source archives only.
+        with_torch: Whether its environment has PyTorch; then `make lock` writes two locks for PyTorch next to its own.
+        with_cuda: Whether its own lock includes NVIDIA's packages.
+        from_source: Packages of its environment that are available as source archives only.
         runs: The formats that its worker can ``load``.
-        native: Those of them that hold machine code or a program, so that opening one runs what its author wrote. They
-            are opened only where the user trusts them or their signature.
-        generated: Those of them from which the runtime generates code that it then runs. Every entry is checked before,
-            so that an isolated worker opens a source of them; a process of the user's opens a winner of them only as it
-            opens a native one.
-        data: Those of them that are data: opening one runs nothing that its author wrote. All others are code to the
-            process of the user, so that a format is code until its toolchain says here that it is not.
-        reads: The notes (keys of ``Artifact.metadata``) that its worker's ``load`` reads of a model that is data. The
-            worker is given no others.
-        formats: Formats of its own: name to the files that must exist (glob patterns), beyond ``FORMATS``.
+        native: Those formats of ``runs`` that contain machine code or a program: opening one runs code of its author.
+            They are opened only if the user trusts them or their signature.
+        generated: Those formats of ``runs`` from which the runtime generates code and runs it. Every entry is checked
+            first, so that an isolated worker may open a source of such a format. A process of the user opens a winner
+            of such a format only under the conditions of a native one.
+        data: Those formats of ``runs`` that are data: opening one runs no code of its author. All others count as code
+            in the user's process, so a format is code unless its toolchain lists it here.
+        reads: The notes (keys of ``Artifact.metadata``) of a data model that its worker's ``load`` reads. The worker is
+            given no others.
+        formats: Additional formats, beyond ``FORMATS``: name to the files that must exist (glob patterns).
         environment: Variables set for its worker.
-        run_options: What its runtime takes, by name and value; all else is refused. Its adaptors ask for no more.
+        run_options: What its runtime accepts, by name and value; all else is refused. Its adaptors set no other
+            options.
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
-        runtime_requirements: What a process needs that only loads and runs its artifacts.
+        runtime_requirements: The requirements of a process that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
-        survives_fork: Whether a model can be opened in a process that was forked from one that had opened models. Where
-            all models of a process share the runtime's threads, it cannot.
-        takes_text: Whether its adaptors take models with text among their inputs or outputs; others are refused those.
-        remembers: Whether its worker measures while it works, and keeps what it learned as lines of a file. Its steps
-            then run alone, on the machine that measures.
-        uses: The toolchains whose workers its own worker imports.
-        lockable: Whether package indexes have what it needs. Of another one no lock can be made: it works only in an
-            interpreter that the recipe names, and nobody is told to install something by its name.
+        survives_fork: Whether a model can be opened in a process that was forked from one with open models. It cannot
+            if all models of a process share the runtime's threads.
+        takes_text: Whether its adaptors accept models with text among their inputs or outputs; if not, such models are
+            refused.
+        remembers: Whether its worker measures while it works, and stores the results as lines of a file. Its steps then
+            run alone, on the measuring machine.
+        uses: The toolchains that its own worker imports.
+        lockable: Whether package indexes have what it needs. If not, no lock can be made: it works only in an
+            interpreter that the recipe names, and no message suggests installing a package of its name.
         note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
     """
 
@@ -158,16 +163,16 @@ class Toolchain:
 
     @property
     def code(self) -> frozenset[Format]:
-        """The formats that are code to the process that opens them: all that it runs and does not name data."""
+        """The formats that are code to the process that opens them: all in ``runs`` that are not in ``data``."""
         return self.runs - self.data
 
     def find_bad_option(self, options: Mapping[str, Json]) -> str | None:
-        """Return the first run option that its runtime does not take, as a reason; None where it takes all."""
+        """Return the first run option that its runtime does not accept, as a reason; None if it accepts all."""
         try:
             self.run_options.model_validate(options)
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
-            name = ".".join(map(str, first["loc"])) or "combination"  # no name where the author compares several
+            name = ".".join(map(str, first["loc"])) or "combination"  # no name if the author's check compares several
             if first["type"] != "extra_forbidden":
                 return f"the run option {name} of {self.name} is {first['input']!r:.80}: {first['msg']}"
             return f"{self.name} takes no run option {name!r:.80}"
@@ -175,9 +180,9 @@ class Toolchain:
 
     @property
     def worker(self) -> Path:
-        """The package that holds the toolchain's own code: everything in its folder runs in the toolchain's process.
+        """The package with the toolchain's own code: everything in its folder runs in the toolchain's process.
 
-        It is ``worker/hone_<name>``, importable by that name by the workers that use it; or ``worker`` alone.
+        It is ``worker/hone_<name>``, which workers that use it import by that name; or only ``worker``.
         """
         package = self.folder / "worker" / f"hone_{self.name}" / "__init__.py"
         return package if package.is_file() else self.folder / "worker" / "__init__.py"
@@ -189,19 +194,22 @@ class Toolchain:
 
     @property
     def builds(self) -> tuple[Path, ...]:
-        """Locks of which one more is installed, ``requirements-*.lock`` by name: the first whose packages are found."""
+        """The locks ``requirements-*.lock``, by name, one of which is installed in addition.
+
+        It is the first one whose packages are found.
+        """
         return tuple(sorted(self.folder.glob("requirements-*.lock")))
 
     @property
     def sources(self) -> tuple[Path, ...]:
-        """The lock of what exists as source archives only, ``sources.lock``, where there is one.
+        """The lock of packages that are available as source archives only, ``sources.lock``, if it exists.
 
-        It is installed after ``requirements.lock``, and built by the setuptools that is in that one.
+        It is installed after ``requirements.lock``, and built by the setuptools of that lock.
         """
         path = self.folder / "sources.lock"
         return (path,) if path.exists() else ()
 
     @property
     def requirements(self) -> Path:
-        """The ranges that an environment must satisfy."""
+        """The version ranges that an environment must satisfy."""
         return self.folder / "requirements.in"

@@ -1,1 +1,1 @@
-"""How a model is called: tensors, tables, text, classes of Transformers."""
+"""The ways to call a model: with tensors, tables, text, or as a class of Transformers."""

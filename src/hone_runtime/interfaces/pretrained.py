@@ -1,8 +1,8 @@
 """The interface of a Transformers model around a session's ``run``: tensors by name in, a ``ModelOutput`` out.
 
-What it needs to know is in the artifact's metadata (``transformers`` and ``structure``); no code but transformers' own
-is imported for it. Workers load this file by its path, to time what users call, so it imports nothing of ours but its
-neighbour.
+All information is in the artifact's metadata (``transformers`` and ``structure``); the only model code that is
+imported is transformers' own. Workers load this file by its path, to time the call that users make. So it imports
+nothing of kedro-hone but the neighbouring module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from .tensors import Arrays, Run
 
-_MOST_FILLED = 64  # shapes of inputs that are filled, whose arrays are kept
+_MOST_FILLED = 64  # number of input shapes for which the filled arrays are cached
 
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -39,14 +39,14 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "cache_position": "positions were no input of the source when it was converted",
     }
 )
-"""What callers of Transformers models know and a compiled model cannot do, with the reason."""
+"""Arguments of Transformers models that a compiled model does not support, with the reason."""
 
 
 def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
-    """Return a function that is called as ``forward`` of the source's class, and returns its ``ModelOutput``.
+    """Return a function with the arguments of ``forward`` of the source's class; it returns its ``ModelOutput``.
 
-    Inputs that the source's callers may leave out are filled as the metadata's ``optional`` says. Whole numbers of
-    another type are cast, as an embedding takes any; results have no gradient.
+    Inputs that callers of the source may omit are filled from ``optional`` in the metadata. Integers of another type
+    are cast, since an embedding accepts any integer type; results have no gradient.
 
     Raises:
         ImportError: PyTorch or transformers is not installed.
@@ -71,7 +71,7 @@ def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any
 
 
 def _make_lowering(artifact: Artifact, torch: Any) -> Callable[[dict[str, Any]], Arrays]:
-    """Return what makes a session's feeds of a caller's arguments."""
+    """Return a function that converts a caller's arguments into a session's feeds."""
     dtypes = {spec.name: getattr(torch, spec.dtype) for spec in artifact.inputs}
     fill = _make_filling(artifact.inputs, artifact.metadata["transformers"].get("optional") or {})
     wanted, tensor_type = len(dtypes), torch.Tensor
@@ -110,9 +110,9 @@ def _read_tensor(name: str, value: Any, dtype: Any, torch: Any) -> np.ndarray[An
 
 
 def make_binding(artifact: Artifact) -> Callable[[tuple[Any, ...], dict[str, Any]], dict[str, Any]]:
-    """Return what gives each argument its name: in the order of ``forward`` of the source's class.
+    """Return a function that maps positional arguments to names, in the order of ``forward`` of the source's class.
 
-    Where that class is not known, in the order of the inputs.
+    If that class is unknown, the order of the inputs is used.
     """
     order: list[str] = []
 
@@ -132,7 +132,7 @@ def make_binding(artifact: Artifact) -> Callable[[tuple[Any, ...], dict[str, Any
 
 
 def find_class(name: str) -> Any:
-    """Return transformers' own class of a model, or None; never code of the model's author."""
+    """Return transformers' own class of a model, or None; code of the model's author is never imported."""
     import transformers
 
     found = getattr(transformers, name, None) if name.isidentifier() else None
@@ -140,10 +140,10 @@ def find_class(name: str) -> Any:
 
 
 def find_output_class(about: Mapping[str, Any]) -> Any:
-    """Return the class of the source's results: transformers' own of that name, else ``ModelOutput``.
+    """Return the class of the source's results: transformers' own class of that name, else ``ModelOutput``.
 
-    The name is looked up among the classes that models share, and then next to the source's class. A class of the
-    author's own code is not imported: its results are a ``ModelOutput`` with the same keys.
+    The name is looked up among the shared output classes, then in the module of the source's class. A class of the
+    author's own code is not imported: its results become a ``ModelOutput`` with the same keys.
 
     Raises:
         ImportError: transformers is not installed.
@@ -165,7 +165,7 @@ def find_output_class(about: Mapping[str, Any]) -> Any:
 
 
 def _make_outputs(artifact: Artifact, torch: Any) -> tuple[Callable[[Arrays], Any], Callable[[Arrays], Any]]:
-    """Return what makes a ``ModelOutput`` of a session's outputs, and what makes a tuple of them."""
+    """Return two functions that convert a session's outputs: one to a ``ModelOutput``, one to a tuple."""
     structure = artifact.metadata.get("structure") or {}
     if structure.get("kind") == "dict":
         items = [(key, name) for key, name in structure["items"] if name is not None]
@@ -180,8 +180,8 @@ def _make_outputs(artifact: Artifact, torch: Any) -> tuple[Callable[[Arrays], An
 
     def make_output(outputs: Arrays) -> Any:
         result = new(cls)
-        # As the class does itself, which takes longer than a small model: an attribute for each field, and an item for
-        # each that is not None.
+        # Done as in the class itself, whose constructor takes longer than a small model: an attribute for each field,
+        # and an item for each that is not None.
         attributes = result.__dict__
         attributes.update(empty)
         for key, name in items:
@@ -194,7 +194,7 @@ def _make_outputs(artifact: Artifact, torch: Any) -> tuple[Callable[[Arrays], An
 
 
 def _make_filling(specs: tuple[TensorSpec, ...], optional: Mapping[str, Any]) -> Callable[[Arrays], None]:
-    """Return what adds the inputs that were left out, where they may be; arrays are kept for the shapes that recur."""
+    """Return a function that adds omitted optional inputs; arrays are cached for recurring shapes."""
     kept: dict[tuple[Any, ...], np.ndarray[Any, Any]] = {}
 
     def fill(feeds: Arrays) -> None:
@@ -221,18 +221,18 @@ def _make_filling(specs: tuple[TensorSpec, ...], optional: Mapping[str, Any]) ->
 
 
 def _refuse(name: str, value: Any, inputs: Mapping[str, Any]) -> None:
-    """Raise an error for an argument that is no input, unless it asks for nothing.
+    """Raise an error for an argument that is not an input, unless its value has no effect.
 
     Raises:
-        TypeError: It is no argument of Transformers models that is known here.
-        ValueError: It is one, and a compiled model cannot do it.
+        TypeError: It is not a known argument of Transformers models.
+        ValueError: It is a known argument that a compiled model does not support.
     """
     if name in REFUSED:
         if value is None or value is False:
             return
         raise ValueError(f"{name} is not served: {REFUSED[name]}")
     if name == "attention_mask" and value is not None:
-        if bool((value == 1).all()):  # as without a mask
+        if bool((value == 1).all()):  # equivalent to no mask
             return
         raise ValueError("attention_mask is not served: the source was converted without one; give rows of one length")
     if value is not None:
@@ -240,10 +240,10 @@ def _refuse(name: str, value: Any, inputs: Mapping[str, Any]) -> None:
 
 
 def _cast(name: str, value: Any, dtype: Any) -> Any:
-    """Return a tensor in the type that the model takes: whole numbers in another type of whole numbers.
+    """Return a tensor in the model's type; only integers are cast, to another integer type.
 
     Raises:
-        TypeError: The value is of another kind, or has numbers that are not whole.
+        TypeError: The value is of another kind, or contains numbers that are not whole.
     """
     if value.dtype is dtype:
         return value

@@ -1,7 +1,7 @@
 """The interface of an estimator around a session's ``run``: arrays, lists and DataFrames in, predictions out.
 
-It is called around models that take microseconds, and one look at a DataFrame takes as long. Workers load this file by
-its path, to time what users call, so it imports nothing of ours but its neighbour.
+It wraps models that take microseconds, and inspecting a DataFrame takes as long as that. Workers load this file by
+its path, to time the call that users make. So it imports nothing of kedro-hone but the neighbouring module.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _MOST_BYTES: Final = 64 << 20
-"""Of all classes together: a type of text says how long each may be."""
+"""Limit for all classes together, since a type of text declares how long each label may be."""
 _FEW_ROWS: Final = 1024
-"""A DataFrame of no more is read as one table of objects, in half of the time that its columns take one by one."""
+"""Up to this size a DataFrame is read as one table of objects, which takes half the time of single columns."""
 
 
 def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
-    """Return ``predict``: labels of the type of the source's classes, or numbers.
+    """Return ``predict``, which returns labels of the type of the source's classes, or numbers.
 
     Raises:
-        ValueError: The artifact has no such output, or one of another type, dimensions or number of columns.
+        ValueError: The output is missing, or has another type, rank or number of columns.
     """
     read = make_reading(artifact)
     if artifact.metadata["sklearn"].get("kind") == "classifier":
@@ -56,7 +56,7 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
 
 
 def _check_outputs(artifact: Artifact, wanted: str) -> None:
-    """Raise ``ValueError`` where the outputs are not those of the estimator that the metadata describe."""
+    """Raise ``ValueError`` if the outputs are not those of the estimator in the metadata."""
     said, specs = artifact.metadata["sklearn"], {spec.name: spec for spec in artifact.outputs}
     if wanted not in specs:
         raise ValueError(f"the output {wanted!r} of an estimator is missing; there are {sorted(specs)}")
@@ -71,10 +71,10 @@ def _check_outputs(artifact: Artifact, wanted: str) -> None:
 
 
 def _check_output(spec: TensorSpec, *, rank: int, kinds: str, columns: int | None = None) -> None:
-    """Raise ``ValueError`` where an output has other dimensions, columns, or a type of none of NumPy's kinds."""
+    """Raise ``ValueError`` if an output has another rank or number of columns, or a type of none of these kinds."""
     try:
         fits = np.dtype(spec.dtype).kind in kinds and len(spec.shape) == rank
-    except TypeError:  # NumPy has no such type, as bfloat16
+    except TypeError:  # NumPy has no such type, for example bfloat16
         fits = False
     if not fits:
         wanted = {"U": "text", "biu": "whole numbers"}.get(kinds, "numbers")
@@ -86,10 +86,10 @@ def _check_output(spec: TensorSpec, *, rank: int, kinds: str, columns: int | Non
 
 
 def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
-    """Return ``predict_proba``: of each row the probability of each class, in the order of the source's classes.
+    """Return ``predict_proba``: the probability of each class for each row, in the order of the source's classes.
 
     Raises:
-        ValueError: The artifact has no such output, or one of another type, dimensions or number of columns.
+        ValueError: The output is missing, or has another type, rank or number of columns.
     """
     _check_outputs(artifact, "probabilities")
     read = make_reading(artifact)
@@ -101,10 +101,10 @@ def make_predict_proba(run: Run, artifact: Artifact) -> Callable[..., Array]:
 
 
 def make_rows(artifact: Artifact, feeds: Mapping[str, Array]) -> Any:
-    """Return arrays by name as callers of the source have their rows.
+    """Return arrays by name in the form in which callers of the source have their rows.
 
-    Where the source knows its columns by name, that is a DataFrame, as ``make_rows`` of scikit-learn's worker makes it
-    for the source itself; where pandas is missing, a dictionary of columns, or the matrix. Else it is the matrix.
+    If the source has column names, this is a DataFrame, as ``make_rows`` of scikit-learn's worker makes it for the
+    source itself; without pandas, a dictionary of columns, or the matrix. If it has no column names: the matrix.
     """
     said, specs = artifact.metadata["sklearn"], artifact.inputs
     names = said.get("feature_names_in")
@@ -132,7 +132,7 @@ def read_classes(artifact: Artifact) -> Array:
     """Return the classes of a source, in the order of its probabilities.
 
     Raises:
-        ValueError: Their type is none of numbers or text, or so long that they would fill the memory.
+        ValueError: Their type is neither number nor text, or so long that they would fill the memory.
     """
     said = artifact.metadata["sklearn"]
     classes, name = said["classes"], str(said["classes_dtype"])
@@ -145,13 +145,13 @@ def read_classes(artifact: Artifact) -> Array:
 
 
 def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
-    """Return what makes the inputs of a model of rows, by name.
+    """Return a function that converts rows into the model's inputs, by name.
 
-    The columns of a DataFrame, or of a table of Arrow or polars, are found by their names, in the order in which the
-    source was fitted. What is of another type is cast to the model's where that keeps its value.
+    The columns of a DataFrame, or of a table of Arrow or polars, are found by their names, in the order of the source's
+    fit. Values of another type are cast to the model's type if that does not change them.
 
-    What it returns raises ``ValueError`` for rows of another shape, for missing columns and for what is no whole number
-    where the model takes these, and ``TypeError`` for a column of texts that holds something else.
+    The returned function raises ``ValueError`` for rows of another shape, for missing columns, and for fractions in an
+    integer input; and ``TypeError`` for a text column with other values.
     """
     specs, said = artifact.inputs, artifact.metadata["sklearn"]
     check, columns = make_shape_check(specs), said.get("feature_names_in")
@@ -185,16 +185,16 @@ def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
 
 
 def _as_pandas(rows: Any) -> Any:
-    """Return a table of Arrow or polars as a DataFrame: scikit-learn finds the columns of these by name, too."""
+    """Return a table of Arrow or polars as a DataFrame, since scikit-learn also finds these columns by name."""
     return rows.to_pandas() if hasattr(rows, "to_pandas") else rows
 
 
 def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
-    """Return an array as the type of its input; fractions lose precision, and nothing else changes its value.
+    """Return an array in the type of its input; fractions may lose precision, but no other value changes.
 
     Raises:
-        TypeError: It holds times, or complex numbers.
-        ValueError: A number is not whole, or too large; NaN is no whole number.
+        TypeError: It contains times or complex numbers.
+        ValueError: A number is not whole, or is too large; NaN is not a whole number.
     """
     if array.dtype == dtype:
         return array
@@ -203,7 +203,7 @@ def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
     if dtype.kind not in "iub":
         try:
             return array.astype(dtype)
-        except TypeError:  # as of None and of pandas' own missing value
+        except TypeError:  # for example None, or pandas' own missing value
             return _fill(array).astype(dtype)
     with np.errstate(invalid="ignore"):
         found = array.astype(dtype)
@@ -213,22 +213,22 @@ def _cast(name: str, array: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def _fill(array: Array) -> Array:
-    """Return objects with NaN for those that stand for a missing number, as pandas' own."""
+    """Return an array of objects with NaN for each missing number, such as pandas' ``NA``."""
     return np.array([np.nan if is_missing(one) else one for one in array.flat], object).reshape(array.shape)
 
 
 def _select(frame: Any, columns: Sequence[str] | None) -> Array:
-    """Return the columns that the source was fitted on; all of them where it knows no names.
+    """Return the columns that the source was fitted on; all columns if it has no names.
 
     Raises:
-        ValueError: One is missing.
+        ValueError: A column is missing.
     """
     if columns is not None:
         if missing := [name for name in columns if name not in frame.columns]:
             raise _explain_missing(missing, columns)
         frame = frame[list(columns)]
     found: Array = frame.to_numpy()
-    if found.dtype == object:  # as of a missing value of pandas' own, which is NaN in an array of its column
+    if found.dtype == object:  # for example pandas' own missing value, which is NaN in an array of its column
         found = np.column_stack([np.asarray(frame.iloc[:, place]) for place in range(frame.shape[1])])
     return found
 
@@ -241,14 +241,14 @@ def _explain_missing(missing: Sequence[str], names: Sequence[str]) -> ValueError
 
 
 def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str], missing: Collection[str]) -> Arrays | None:
-    """Return the inputs of a DataFrame of few rows with these columns alone; None for others, and for odd values.
+    """Return the inputs for a DataFrame of few rows with exactly these columns; None for other rows or unusual values.
 
-    A missing value of pandas (``NA``) and a time are other objects in a table than in their own column.
+    In a table of objects, pandas' missing value (``NA``) and times are other objects than in their own column.
     """
     columns: Any = getattr(rows, "columns", None)  # an Index of pandas; polars has a list
     if not hasattr(columns, "tolist") or len(rows) > _FEW_ROWS or columns.tolist() != names:
         return None
-    # As objects: a table of numbers would round whole ones that stand next to fractions.
+    # As objects: a table of numbers would round integers next to fractions.
     table = np.ascontiguousarray(rows.to_numpy(object).T)
     try:
         return {spec.name: _read_column(spec, column, missing) for spec, column in zip(specs, table, strict=True)}
@@ -270,7 +270,10 @@ def _split(rows: Any, names: Sequence[str]) -> Iterable[Array]:
 
 
 def _read_column(spec: TensorSpec, column: Array, missing: Collection[str]) -> Array:
-    """Return a column as an input; of the text in ``missing`` a value may be missing, as it may among fractions."""
+    """Return a column as an input.
+
+    Missing values are allowed in fractions, and in the text columns that ``missing`` lists.
+    """
     column = np.ascontiguousarray(column).reshape(-1, 1)
     if spec.dtype != "str":
         return _cast(spec.name, column, np.dtype(spec.dtype))

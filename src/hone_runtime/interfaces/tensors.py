@@ -1,8 +1,8 @@
 """The interface of a PyTorch module around a session's ``run``: tensors in and out.
 
-It is called around models that take microseconds: what can be decided once is decided when it is made, and a single
-tensor takes the shortest way. Workers load this file by its path, to time what users call, so it imports nothing of
-ours.
+It wraps models that take microseconds: everything that can be decided once is decided when the function is made, and
+a single tensor takes the shortest path. Workers load this file by its path, to time the call that users make. So it
+imports nothing of kedro-hone.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Run = Callable[[Arrays], Arrays]
-_MOST_SHAPES = 4096  # of inputs that are remembered; beyond these, shapes are compared at each call
+_MOST_SHAPES = 4096  # number of input shapes that are cached; beyond these, shapes are compared at each call
 
 
 def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
-    """Return a function of tensors, in the inputs' order or by their names.
+    """Return a function that takes tensors, in the inputs' order or by their names.
 
-    It gives what the source gave: a tensor, or a tuple, list or dictionary of them. Where the source was no PyTorch
-    model: a tensor when there is one output, and a tuple when there are several. Tensors are on the CPU, on the memory
-    of the runtime's arrays where that is possible; the results have no gradient.
+    It returns the source's structure: a tensor, or a tuple, list or dictionary of them. If the source was not a PyTorch
+    model: a tensor for one output, and a tuple for several. Tensors are on the CPU, and share memory with the runtime's
+    arrays if possible. The results have no gradient.
 
     Raises:
         ImportError: PyTorch is not installed.
@@ -45,7 +45,7 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
             raise explain_dtype(name, value.dtype, dtypes[name])
         if value.requires_grad:
             value = value.detach()
-        if not value.is_contiguous():  # not every runtime looks at strides
+        if not value.is_contiguous():  # not every runtime supports strides
             value = value.contiguous()
         array: np.ndarray[Any, Any] = value.numpy()
         return array
@@ -67,7 +67,7 @@ def make_tensors_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
 
 
 def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any]) -> Callable[[Arrays], Any]:
-    """Return what makes the source's own result of a session's outputs."""
+    """Return a function that converts a session's outputs into the source's result."""
     structure = artifact.metadata.get("structure") or {}
     kind, items = structure.get("kind"), structure.get("items") or [spec.name for spec in artifact.outputs]
     if kind is None and len(items) == 1:
@@ -81,7 +81,7 @@ def _make_raising(artifact: Artifact, lift: Callable[[np.ndarray[Any, Any]], Any
 
 
 def import_torch() -> Any:
-    """Return PyTorch; where it is not installed, raise an ``ImportError`` that says what to do."""
+    """Return PyTorch; if it is not installed, raise an ``ImportError`` that explains how to install it."""
     try:
         import torch
     except ImportError as error:
@@ -94,10 +94,10 @@ def import_torch() -> Any:
 
 
 def bind(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Return every input's value by name, given as a function's arguments are: in order, by name, or both.
+    """Return every input's value by name, from positional and keyword arguments.
 
     Raises:
-        TypeError: An input has no value or two, or there is no such input.
+        TypeError: An input has no value or two values, or an argument is not an input.
     """
     if len(args) > len(names):
         raise TypeError(f"the model takes {len(names)} inputs ({', '.join(names)}); {len(args)} were given")
@@ -105,7 +105,7 @@ def bind(names: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dic
     if twice := values.keys() & kwargs.keys():
         raise TypeError(f"{min(twice)} was given twice")
     values |= kwargs
-    if odd := values.keys() - set(names):  # before what is missing: a misspelt name is both
+    if odd := values.keys() - set(names):  # before missing inputs: a misspelt name causes both
         raise TypeError(f"the model has no input {min(odd)}; it takes {', '.join(names)}")
     if missing := set(names) - values.keys():
         raise TypeError(f"{min(missing)} was not given")
@@ -117,8 +117,8 @@ def make_shape_check(
 ) -> Callable[[Arrays], None]:
     """Return a function that compares the shapes of all inputs with the model's; it takes under a microsecond.
 
-    Shapes that were found right are remembered; ``limits`` are the largest sizes of dimensions. The function raises
-    ``TypeError`` where an input is missing, and ``ValueError`` as ``match_shapes``, or for a size beyond its limit.
+    Shapes that passed are cached; ``limits`` are the largest sizes of dimensions. The function raises ``TypeError`` if
+    an input is missing, and ``ValueError`` as in ``match_shapes``, or for a size beyond its limit.
     """
     names = [spec.name for spec in specs]
     known: set[tuple[tuple[int, ...], ...]] = set()
@@ -140,10 +140,10 @@ def make_shape_check(
 
 
 def match_shapes(specs: Sequence[TensorSpec], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
-    """Return the size of each dimension that has a name, for the shapes of all inputs.
+    """Return the size of each named dimension, from the shapes of all inputs.
 
     Raises:
-        ValueError: A shape has another number of dimensions, another size in a fixed one, or two sizes for one name.
+        ValueError: A shape has another number of dimensions or another fixed size, or a named dimension has two sizes.
     """
     sizes: dict[str, int] = {}
     for spec, shape in zip(specs, shapes, strict=True):

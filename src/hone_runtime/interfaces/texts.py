@@ -1,4 +1,4 @@
-"""Missing text: tensors of text have no missing value, so one text stands for it.
+"""Missing text: tensors of text have no missing value, so one text represents it.
 
 Workers load this file by its path; it imports NumPy only.
 """
@@ -12,19 +12,19 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 MISSING = "\ue000missing"
-"""It begins with a character that Unicode gives no meaning, so that no text of people is it."""
+"""It begins with a character to which Unicode assigns no meaning, so that it never occurs in ordinary text."""
 
 _NAMES = frozenset({"NAType", "NaTType"})
 """The types of pandas' own missing values."""
 
 
 def is_missing(value: Any) -> bool:
-    """Return whether a value is one that stands for a missing one: None, NaN, or pandas' own."""
+    """Return whether a value represents a missing one: None, NaN, or pandas' own."""
     return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _NAMES  # noqa: PLR0124
 
 
 def mark_missing(array: Array) -> Array:
-    """Return an array of objects whose missing values are ``MISSING``; the same one where none is missing."""
+    """Return an array of objects with missing values replaced by ``MISSING``; the same array if none is missing."""
     found = [at for at, value in enumerate(array.flat) if is_missing(value)]
     if not found:
         return array
@@ -34,7 +34,7 @@ def mark_missing(array: Array) -> Array:
 
 
 def restore_missing(array: Array, value: Any = np.nan) -> Array:
-    """Return an array of text as objects, with a missing value in the places of ``MISSING``."""
+    """Return an array of text as objects, with a missing value in place of each ``MISSING``."""
     made = array.astype(object)
     made[array == MISSING] = value
     return made

@@ -1,4 +1,4 @@
-"""The winner with the source model's own interface."""
+"""Winners with the source model's own interface."""
 
 from hone_runtime.learner.loading import load
 from hone_runtime.learner.model import Learner

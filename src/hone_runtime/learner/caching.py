@@ -1,4 +1,4 @@
-"""The cache of one ``generate``: a ``Cache`` for transformers' loops, whose keys and values a session keeps."""
+"""The cache of one ``generate``: a ``Cache`` for transformers' loops, whose keys and values are in a session."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from hone_runtime.values.artifact import Artifact
 
 
 def has_cache(artifact: Artifact, session: Any) -> bool:
-    """Tell whether a winner was compiled with a cache of keys and values, and its runtime can go on with one."""
+    """Return whether a winner was compiled with a cache of keys and values, and its runtime can continue with one."""
     return artifact.has_cache and hasattr(session, "start") and not artifact.static_shapes
 
 
 class SessionCache(transformers.Cache):  # type: ignore[misc]  # transformers has no types
-    """Keys and values of sequences that grow together, which only the session of ``owner`` can read.
+    """Keys and values of sequences that grow together; only the session of ``owner`` can read them.
 
     Attributes:
-        owner: Whose cache it is.
+        owner: The learner that the cache belongs to.
     """
 
     is_compileable = False
 
     def __init__(self, owner: Any, session: Any, limit: int | None) -> None:
-        """Begin with no columns; ``limit`` is how many the model has positions for."""
+        """Start without columns; ``limit`` is the number of positions that the model has."""
         super().__init__(layers=[])
         self.owner, self._limit = owner, limit
         self._kept = session.start()
         self._order: Any = None
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Return how many columns are kept, in every layer."""
+        """Return the number of cached columns, the same in every layer."""
         del layer_idx
         return int(self._kept.length)
 
     def reorder_cache(self, beam_idx: Any) -> None:
-        """Let each row go on from another one, as beams do; it is done with the next step."""
+        """Reorder the rows, as beam search does; this takes effect at the next step."""
         self._order = beam_idx if self._order is None else self._order[beam_idx]
 
     batch_select_indices = reorder_cache
 
     def crop(self, *_: Any, **__: Any) -> NoReturn:
-        """Refuse to forget columns.
+        """Refuse to remove columns.
 
         Raises:
             ValueError: Always.
@@ -57,11 +57,11 @@ class SessionCache(transformers.Cache):  # type: ignore[misc]  # transformers ha
 
         Args:
             ids: The new columns (rows, columns).
-            mask: That of all columns; None where all are real.
-            positions: Those of the new columns; None counts them from the first column.
+            mask: The mask of all columns; None if all are real tokens.
+            positions: The positions of the new columns; None counts them from the first column.
 
         Raises:
-            ValueError: The model has no positions for so many columns.
+            ValueError: The model has too few positions for this number of columns.
         """
         whole = self.get_seq_length() + ids.shape[1]
         if self._limit is not None and whole > self._limit:

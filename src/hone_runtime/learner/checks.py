@@ -1,4 +1,4 @@
-"""What a manifest may ask of the process that loads its artifact: it may be a stranger's, and its digests fit."""
+"""Checks of a manifest before its artifact is loaded: it may be untrusted, even if its digests match."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.composite import read_parts
 
 MOST_THREADS: Final = 4096
-"""As in a recipe: a runtime starts as many as it is told."""
+"""The limit, as in a recipe: a runtime starts as many threads as requested."""
 
 
 def check_artifact(artifact: Artifact) -> None:
-    """Refuse an artifact whose attributes contradict each other, or ask for what no artifact may ask for.
+    """Refuse an artifact whose attributes contradict each other, or exceed what an artifact may request.
 
     Raises:
-        HoneError: ``model-corrupt``; or ``model-unsupported`` for run options that its runtime does not take.
+        HoneError: ``model-corrupt``; or ``model-unsupported`` for run options that its runtime does not accept.
     """
     if fault := next(_find_faults(artifact), None):
         raise explain_fault(fault)
@@ -37,7 +37,7 @@ def check_artifact(artifact: Artifact) -> None:
 
 
 def explain_fault(fault: str) -> HoneError:
-    """Return the error for a manifest whose attributes do not fit together; the fault is a clause."""
+    """Return the error for a manifest with inconsistent attributes; the fault is a clause."""
     return HoneError(
         "model-corrupt",
         "The model's manifest describes no model.",

@@ -19,13 +19,13 @@ from hone_runtime.values.artifact import Artifact
 def make_pretrained(
     artifact: Artifact, files: Path, *, threads: int | None, skip_padding: bool | None = None
 ) -> PretrainedLearner:
-    """Return a winner as an object of a class that has the name of the source's class.
+    """Return a winner as an object of a class with the name of the source's class.
 
     ``pipeline`` compares the name of a model's class with those that fit its task, and ``generate`` reads the arguments
-    of ``forward``: both are those of the source's class.
+    of ``forward``: so both are those of the source's class.
 
     Raises:
-        HoneError, ImportError, ValueError: As ``Learner``.
+        HoneError, ImportError, ValueError: As in ``Learner``.
     """
     source = find_class(str(artifact.metadata["transformers"].get("class")))
     options: dict[str, Any] = {"interface": "transformers", "threads": threads, "skip_padding": skip_padding}

@@ -1,4 +1,4 @@
-"""A winner whose source was an estimator, with the methods and attributes of one."""
+"""A winner whose source was an estimator, with the methods and attributes of an estimator."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Array = np.ndarray[Any, Any]
 
 
 class Estimator(Learner):
-    """A winner that is called as the estimator that it was made from: ``predict`` takes rows as scikit-learn does.
+    """A winner that is called like its source estimator: ``predict`` accepts rows as in scikit-learn.
 
-    Arrays, lists and DataFrames are cast to the type of the model's input. Its attributes are the source's own:
-    ``n_features_in_`` and, where these are known, ``feature_names_in_`` and ``classes_``.
+    Arrays, lists and DataFrames are cast to the type of the model's input. Its attributes are the source's:
+    ``n_features_in_`` and, if known, ``feature_names_in_`` and ``classes_``.
     """
 
     def __init__(self, artifact: Artifact, files: Path, *, threads: int | None = None) -> None:
@@ -42,7 +42,7 @@ class Classifier(Estimator):
 
 
 class ProbabilisticClassifier(Classifier):
-    """A winner that predicts the probability of each class, too."""
+    """A winner that also predicts the probability of each class."""
 
     def __init__(self, artifact: Artifact, files: Path, *, threads: int | None = None) -> None:
         """Open a sealed artifact as ``Learner`` does."""
@@ -55,10 +55,10 @@ class ProbabilisticClassifier(Classifier):
 
 
 def make_estimator(artifact: Artifact, files: Path, *, threads: int | None) -> Estimator:
-    """Return a winner with the methods that its source has.
+    """Return a winner with the methods of its source.
 
     Raises:
-        HoneError, ImportError, ValueError: As ``Learner``.
+        HoneError, ImportError, ValueError: As in ``Learner``.
     """
     if artifact.metadata["sklearn"].get("kind") != "classifier":
         return Estimator(artifact, files, threads=threads)

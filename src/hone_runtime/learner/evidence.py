@@ -1,4 +1,4 @@
-"""What the evidence of a published version proves, without opening its model."""
+"""Check what the evidence of a published version proves, without opening its model."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from hone_runtime.values.regular import read_regular
 def check_published(
     uri: str, folder: Path, registry: Registry, policy: Policy | None = None
 ) -> tuple[VersionInfo, str]:
-    """Download a published version, and check its files, its signature and its evidence; its model is not opened.
+    """Download a published version, and check its files, its signature and its evidence; the model is not opened.
 
     Args:
-        uri: The version, or a folder that was downloaded before.
-        folder: Where it is downloaded to; absent, or empty.
-        registry: Its registry.
-        policy: Who must have signed it; None where nobody must.
+        uri: The version, or a folder with a downloaded version.
+        folder: The target folder of the download; absent, or empty.
+        registry: The version's registry.
+        policy: The required signer; None if no signature is required.
 
     Returns:
-        What the registry says of the version, and what its evidence proves, in a few words.
+        The registry's description of the version, and what its evidence proves, in a few words.
 
     Raises:
         HoneError: ``evidence-incomplete``, ``model-corrupt``, ``model-unsupported``, ``signature-invalid``, and those
             of the registry.
     """
     version = registry.pull(uri, folder)
-    tagged = bool(version.tags) or is_uri(uri)  # a folder that was downloaded is no version of a registry
+    tagged = bool(version.tags) or is_uri(uri)  # a downloaded folder is not a registry's version
     read = verify_version(folder, policy, name=version.name if tagged else name_model(Path(uri))) if policy else {}
     artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
     proven = check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
@@ -48,22 +48,22 @@ def check_published(
 
 
 def check_evidence(folder: Path, artifact: Artifact, files: Path, version: VersionInfo) -> str:
-    """Check that the evidence is complete, proves the artifact, and is what the registry's tags say of it.
+    """Check that the evidence is complete, is for this artifact, and matches the registry's tags.
 
     Args:
         folder: The evidence of a downloaded version.
-        artifact: What the version's manifest describes.
+        artifact: The artifact in the version's manifest.
         files: The artifact's files.
-        version: What the registry says of it.
+        version: The registry's description of the version.
 
     Returns:
-        What holds, in a few words.
+        What the evidence proves, in a few words.
 
     Raises:
         HoneError: ``evidence-incomplete``.
     """
     try:
-        measure_files(folder)  # there is nothing in it but files
+        measure_files(folder)  # raises if the folder contains anything but files
         claim: Any = json.loads(read_regular(folder / EVIDENCE))
         tags, source = version.tags, claim["source"]
         winner = ProvenWinner(

@@ -1,4 +1,4 @@
-"""Sessions in a process that was forked after they were opened: a runtime's threads are not there any more."""
+"""Sessions in a process that was forked after they were opened: the runtime's threads do not exist there."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hone_runtime.interfaces.tensors import Arrays
 
 
 class ForkedSession:
-    """A session that is opened again where its process was forked, as gunicorn's ``--preload`` does.
+    """A session that is reopened if its process was forked, for example by gunicorn's ``--preload``.
 
     Args:
         open: Opens a session of the runtime.
-        runtime: Its name.
-        survives: Whether a session that is opened after the fork works, which its toolchain says.
-        threads: How many threads it has. With one, it goes on as it is where another would not work.
+        runtime: The runtime's name.
+        survives: Whether a session that is opened after the fork works; declared by the toolchain.
+        threads: The session's number of threads. With one thread, it continues even if ``survives`` is False.
     """
 
     def __init__(self, open: Callable[[], Any], *, runtime: str, survives: bool, threads: int) -> None:  # noqa: A002
@@ -37,7 +37,7 @@ class ForkedSession:
         return self._opened.run(feeds)  # type: ignore[no-any-return]  # of a worker that is imported by its path
 
     def _find(self) -> Any:
-        """Return the runtime's own session, which is opened again in another process.
+        """Return the runtime's own session, reopened if this is another process.
 
         Raises:
             RuntimeError: The runtime does not work in a process that was forked from one that used it.
@@ -54,19 +54,19 @@ class ForkedSession:
         return self._opened
 
     def abandon(self) -> None:
-        """Leave the session to the process whose it is: to close it would wait for threads that are not in this one."""
+        """Drop the session without closing it: closing would wait for threads that do not exist in this process."""
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._opened))
         self._stale = True
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the runtime's own session has."""
-        if name.startswith("_"):  # while it is opened, or copied
+        """Return an attribute of the runtime's own session."""
+        if name.startswith("_"):  # while it is being opened or copied
             raise AttributeError(name)
         return getattr(self._find(), name)
 
 
 _OPENED: Final[weakref.WeakSet[ForkedSession]] = weakref.WeakSet()
-"""What is open in this process: a fork is of the whole process."""
+"""The open sessions of this process: a fork copies all of them."""
 
 
 def _abandon_all() -> None:

@@ -1,8 +1,8 @@
 """``generate`` for winners whose source was a language model: transformers' own loops around the winner's call.
 
-Where the compiled model has a cache of keys and values, each step runs the new tokens only; else the whole sequence.
-The loops, the processors of logits and the random numbers are transformers' own: the tokens are the source's, as far as
-the logits are.
+If the compiled model has a cache of keys and values, each step runs the new tokens only; else the whole sequence.
+The loops, the logits processors and the random numbers are transformers' own. So the tokens equal the source's
+wherever the logits do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hone_runtime.values.artifact import Artifact
 
 
 def is_generating(source: Any, artifact: Artifact) -> bool:
-    """Tell whether a class's ``generate`` is transformers' general one, and the winner computes what that asks for."""
+    """Return whether a class has transformers' general ``generate``, and the winner computes all that it requires."""
     general = getattr(source, "generate", None) is transformers.GenerationMixin.generate
     takes = {spec.name for spec in artifact.inputs}
     gives = {spec.name for spec in artifact.outputs}
@@ -32,7 +32,7 @@ def is_generating(source: Any, artifact: Artifact) -> bool:
 
 
 class _Postponed(BaseModelOutput):  # type: ignore[misc]  # transformers has no types
-    """The encoder's inputs in the place of its outputs: the winner runs the encoder at each step."""
+    """The encoder's inputs in place of its outputs: the winner runs the encoder at each step."""
 
 
 class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # type: ignore[misc]  # as above
@@ -57,7 +57,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
             kwargs = self._bind(args, kwargs)
         asked, keep = kwargs.pop("return_dict", None), kwargs.pop("logits_to_keep", None)
         cache = kwargs.get("past_key_values")
-        if isinstance(cache, SessionCache) and cache.owner is self:  # none but generate makes one
+        if isinstance(cache, SessionCache) and cache.owner is self:  # only generate makes one
             logits = cache.advance(kwargs[IDS], kwargs.get(MASK), kwargs.get(POSITIONS))
             return self._output_class(logits=_keep(logits, keep), past_key_values=cache)
         if isinstance(postponed := kwargs.get("encoder_outputs"), _Postponed):
@@ -73,7 +73,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         return output if (self._by_default if asked is None else asked) else output.to_tuple()
 
     def can_generate(self) -> bool:
-        """Tell that there is ``generate``."""
+        """Return True: the winner has ``generate``."""
         return True
 
     def _prepare_generation_config(self, *args: Any, **kwargs: Any) -> Any:
@@ -96,33 +96,33 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         return model_kwargs | {"encoder_outputs": _Postponed(last_hidden_state=inputs_tensor)}
 
     def get_experts_implementation(self) -> dict[str, str]:
-        """Return nothing: experts were compiled as they are."""
+        """Return an empty dictionary: the implementation of experts is fixed by the compilation."""
         return {}
 
     @staticmethod
     def is_remote_code() -> bool:
-        """Tell that no code of the model's author is run."""
+        """Return False: no code of the model's author is run."""
         return False
 
 
 def _keep(logits: Any, keep: Any) -> Any:
-    """Return the logits of the last columns, or of those that a tensor names; all for 0 and None."""
+    """Return the logits of the last columns, or of those that a tensor lists; all for 0 and None."""
     if keep is None or (isinstance(keep, int) and keep == 0):
         return logits
     return logits[:, slice(-keep, None) if isinstance(keep, int) else keep]
 
 
 def _align(kwargs: dict[str, Any], positions: Any) -> Any:
-    """Let each row of the inputs begin at its first token, where positions are to be counted from there.
+    """Shift each row of the inputs to start at its first token, if positions count from there.
 
-    The model counts positions from the first column. Padding on the left, as ``generate`` wants it, is moved to the
-    right, where no token of a causal model sees it.
+    The model counts positions from the first column. Padding on the left, as in ``generate``, is moved to the right,
+    where no token of a causal model attends to it.
 
     Returns:
-        For each row and column the column that holds its result; None where nothing was moved.
+        For each row and column of the inputs, the column with its result; None if nothing was moved.
 
     Raises:
-        ValueError: The positions are not those of the tokens.
+        ValueError: The positions do not match the tokens.
     """
     ids = kwargs[IDS]
     mask = kwargs.get(MASK)
@@ -141,6 +141,6 @@ def _align(kwargs: dict[str, Any], positions: Any) -> Any:
 
 
 def _move_back(output: Any, back: Any) -> None:
-    """Put the logits into the columns of their tokens."""
+    """Move the logits back to the columns of their tokens."""
     logits = output["logits"]
     output["logits"] = logits.gather(1, back[..., None].expand(logits.shape))

@@ -1,4 +1,4 @@
-"""Golden rows: inputs with the outputs that a winner gave for them where it was measured, to be compared at load."""
+"""Golden rows: inputs with the outputs that a winner gave when it was measured, for comparison when it is loaded."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ from hone_runtime.values.base import Json, Value
 from hone_runtime.values.regular import read_regular
 
 SMALLEST_TOLERANCE: Final = 1e-3
-"""Relative to an output's largest value: what the same arithmetic in another order may differ by, in half precision."""
+"""Allowed difference for the same arithmetic in another order, in half precision; relative to an output's largest
+value."""
 
 LARGEST_HERE: Final = 1e-2
-"""More is not allowed on the kind of machine that computed the outputs, however lossy the winner is."""
+"""The largest tolerance on the same kind of machine that computed the outputs, however lossy the winner is."""
 
 LARGEST_TOLERANCE: Final = 0.25
-"""More is not allowed anywhere."""
+"""The largest tolerance on any machine."""
 
 LARGEST_NORM: Final = 0.5
-"""The length of the difference over that of the outputs around their mean: of a constant in their place it is 1."""
+"""The limit for the norm of the difference over the norm of the centred outputs: a constant output would give 1."""
 
 LARGE, FAR = 1e3, 100.0
-"""The number of a mask is this large at least, and so many times as large as all that is none."""
+"""A mask value has at least this size, and is at least so many times as large as all other values."""
 
 FEW: Final = 8
-"""A channel or column with fewer numbers than this in the golden rows has no length of its own."""
+"""A channel or column with fewer numbers than this in the golden rows is not compared by its norm."""
 
 LARGEST_GOLDEN: Final = 4 << 20
-"""Bytes of the arrays; fewer rows are kept where they would be more, or none."""
+"""Size limit of the arrays in bytes; fewer rows, or none, are stored if they would exceed it."""
 
 
 class Packed(Value):
-    """An array: its bytes in base64, in the machine's order, first index slowest."""
+    """An array: its bytes in base64, in the machine's byte order, first index slowest."""
 
     dtype: str = Field(pattern=r"^(float|int|uint)[0-9]{1,2}$|^bool$|^<U[0-9]{1,9}$")
     shape: tuple[int, ...]
@@ -55,21 +56,21 @@ class Packed(Value):
         return cls(dtype=name, shape=array.shape, data=base64.b64encode(np.ascontiguousarray(array).tobytes()).decode())
 
     def unpack(self) -> NDArray[Any]:
-        """Return the array; ``ValueError`` where the bytes do not fill its shape."""
+        """Return the array; ``ValueError`` if the number of bytes does not match its shape."""
         content = base64.b64decode(self.data, validate=True)
         return np.frombuffer(content, np.dtype(self.dtype)).reshape(self.shape).copy()
 
 
 class Golden(Value):
-    """What is kept of a winner, from the gate split.
+    """The golden rows of a winner, from the gate split.
 
     Attributes:
-        tolerance: What outputs may differ by on another kind of machine, relative to the largest value of each: twice
-            what the winner's differed from the source's by when it was validated, within ``SMALLEST_TOLERANCE`` and
-            ``LARGEST_TOLERANCE``. Whole numbers of 32 and 64 bits, and text, are the same or not.
-        parts: Of a composite, the outputs of each part; none of other winners.
-        one_call: Whether the outputs were computed by one call with these rows, as they are when it is loaded.
-        source: The attributes that the source was sealed with; with its files they make its digest.
+        tolerance: The allowed difference on another kind of machine, relative to each output's largest value. It is
+            twice the winner's difference from the source at validation, between ``SMALLEST_TOLERANCE`` and
+            ``LARGEST_TOLERANCE``. Integers of 32 and 64 bits, and text, must be equal.
+        parts: For a composite, the outputs of each part; otherwise empty.
+        one_call: Whether the outputs were computed in one call with these rows, as they are at load.
+        source: The attributes with which the source was sealed; its digest covers these and its files.
         machine: The fingerprint of the machine that computed the outputs, the processor's name and its flags.
     """
 
@@ -85,18 +86,18 @@ class Golden(Value):
 
     @classmethod
     def read(cls, path: Path) -> Golden | None:
-        """Return what a file holds; None where there is none.
+        """Return the golden rows in a file; None if there is no file.
 
         Raises:
-            OSError, ValueError: It cannot be read.
+            OSError, ValueError: The file cannot be read.
         """
         return cls.model_validate_json(read_regular(path)) if path.exists() else None
 
     def find_difference(self, *runs: Run, host: Host) -> str:
-        """Run the rows, and return how the outputs differ from those that are kept, as a clause; empty if they do not.
+        """Run the rows, and return how the outputs differ from the stored ones, as a clause; empty if they do not.
 
         Args:
-            *runs: The winner's call, or of a composite that of each part.
+            *runs: The winner's call, or for a composite the call of each part.
             host: This machine.
 
         Raises:
@@ -112,12 +113,12 @@ class Golden(Value):
         return ""
 
     def _choose_tolerance(self, host: Host) -> float:
-        """Return what may differ here: where the same was computed on the same kind of machine, next to nothing."""
+        """Return the tolerance on this machine: almost zero on the same kind of machine for the same computation."""
         here = self.one_call and host.fingerprint == self.machine
         return min(self.tolerance, LARGEST_HERE if here else LARGEST_TOLERANCE)
 
     def say_machine(self, host: Host) -> str:
-        """Return a sentence about this machine, where it is another than the one that computed the outputs."""
+        """Return a sentence about this machine if it differs from the one that computed the outputs; else empty."""
         if host.fingerprint == self.machine:
             return ""
         return f" It was measured on another machine: {self.processor}, and this is {host.cpu}."
@@ -133,18 +134,18 @@ def make_golden(
     host: Host,
     parts: Sequence[Mapping[str, NDArray[Any]]] = (),
 ) -> Golden | None:
-    """Return the first rows of a split with a winner's outputs; None where nothing can be kept.
+    """Return the first rows of a split with a winner's outputs; None if nothing can be stored.
 
-    Outputs that have no row for each row of the inputs are left out.
+    Outputs without one row for each row of the inputs are left out.
 
     Args:
         feeds: All inputs by name, rows first.
         outputs: The winner's outputs for them.
-        rows: How many are kept; fewer where they are large.
-        largest_error: What the outputs differed from the source's by, relative to the largest of them.
-        source: What the winner was made from.
-        host: The machine that computed them.
-        parts: Of a composite, the outputs of each part for the same rows.
+        rows: How many rows are stored; fewer if they are large.
+        largest_error: The largest difference of the outputs from the source's, relative to the largest output.
+        source: The winner's source.
+        host: The machine that computed the outputs.
+        parts: For a composite, the outputs of each part for the same rows.
     """
     count = min(map(len, feeds.values()), default=0)
     rowwise = {name: array for name, array in outputs.items() if array.ndim and len(array) == count}
@@ -177,9 +178,9 @@ def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -
         return f"has the shape {found.shape}, and {want.shape} is due"
     if want.dtype.kind == "U":
         return "" if bool((found.astype(str) == want).all()) else "is another text"
-    if want.dtype.kind in "iu" and want.dtype.itemsize >= 4:  # classes and places; narrower ones may be pixels
+    if want.dtype.kind in "iu" and want.dtype.itemsize >= 4:  # classes and indices; narrower ones may be pixels
         return "" if bool((found == want).all()) else "holds another whole number"
-    if want.dtype.kind in "iu":  # pixels: a rounding is one step
+    if want.dtype.kind in "iu":  # pixels: rounding changes them by one
         tolerance = max(tolerance, 1.0 / max(int(np.abs(want.astype(np.int64)).max(initial=0)), 1))
     return _compare_numbers(want.astype(np.float64), np.asarray(found, np.float64), tolerance)
 
@@ -198,7 +199,7 @@ def _compare_numbers(due: NDArray[Any], got: NDArray[Any], tolerance: float) -> 
 
 
 def _find_masked(due: NDArray[Any], got: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return where both have the number of a mask, such as -1e9: far from all others, which it would hide."""
+    """Return where both arrays have a mask value such as -1e9, which is far from all others and would hide them."""
     sizes = np.abs(np.where(np.isfinite(due), due, 0.0))
     large = sizes >= max(float(sizes.max(initial=0.0)) / FAR, LARGE)
     values = np.abs(due[large])
@@ -208,9 +209,9 @@ def _find_masked(due: NDArray[Any], got: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _compare_lengths(due: NDArray[Any], got: NDArray[Any]) -> str:
-    """Compare an output, and each channel or column of it, by the length of the difference.
+    """Compare an output, and each channel or column of it, by the norm of the difference.
 
-    Where an output has boxes of hundreds next to scores of 1, the largest difference of all sees the boxes only.
+    If an output has boxes in the hundreds next to scores up to 1, the largest difference reflects the boxes only.
     """
     places: list[tuple[str, NDArray[Any], NDArray[Any]]] = [("", due, got)]
     for axis in range(1, due.ndim):
@@ -220,7 +221,7 @@ def _compare_lengths(due: NDArray[Any], got: NDArray[Any]) -> str:
     for where, wanted, found in places:
         length = np.linalg.norm(wanted - wanted.mean())
         if wanted.size < FEW or length <= SMALLEST_TOLERANCE * np.linalg.norm(wanted):
-            continue  # constant itself: its largest difference was compared
+            continue  # itself constant: its largest difference was compared
         if (share := float(np.linalg.norm(found - wanted) / length)) > LARGEST_NORM:
             return f"differs{where} by {share:.2g} of its own length; {LARGEST_NORM:g} is allowed"
     return ""

@@ -1,4 +1,4 @@
-"""The interfaces: arrays, as of ONNX; tensors, as of PyTorch or Transformers; rows, as of scikit-learn; Keras's own."""
+"""The interfaces: arrays (ONNX), tensors (PyTorch, Transformers), rows (scikit-learn), and Keras's own."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _TEXT: Final = np.dtype(str)
 def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
     """Return a function on arrays.
 
-    A dictionary gives a dictionary. Arrays, in the inputs' order or by their names, give the output's array when there
-    is one output, and a dictionary when there are several.
+    For a dictionary, the function returns a dictionary. For arrays, in the inputs' order or by name, it returns the
+    array of a single output, or a dictionary of several.
     """
     names = [spec.name for spec in artifact.inputs]
     types = {spec.name: _find_dtype(spec.dtype) for spec in artifact.inputs}
@@ -31,7 +31,7 @@ def make_arrays_interface(run: Run, artifact: Artifact) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         lone = args[0] if len(args) == 1 and not kwargs else None
-        if only and isinstance(lone, np.ndarray) and lone.dtype == first_type:  # the model may take microseconds
+        if only and isinstance(lone, np.ndarray) and lone.dtype == first_type:  # the model may take only microseconds
             feeds = {first: lone}
         else:
             given = lone if isinstance(lone, dict) else bind(names, args, kwargs)
@@ -56,12 +56,12 @@ def _check_array(name: str, value: Any, types: dict[str, np.dtype[Any] | None]) 
 
 
 def check_text(name: str, value: Any) -> np.ndarray[Any, Any]:
-    """Return text as an array, of numpy's own text or of objects; the value may be a list.
+    """Return text as an array, of NumPy strings or of objects; the value may be a list.
 
-    Runtimes would take numbers and missing values for text (``None`` for ``"None"``).
+    Without this check, runtimes would convert numbers and missing values to text (``None`` to ``"None"``).
 
     Raises:
-        TypeError: Something in it is no text.
+        TypeError: An element is not text.
     """
     array = value if isinstance(value, np.ndarray) else np.asarray(value, object)
     if array.dtype.kind not in "UO":
@@ -75,7 +75,7 @@ def check_text(name: str, value: Any) -> np.ndarray[Any, Any]:
 def _find_dtype(name: str) -> np.dtype[Any] | None:
     try:
         return np.dtype(name)
-    except TypeError:  # such as bfloat16, which the runtime may take in some form of its own
+    except TypeError:  # such as bfloat16, which the runtime may accept in a form of its own
         return None
 
 
@@ -88,4 +88,4 @@ INTERFACES: Final[Mapping[str, Callable[[Run, Artifact], Callable[..., Any]]]] =
         "keras": make_layer_call,
     }
 )
-"""What makes a function that is called as the source model was, by the name in an artifact's ``interface``."""
+"""Factories of functions that are called like the source model, by the artifact's ``interface``."""

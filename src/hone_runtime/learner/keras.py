@@ -1,4 +1,4 @@
-"""A winner whose source was a model of Keras, called as one: ``model(x)`` and ``model.predict(x)``."""
+"""A winner whose source was a Keras model, called like one: ``model(x)`` and ``model.predict(x)``."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hone_runtime.values.artifact import Artifact
 Array = np.ndarray[Any, Any]
 
 _BATCH: Final = 32
-"""Rows that ``predict`` computes at once, as in Keras."""
+"""Batch size of ``predict``, as in Keras."""
 
 
 class KerasLearner(Learner):
-    """A winner that is called as the model of Keras that it was made from; it needs no Keras and no TensorFlow."""
+    """A winner that is called like its source model of Keras; it needs neither Keras nor TensorFlow."""
 
     def __init__(self, artifact: Artifact, files: Path, *, threads: int | None = None) -> None:
         """Open a sealed artifact as ``Learner`` does."""
@@ -32,18 +32,18 @@ class KerasLearner(Learner):
         steps: int | None = None,
         callbacks: None = None,
     ) -> Any:
-        """Return the outputs for all rows as arrays, in the structure that the source returns.
+        """Return the outputs for all rows as arrays, in the source's output structure.
 
         Args:
-            x: Arrays, tensors, lists or dictionaries of them; or batches of them, such as a ``tf.data.Dataset``, of
-                whose tuples the first element counts.
-            batch_size: Rows that are computed at once; 32 if not given. Batches are taken as they are.
+            x: Arrays, tensors, lists or dictionaries of them; or batches of them, such as a ``tf.data.Dataset``. If a
+                batch is a tuple, its first element is used.
+            batch_size: Rows per call; 32 by default. Batches are used unchanged.
             verbose: As in Keras; nothing is shown.
-            steps: So many batches at most.
-            callbacks: None: there are none.
+            steps: The largest number of batches.
+            callbacks: Must be empty: callbacks are not supported.
 
         Raises:
-            TypeError, ValueError: The inputs are not the model's, or there is none.
+            TypeError, ValueError: The inputs do not fit the model, or there are none.
         """
         if callbacks:
             raise TypeError("callbacks are for the source: a winner calls none")

@@ -1,4 +1,4 @@
-"""The call of a layer of Keras around a session's ``run``: arrays in the structures that the source has."""
+"""The call of a Keras layer around a session's ``run``: arrays in the source's structures."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _KINDS: Final = ("single", "list", "dict")
 
 
 def make_layer_call(run: Run, artifact: Artifact) -> Callable[..., Any]:
-    """Return the call of a layer: arrays in and out, in the structures that the source has; tensors give tensors.
+    """Return the call of a layer: arrays in and out, in the source's structures; for tensors it returns tensors.
 
-    Numbers are cast to the type of the input, and an axis of one is added or dropped at the end, as Keras does.
+    Numbers are cast to the input's type, and a trailing axis of size 1 is added or dropped, as in Keras.
 
     Raises:
-        ValueError: The artifact does not say which structures the source has.
+        ValueError: The artifact does not contain the source's structures.
     """
     given, returned = (_read_kind(artifact, side) for side in ("inputs", "outputs"))
     specs, check = artifact.inputs, make_shape_check(artifact.inputs)
@@ -55,11 +55,11 @@ def _read_kind(artifact: Artifact, side: str) -> str:
 
 
 def _list_values(inputs: Any, kind: str, specs: Sequence[TensorSpec]) -> list[Any]:
-    """Return the value of each input, in the model's order; a dictionary serves every model whose inputs have names.
+    """Return the value of each input, in the model's order; a dictionary works for every model with named inputs.
 
     Raises:
-        TypeError: They are of another structure.
-        ValueError: One is missing, or there is one too many.
+        TypeError: The inputs have another structure.
+        ValueError: An input is missing, or there is one too many.
     """
     names = [spec.name for spec in specs]
     if isinstance(inputs, Mapping):
@@ -88,7 +88,7 @@ def _fit(spec: TensorSpec, value: Any) -> Array:
 
 
 def _find_wrap(values: Sequence[Any]) -> Callable[[Array], Any]:
-    """Return what makes tensors of TensorFlow of arrays where the caller gave some; else what leaves arrays alone."""
+    """Return a function that converts arrays to TensorFlow tensors if the caller passed some; else the identity."""
     if not any(type(value).__module__.partition(".")[0] == "tensorflow" for value in values):
         return lambda array: array
     convert: Callable[[Array], Any] = sys.modules["tensorflow"].convert_to_tensor

@@ -1,4 +1,4 @@
-"""Lengths for encoders of text that were specialized for some: rows are padded to one, and results cut back."""
+"""Text encoders specialized for some lengths: rows are padded to one of these, and results cut back."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ INDIFFERENT: Final = frozenset(
 )
 """Encoders (their ``model_type``) whose results for real tokens do not depend on padding that the mask hides.
 
-Not so where positions are mixed without the mask (convolutions, Fourier transforms, states), or where a head takes the
-last position.
+An encoder is not in this list if it mixes positions without the mask (convolutions, Fourier transforms, state
+spaces), or if its head reads the last position.
 """
 
 
 def serve_any_length(run: Run, artifact: Artifact) -> Run:
-    """Return a function that serves any length up to the largest, given one that serves those of the static shapes.
+    """Return a function for any length up to the largest, given one for the static shapes.
 
-    Only for ``INDIFFERENT`` encoders with a mask; for all others it is the same function. Padding has the mask 0, the
-    padding token, and type 0. Longer rows are left to the function, which refuses them.
+    Only for ``INDIFFERENT`` encoders with a mask; for all others the same function is returned. Padding has mask 0, the
+    padding token, and type 0. Longer rows are passed on to the function, which refuses them.
     """
     lengths = sorted({shape.sizes[LENGTH] for shape in artifact.static_shapes if LENGTH in shape.sizes})
     about = artifact.metadata.get("transformers") or {}

@@ -1,4 +1,4 @@
-"""``kedro_hone.load``: a winner, ready to be called as the source model was."""
+"""``kedro_hone.load``: load a winner, ready to be called like the source model."""
 
 from __future__ import annotations
 
@@ -40,48 +40,47 @@ def load(
 ) -> Learner:
     """Load a winner.
 
-    Its files are compared with their digests, and these with the registry's tag; what opens them is the installed
-    kedro-hone. Native formats (AOTInductor, TorchScript, IREE) are code, and torch makes code of an exported program:
-    they need ``verify`` or ``trust``.
+    Its files are compared with their digests, and the digests with the registry's tag; only the installed kedro-hone
+    opens them. Native formats (AOTInductor, TorchScript, IREE) are code, and torch generates code from an exported
+    program: they require ``verify`` or ``trust``.
 
     Args:
         uri_or_path: ``models:/digits@honed``, ``models:/digits/4``, or a folder.
         interface: ``transformers`` for tensors and a ``ModelOutput``, ``pytorch`` for tensors, ``sklearn`` for
-            ``predict`` and ``predict_proba``, ``onnx`` for arrays; the source's own when not given.
-        threads: How many threads the runtime may use; as it was measured when not given.
-        verify: Whose signature it must have, whatever its format.
+            ``predict`` and ``predict_proba``, ``onnx`` for arrays; by default the source's own.
+        threads: The number of threads of the runtime; by default as it was measured.
+        verify: The required signer, whatever the format.
         trust: ``["native"]`` to run code that is not signed.
-        on_mismatch: What to do where the winner's outputs for its golden rows are others than where it was measured:
-            ``fallback`` loads the source in its place and warns, ``warn`` only warns, ``refuse`` raises.
-        skip_padding: Whether a call of a text encoder computes nothing for padding, where that saves time: its rows are
-            sorted by length and cut into several calls. Without a value only where no output has a place for each
-            token; with True also where one has, and there the places of padding are zeros.
+        on_mismatch: What to do if the winner's outputs for its golden rows differ from those at the measurement:
+            ``fallback`` loads the source instead and warns, ``warn`` only warns, ``refuse`` raises.
+        skip_padding: Whether a text encoder skips padding if that saves time: rows are sorted by length and split into
+            several calls. By default only if no output has a position for each token. With True also if one has; then
+            the positions of padding contain zeros.
 
     Raises:
-        HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: as the last two arguments ask.
-        HoneError: ``winner-differs``: so it is, and the source cannot take its place, or is not to.
+        HoneError: ``native-not-trusted``, ``signature-invalid`` or ``signing-unusable``: see ``verify`` and ``trust``.
+        HoneError: ``winner-differs``: its outputs differ, and the source cannot or must not replace it.
         HoneError: ``model-unknown``, ``version-unknown``, ``alias-unknown``, ``registry-unknown``,
-            ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` when it is no winner of ours.
-        ImportError: The runtime is not installed; the message says what to install.
-        TypeError: ``verify`` is no policy.
-        ValueError: There is no such interface, number of threads or answer to a mismatch, or nothing of that name to be
-            trusted.
+            ``registry-unreachable``, ``model-corrupt``, or ``model-unsupported`` if it is not a winner of kedro-hone.
+        ImportError: The runtime is not installed; the message explains how to install it.
+        TypeError: ``verify`` is not a policy.
+        ValueError: Unknown interface, reaction to a mismatch or name to trust; or an invalid number of threads.
     """
     asked = str(uri_or_path)
     _check(asked, verify=verify, trust=trust, on_mismatch=on_mismatch)
-    origin = Origin.model_construct(  # who opens it checks these, and converts none
+    origin = Origin.model_construct(  # validated when the winner is opened; nothing is converted
         verify=verify, interface=interface, threads=threads, skip_padding=skip_padding, on_mismatch=on_mismatch
     )
     return _load(asked, origin, vouched=verify is not None or bool(trust))
 
 
 def _check(asked: str, *, verify: object, trust: Collection[str], on_mismatch: str) -> None:
-    """Check what is wrong whatever is loaded; see ``load``."""
+    """Check the arguments that are invalid for any winner; see ``load``."""
     if isinstance(trust, str) or set(trust) - {"native"}:
         raise ValueError(f'trust is ["native"] or empty, and not {trust!r}')
     if on_mismatch not in CHOICES:
         raise ValueError(f"on_mismatch is {', '.join(CHOICES[:-1])} or {CHOICES[-1]}, and not {on_mismatch!r}")
-    if not isinstance(verify, Policy | None):  # what counts as False would check nothing
+    if not isinstance(verify, Policy | None):  # any falsy value would disable the check
         raise TypeError(f"verify is a kedro_hone.Policy or None, and not {verify!r:.80}")
     if not asked:
         raise HoneError(
@@ -93,13 +92,13 @@ def _check(asked: str, *, verify: object, trust: Collection[str], on_mismatch: s
 
 
 def reopen(fields: dict[str, Any]) -> Learner:
-    """Load a winner that was loaded elsewhere, with the same digest, by the fields of its ``Origin``.
+    """Load again, by the fields of its ``Origin``, a winner that was loaded elsewhere; its digest must be the same.
 
-    Nothing is trusted, and no signature vouches for code: whoever wrote the pickle may have chosen whose it is.
+    Nothing is trusted, and a signature does not suffice for code: the author of the pickle may have chosen the signer.
 
     Raises:
-        HoneError: As ``load``; ``model-corrupt``: it is not the one that was loaded there.
-        ValueError: It does not say which winner it is, or has other fields.
+        HoneError: As in ``load``; ``model-corrupt``: it is not the winner that was loaded there.
+        ValueError: The fields do not identify a winner, or there are unknown ones.
     """
     origin = Origin.model_validate(fields)
     if not origin.digest:
@@ -126,7 +125,7 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
         check_version_files(folder, due=whole, read={**list_digests(files), **read})
         loading = Loading(
             folder=folder,
-            version=None if verify else version,  # what is signed names its source itself
+            version=None if verify else version,  # a signed version contains the URI of its source
             on_mismatch=origin.on_mismatch,
             open=partial(open_learner, **origin.options),
             vouched=vouched,
@@ -143,24 +142,24 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
 
 
 def _pin(place: str) -> str:
-    """Return what names a version in a process whose current folder is another one, too."""
+    """Return a name of a version that is also valid in a process with another current folder."""
     return place if is_uri(place) else str(Path(place).resolve())
 
 
 def _pin_keys(policy: Policy) -> Policy:
-    """Return a policy whose files of keys are the same ones in a process whose current folder is another one, too."""
+    """Return a policy whose key files are also found by a process with another current folder."""
     keys = (str(key if str(key).startswith(PEM) else Path(key).absolute()) for key in policy.keys)
     return policy.model_copy(update={"keys": tuple(keys)})
 
 
 def _close(stack: ExitStack, process: int) -> None:
-    """Remove the files, unless this process was forked from the one whose they are."""
+    """Remove the files, unless this is a forked process: then they belong to its parent."""
     if os.getpid() == process:
         stack.close()
 
 
 def explain_other(asked: str, found: str, wanted: str) -> HoneError:
-    """Return the error for a winner that is not the one that was loaded in another process."""
+    """Return the error for a winner that differs from the one that was loaded in another process."""
     return HoneError(
         "model-corrupt",
         f"{asked} is not the winner that was loaded where this was pickled.",
@@ -170,17 +169,17 @@ def explain_other(asked: str, found: str, wanted: str) -> HoneError:
 
 
 def is_uri(asked: str) -> bool:
-    """Return whether a text names a version of a registry: a folder of that name is ``./models:/…``."""
+    """Return whether a text names a registry's version; a folder with such a name is written ``./models:/…``."""
     return re.match(r"[A-Za-z][\w+.-]*:/", asked) is not None
 
 
 def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Path, str]) -> tuple[Artifact, Path]:
-    """Return the artifact of a model folder of MLflow's, or of the ``artifact`` folder in it, with that folder.
+    """Return the artifact of an MLflow model folder, or of its ``artifact`` folder, with that folder.
 
-    Its digest must be the one that is ``due``, if any; what was ``read``, with its digest, is not read again.
+    Its digest must equal ``due``, if given; files in ``read``, with their digests, are not read again.
 
     Raises:
-        HoneError: ``model-unsupported``: there is none; ``model-corrupt``.
+        HoneError: ``model-unsupported``: there is no artifact; ``model-corrupt``.
     """
     for place in (folder, folder / "artifact"):
         if (place / MANIFEST).is_file():

@@ -1,4 +1,4 @@
-"""The manifest in a published winner's folder: written when it is published, checked before it is loaded."""
+"""The manifest in a published winner's folder: written at publication, checked before loading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
     """Write an artifact's manifest next to a copy of its files.
 
     Raises:
-        HoneError: ``model-corrupt``: the files are not those that were sealed.
+        HoneError: ``model-corrupt``: the files differ from those that were sealed.
     """
     if (folder / MANIFEST).exists():
         raise _corrupt(f"It holds a file {MANIFEST}, where its manifest has to be.")
@@ -28,22 +28,23 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
 
 
 def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, str] = MappingProxyType({})) -> Artifact:
-    """Return the artifact that a directory holds, after every file was compared with the manifest in it.
+    """Return the artifact in a directory, after comparing every file with its manifest.
 
     Args:
         folder: The artifact's files and its manifest.
-        due: The digest that the registry has for the artifact: who changed the files may have changed the manifest too.
+        due: The registry's digest of the artifact: an attacker who changed the files may also have changed the
+            manifest.
         read: Digests of files that were read already.
 
     Raises:
-        HoneError: ``model-corrupt``: the manifest cannot be read or has another digest, or a file is missing, changed
-            or not in it.
+        HoneError: ``model-corrupt``: the manifest cannot be read or has another digest; or a file is missing, changed
+            or not in the manifest.
     """
     try:
         manifest = Manifest.read(folder / MANIFEST)
         artifact = Artifact(digest=manifest.digest, **manifest.attributes)
         difference = manifest.find_difference(folder, inside=True, read=read)
-    except (OSError, ValueError, TypeError) as error:  # also pydantic's
+    except (OSError, ValueError, TypeError) as error:  # also pydantic's errors
         raise _corrupt(f"The manifest cannot be read: {error!r}.") from error
     if difference:
         raise _corrupt(f"{begin_sentence(difference)}.")
@@ -54,7 +55,7 @@ def read_artifact(folder: Path, *, due: str | None = None, read: Mapping[Path, s
 
 
 def list_digests(folder: Path) -> dict[Path, str]:
-    """Return the digests of the files of an artifact whose manifest ``read_artifact`` has compared with them."""
+    """Return the digests of an artifact's files, after ``read_artifact`` compared them with the manifest."""
     return {folder / name: file.digest for name, file in Manifest.read(folder / MANIFEST).files.items()}
 
 

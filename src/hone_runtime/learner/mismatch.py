@@ -1,4 +1,4 @@
-"""What is done when a winner does not compute here what it computed where it was measured."""
+"""The reaction if a winner's outputs here differ from those where it was measured."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ OnMismatch = Literal["fallback", "warn", "refuse"]
 SOURCE_DIGEST: Final = "hone.source_digest"
 CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
 OPENER: Final = "kedro_hone.sources.opening"
-"""The module that opens sources: it is above the learner, which imports it only when it is needed."""
+"""The module that opens sources: it is in a layer above the learner, so it is imported only when needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loading:
-    """How a winner is opened, and its source in its place.
+    """How to open a winner, or its source instead.
 
     Attributes:
         folder: The published version, with its evidence, or a folder of files only.
-        version: What the registry knows of it; None for a folder, and where the evidence is signed: then only that says
-            which source it is.
-        open: Opens an artifact whose files are in a folder, as the caller of ``load`` asked for.
-        vouched: Whether code may be opened, in the winner's place too: it was signed, or the user trusts it.
-        stack: Closed when the learner is gone.
+        version: The registry's description; None for a folder, and if the evidence is signed: then only the evidence
+            identifies the source.
+        open: Opens an artifact from a folder with its files, with the options of ``load``'s caller.
+        vouched: Whether code may be opened, also of the source: it was signed, or the user trusts it.
+        stack: Closed when the learner is garbage-collected.
     """
 
     folder: Path
@@ -56,10 +56,10 @@ class Loading:
     stack: ExitStack
 
     def load(self, artifact: Artifact, files: Path) -> Learner:
-        """Open a winner and compare its outputs for the golden rows, or do what was asked for where they differ.
+        """Open a winner and compare its outputs for the golden rows; if they differ, react as the caller chose.
 
         Raises:
-            HoneError: ``winner-differs``, or as ``Learner``.
+            HoneError: ``winner-differs``, or as in ``Learner``.
             ImportError: A runtime is not installed.
         """
         golden = self._read_golden()
@@ -92,7 +92,7 @@ class Loading:
             ) from error
 
     def _try(self, artifact: Artifact, files: Path, golden: Golden) -> tuple[Learner | None, str]:
-        """Return the winner, if it can be opened here, and how its outputs differ from those that are kept."""
+        """Return the winner, or None if it cannot be opened here, and how its outputs differ from the stored ones."""
         if read_catalogue().is_native(artifact.format) and (missing := set(golden.flags) - read_host().flags):
             names = ", ".join(sorted(missing)[:5])
             return None, f"it is machine code for a processor with {names}, which this one has not"
@@ -111,13 +111,13 @@ class Loading:
         try:
             uri, digest = self._find_source()
             learner = self._open_source(uri, golden, digest)
-        except Exception as error:  # whatever it is, there is nothing left that could be loaded
+        except Exception as error:  # on any error there is nothing else to load
             raise _explain(f"{why} Its source cannot take its place: {describe_exception(error)}") from error
         learner.source_uri, learner.fallback_reason = uri, why
         return learner
 
     def _find_source(self) -> tuple[str, str]:
-        """Return the URI and the digest of the source: what the registry says of them, or else the evidence."""
+        """Return the URI and the digest of the source, from the registry or else from the evidence."""
         claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
         if base := claim.get("base"):
             raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has what the two make")
@@ -129,10 +129,10 @@ class Loading:
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
         opener = import_module(OPENER)
-        if not self.vouched and Path(uri).exists():  # a stranger may have named it
-            measure_tree(Path(uri))  # before a device, or all of a disk, is read
+        if not self.vouched and Path(uri).exists():  # the URI may be untrusted
+            measure_tree(Path(uri))  # before a device, or a whole disk, is read
             if Path(uri).is_dir():
-                opener.read_source(Path(uri), golden.source)  # before a folder that is no model is copied
+                opener.read_source(Path(uri), golden.source)  # before a folder that is not a model is copied
         find_registry(uri).pull(uri, pulled)
         source = opener.write_source(pulled, files, golden.source)
         if source.digest != digest:

@@ -1,4 +1,4 @@
-"""A winner that was opened, called as the source model was."""
+"""An opened winner, called like the source model."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ Interface = Literal["pytorch", "onnx", "transformers", "sklearn", "keras"]
 class Learner:
     """The winner with the source model's own interface.
 
-    Call it with tensors where the source was a PyTorch or Transformers model, with arrays or a dictionary of them where
+    Call it with tensors if the source was a PyTorch or Transformers model, and with arrays or a dictionary of arrays if
     it was ONNX.
 
     Attributes:
         artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
-        run: From a dictionary of arrays to a dictionary of arrays: the runtime's own session with nothing in between
-            but a look at whether the process was forked, except for models that were compiled for some sizes, where
-            rows are split and filled up.
-        fallback_reason: Why this is the source in the place of a winner that does not compute here what it should; None
-            for the winner itself. ``source_uri`` says which version it is.
-        origin: How it was loaded, which is what a pickle of it holds; None where it was not loaded by ``load``.
-        reopen: Loads it again from what a pickle of it holds; None as ``origin``.
+        run: A function from a dictionary of arrays to a dictionary of arrays: the runtime's own session, with only a
+            check whether the process was forked. For models compiled for some sizes, it also splits and pads rows.
+        fallback_reason: Why this is the source in place of a winner whose outputs differ here; None for the winner
+            itself. The source's version is in ``source_uri``.
+        origin: How it was loaded, which is the content of its pickle; None if it was not loaded by ``load``.
+        reopen: Loads it again from the content of a pickle; None like ``origin``.
     """
 
     origin: Origin | None = None
@@ -49,12 +48,12 @@ class Learner:
         threads: int | None = None,
         skip_padding: bool | None = None,
     ) -> None:
-        """Open a sealed artifact, given the folder of its files; the rest is as in ``load``.
+        """Open a sealed artifact, given the folder of its files; for the other arguments see ``load``.
 
         Raises:
-            HoneError: ``model-unsupported``: it cannot run, or its runtime is not known.
+            HoneError: ``model-unsupported``: it cannot run, or its runtime is unknown.
             ImportError: The runtime, or PyTorch, is not installed.
-            ValueError: There is no such interface, or no such number of threads.
+            ValueError: Unknown interface, or invalid number of threads.
         """
         if threads is not None and (type(threads) is not int or threads < 1):
             raise ValueError(f"threads is a whole number, 1 at least, and not {threads!r}")
@@ -77,31 +76,31 @@ class Learner:
             rows = ROWS_PER_THREAD * choose_threads(artifact, threads)
             served = serve_without_padding(self.run, artifact, rows=rows, zeros=skip_padding)
             self._call = INTERFACES[called](served, artifact)
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as a type that nobody knows
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # such as an unknown type
             raise explain_fault(f"{type(error).__name__}: {error}") from error
 
     def list_runs(self) -> tuple[Run, ...]:
-        """Return the runtime's own calls: of a composite that of each part, for any shape; else the only one.
+        """Return the runtime's own calls: for a composite those of each part, for any shape; else the only one.
 
-        They take any number of rows.
+        They accept any number of rows.
         """
         runs = tuple(part.run for part in getattr(self._session, "parts", ())) or (self.run,)
         return tuple(serve_fixed_rows(run, self.artifact) for run in runs)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return the outputs, structured as the source model returns them."""
+        """Return the outputs, in the source model's structure."""
         return self._call(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what is pickled: where the winner is from, and its digest; see ``pickling``."""
+        """Return what is pickled: the winner's origin and its digest; see ``pickling``."""
         return reduce(self.origin, self.reopen)
 
     def __copy__(self) -> Learner:
-        """Return itself: nothing of it changes by use."""
+        """Return itself: it is immutable in use."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
-        """Return itself: nothing of it changes by use, and threads may share it."""
+        """Return itself: it is immutable in use, and threads may share it."""
         return self
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""What a model's metadata may say: each note that opening or calling a model acts upon, in a closed schema.
+"""The notes in a model's metadata that affect how it is opened or called, in a closed schema.
 
-The metadata come with an artifact, which may be a stranger's. Notes that nothing acts upon, such as a producer's
-version, are for people: they may be any JSON, and no worker is given them.
+The metadata come with an artifact, which may be untrusted. Notes without effect, such as a producer's version, are
+for people: they may be any JSON, and are not passed to workers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hone_runtime.values.base import Format, Json
 from hone_runtime.values.composite import PARTS, read_parts
 
 AutoClass = Annotated[str, Field(pattern="^AutoModel(For[A-Z][A-Za-z0-9]*)?$", max_length=80)]
-"""An automatic class of Transformers that opens a model; nothing else of that package has such a name."""
+"""An automatic class of Transformers that opens a model; only such classes of that package have this form of name."""
 
 Name = Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$", max_length=200)]
 _Text = Annotated[str, Field(max_length=1000)]
@@ -26,13 +26,13 @@ _Keys = dict[Name, Annotated[int, Field(strict=True)]]
 
 
 class _Note(BaseModel):
-    """Base of the notes: frozen, and of no other keys than those that are known."""
+    """Base of the notes: frozen, with known keys only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ModuleNote(_Note):
-    """One module of sentence-transformers after an encoder; its files are in the folder that ``path`` names."""
+    """One module of sentence-transformers after an encoder; its files are in the folder ``path``."""
 
     kind: Literal["Pooling", "Dense", "LayerNorm", "Normalize"]
     path: Annotated[str, Field(pattern="^[0-9]+_[A-Za-z0-9_]+$", max_length=100)]
@@ -41,9 +41,9 @@ class ModuleNote(_Note):
 
 
 class PretrainedNote(_Note):
-    """``transformers``: what is known of a source of Transformers.
+    """``transformers``: facts about a source of Transformers.
 
-    The configurations are those of ``config.json`` and ``generation_config.json``, which the learner reads as data.
+    The configurations are ``config.json`` and ``generation_config.json``, which the learner reads as data.
     """
 
     task: _Text | None = None
@@ -60,14 +60,14 @@ class PretrainedNote(_Note):
 
 
 class StructureNote(_Note):
-    """``structure``: how the source arranges its results."""
+    """``structure``: the structure of the source's results."""
 
     kind: Literal["tuple", "list", "dict"]
     items: list[str | tuple[str | int, str | None]]
 
 
 class KerasNote(_Note):
-    """``keras``: how a model of Keras takes and returns its tensors."""
+    """``keras``: the structures of a Keras model's inputs and outputs."""
 
     inputs: Literal["single", "list", "dict"]
     outputs: Literal["single", "list", "dict"]
@@ -82,12 +82,12 @@ NOTES: Final[Mapping[str, TypeAdapter[Any]]] = {
     "crashes": TypeAdapter(Annotated[str, Field(pattern="^[A-Za-z0-9_;]*$", max_length=1000)]),
     "graphs": TypeAdapter(bool),
 }
-"""The notes that are acted upon, by their name. Those that are checked where they are read are not among them:
-``interface``, ``threads``, ``compiled_shapes`` and the parts of a composite."""
+"""The notes with an effect, by name. Not included are those that are checked where they are read: ``interface``,
+``threads``, ``compiled_shapes`` and the parts of a composite."""
 
 
 def find_faults(metadata: Mapping[str, Json]) -> Iterator[str]:
-    """Yield why notes are not what they may be, as clauses."""
+    """Yield the faults of invalid notes, as clauses."""
     for name, adapter in NOTES.items():
         if name not in metadata:
             continue
@@ -102,12 +102,12 @@ def find_faults(metadata: Mapping[str, Json]) -> Iterator[str]:
 
 
 def choose_notes(artifact: Artifact, toolchain: Toolchain) -> dict[str, Json]:
-    """Return the notes that a toolchain's ``load`` is given: of a format that is data only those that it reads.
+    """Return the notes for a toolchain's ``load``: for a data format only those that it reads.
 
-    A format that is code is opened only where somebody vouches for it, and its worker is given all.
+    A format that is code is opened only if it is signed or trusted; then its worker gets all notes.
 
     Raises:
-        ValueError: As ``read_parts``.
+        ValueError: As in ``read_parts``.
     """
     chosen = _choose(artifact.format, artifact.metadata, toolchain)
     if parts := read_parts(artifact):

@@ -1,4 +1,4 @@
-"""A sealed artifact as a learner of the class that its interface asks for."""
+"""Open a sealed artifact as a learner of the class for its interface."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def open_learner(
     threads: int | None = None,
     skip_padding: bool | None = None,
 ) -> Learner:
-    """Return a sealed artifact as an object of the class that its interface asks for; else as ``Learner``."""
+    """Return a sealed artifact as an object of the class for its interface; otherwise like ``Learner``."""
     called = interface or artifact.metadata.get("interface")
     if called == "sklearn" and isinstance(artifact.metadata.get("sklearn"), dict):
         from hone_runtime.learner.estimators import make_estimator  # noqa: PLC0415 - others do without it

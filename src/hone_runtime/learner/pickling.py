@@ -1,4 +1,4 @@
-"""A learner as a pickle: where it is from and its digest. It is pulled, verified and opened on the other side."""
+"""The pickle of a learner: its origin and its digest. Unpickling pulls, verifies and opens the winner."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _ADVICE = "Load it with kedro_hone.load in each process."
 
 
 class Origin(Value):
-    """How a winner was loaded: what is needed to load the same one again.
+    """How a winner was loaded: everything needed to load the same one again.
 
-    Trust is no part of it: whoever wrote a pickle must not choose what is trusted where it is read.
+    Trust is not included: the author of a pickle must not choose what is trusted by its reader.
 
     Attributes:
         uri: The version, pinned; or the absolute path of a folder.
-        digest: The winner's, which it must have there too.
-        code: Whether opening it may run what its author wrote, so that somebody had to vouch for it.
-        verify: Whose signature it must have there too.
+        digest: The winner's digest, which is checked when it is loaded again.
+        code: Whether opening it may run code of its author, so that it must be signed or trusted.
+        verify: The required signer, also when it is loaded again.
     """
 
     uri: str = ""
@@ -42,10 +42,10 @@ class Origin(Value):
 
 
 def reduce(origin: Origin | None, reopen: Reopen | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """Return what is pickled of a learner: how it was loaded, and none of its files.
+    """Return the pickled form of a learner: how it was loaded, without its files.
 
     Raises:
-        TypeError: It was not loaded by ``kedro_hone.load``, or it is code: a pickle vouches for nothing.
+        TypeError: It was not loaded by ``kedro_hone.load``, or it is code: a pickle cannot make code trusted.
     """
     if origin is None or reopen is None:
         raise TypeError(f"a learner that was opened without kedro_hone.load cannot be pickled. {_ADVICE}")

@@ -1,4 +1,4 @@
-"""A winner whose source was a Transformers model, as ``transformers.pipeline`` and its users take a model.
+"""A winner whose source was a Transformers model, in the form that ``transformers.pipeline`` and users expect.
 
 Imported only for such winners: transformers takes a second or two to import.
 """
@@ -17,25 +17,25 @@ from hone_runtime.learner.model import Learner
 from hone_runtime.values.artifact import Artifact
 
 TOKENIZERS = ("tokenizer_config.json", "tokenizer.json", "preprocessor_config.json", "processor_config.json")
-"""Any of these in the folder around the model says that its tokenizer or processor was published with it."""
+"""Any of these files next to the model's folder shows that its tokenizer or processor was published with it."""
 
 MOST_COUNTED: Final = 1 << 17
-"""The most layers or classes of a configuration: transformers writes each of them into a list or a dictionary."""
+"""The limit of layers or classes in a configuration: transformers makes a list or dictionary entry for each."""
 _BACKBONE: Final = "backbone_config"
 _COUNTED: Final = re.compile(r"(?!.*theta).*(label|layer|depth|block|stage|dense|moe|attention_types)")
-"""In the names of what transformers counts up to, or raises a number to the power of."""
+"""Parts of the names of configuration values that transformers counts up to, or uses as an exponent."""
 
 
 class PretrainedLearner(Learner):
-    """A winner that is called as the Transformers model that it was made from.
+    """A winner that is called like its source model of Transformers.
 
-    It takes the same arguments and returns the same ``ModelOutput``; ``transformers.pipeline`` takes it as a model. It
-    is a compiled graph on one device: it has no weights to look at, to train, to move or to save.
+    It takes the same arguments and returns the same ``ModelOutput``; ``transformers.pipeline`` accepts it as a model.
+    It is a compiled graph on one device: its weights cannot be read, trained, moved or saved.
 
     Attributes:
-        config: The source's configuration; ``generation_config`` is that of its ``generate``, or None.
-        name_or_path: A folder: the tokenizer or processor that was published with the winner is loaded from it.
-        device: Where it computes; the dtype is that of its numbers.
+        config: The source's configuration; ``generation_config`` is the one of its ``generate``, or None.
+        name_or_path: A folder from which the tokenizer or processor published with the winner is loaded.
+        device: Where it computes; ``dtype`` is the type of its numbers.
         training: False.
     """
 
@@ -64,11 +64,11 @@ class PretrainedLearner(Learner):
         return self(*args, **kwargs)
 
     def can_generate(self) -> bool:
-        """Tell whether there is ``generate``."""
+        """Return whether the winner has ``generate``."""
         return False
 
     def eval(self) -> PretrainedLearner:
-        """Return the model, which is never in training."""
+        """Return the model itself, which is never in training mode."""
         return self
 
     def train(self, mode: bool = True) -> PretrainedLearner:  # noqa: FBT001, FBT002 - torch's own arguments
@@ -90,10 +90,10 @@ class PretrainedLearner(Learner):
         return self.train(requires_grad)
 
     def to(self, *args: Any, **kwargs: Any) -> PretrainedLearner:
-        """Return the model for the device and the type that it has.
+        """Return the model if the device and the type are its own.
 
         Raises:
-            ValueError: For others.
+            ValueError: For any other device or type.
         """
         device, dtype, *_ = torch._C._nn._parse_to(*args, **kwargs)  # noqa: SLF001 - as torch.nn.Module.to reads them
         if device is not None and (device.type, device.index or 0) != (self.device.type, self.device.index or 0):
@@ -122,7 +122,7 @@ class PretrainedLearner(Learner):
         return self.to(torch.float16)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Raise an ``AttributeError`` that says why there is no such thing."""
+        """Raise an ``AttributeError`` that explains why the attribute does not exist."""
         raise AttributeError(
             f"{name}: this is a winner of kedro-hone, made from {type(self).__name__}; it has that class's call, and "
             "nothing that needs its modules or weights. Load the source for them."
@@ -130,12 +130,12 @@ class PretrainedLearner(Learner):
 
 
 def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
-    """Return the configuration that a ``config.json`` describes, of transformers' own class for its ``model_type``.
+    """Return the configuration of a ``config.json``, in transformers' own class for its ``model_type``.
 
-    Configurations of the author's own code (``auto_map``) are of the general class: that code is not run.
+    For configurations with code of the author (``auto_map``), the general class is used: that code is not run.
 
     Raises:
-        HoneError: ``model-corrupt``: it says so many layers or classes that they would fill the memory.
+        HoneError: ``model-corrupt``: it declares so many layers or classes that they would fill the memory.
     """
     if (largest := _find_largest(values)) > MOST_COUNTED:
         raise explain_fault(f"its configuration counts up to {largest:.3g}, and to {MOST_COUNTED} at most is taken")
@@ -151,7 +151,7 @@ def _find_config_class(kind: Any) -> Any:
 
 
 def _settle_backbones(value: Any) -> Any:
-    """Return a configuration that says all of its backbones: of those that it only names, transformers asks the Hub."""
+    """Return a configuration with all backbones given in full: transformers would fetch a named one from the Hub."""
     if isinstance(value, list):
         return [_settle_backbones(item) for item in value]
     if not isinstance(value, dict):
@@ -169,7 +169,7 @@ def _settle_backbones(value: Any) -> Any:
 
 
 def _find_largest(value: Any, *, counted: bool = False) -> float:
-    """Return the largest number in a configuration that counts something; 0 where there is none."""
+    """Return the largest number in a configuration that is a count; 0 if there is none."""
     if isinstance(value, dict):
         pairs = ((item, counted or _COUNTED.match(key) is not None) for key, item in value.items())
         return max((_find_largest(item, counted=under) for item, under in pairs), default=0)

@@ -1,4 +1,4 @@
-"""What ``mlflow.pyfunc.load_model`` finds in a winner's ``MLmodel``: arrays in, arrays out, or rows as an estimator."""
+"""The loader for ``mlflow.pyfunc.load_model`` of a winner: arrays in and out, or rows as for an estimator."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class PyfuncModel:
         self._check_shapes = make_shape_check(learner.artifact.inputs)
 
     def predict(self, data: Any) -> Any:
-        """Return the output's array when there is one output, and a dictionary when there are several.
+        """Return the array of a single output, or a dictionary of several.
 
         ``data`` is an array, a dictionary of arrays, or a DataFrame with a column for each input (or, for a single
         input, one for each feature).
@@ -47,10 +47,10 @@ class PyfuncModel:
 
 
 class PyfuncEstimator:
-    """A learner of an estimator, with the method that the source's version gives to MLflow as ``predict``.
+    """A learner of an estimator, with the method that is ``predict`` in the source's MLflow version.
 
     Raises:
-        ValueError: A winner has no such method.
+        ValueError: The winner has no such method.
     """
 
     def __init__(self, learner: Learner) -> None:
@@ -66,14 +66,14 @@ class PyfuncEstimator:
 
 
 def _load_pyfunc(path: str) -> PyfuncModel | PyfuncEstimator:
-    """Load the ``artifact`` folder of a published model folder for MLflow, which asks for a function of this name."""
+    """Load the ``artifact`` folder of a published model folder; MLflow requires a function of this name."""
     files = Path(path)
     check_version_files(files.parent)
     artifact = read_artifact(files)
     called: Interface = "sklearn" if artifact.metadata.get("interface") == "sklearn" else "onnx"
     opened = partial(open_learner, interface=called)
     with ExitStack() as stack:
-        # MLflow runs what ``MLmodel`` names, whatever the format is: whoever calls it trusts the version.
+        # MLflow runs the loader named in ``MLmodel`` for any format: its caller trusts the version.
         loading = Loading(
             folder=files.parent, version=None, on_mismatch="fallback", open=opened, vouched=True, stack=stack
         )
@@ -90,7 +90,7 @@ def _read_frame(frame: Any, specs: tuple[TensorSpec, ...]) -> dict[str, np.ndarr
 
 
 def _fit(spec: TensorSpec, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Give the rows of a table the shape that the model takes: a table has no axes beyond its columns."""
+    """Reshape the rows of a table to the model's shape: a table has no axes beyond its columns."""
     # A missing value among text must not become text.
     if array.dtype == object and not (spec.dtype == "str" and all(np.ndim(value) == 0 for value in array)):
         array = np.stack([np.asarray(value) for value in array])

@@ -1,4 +1,4 @@
-"""Rows for models that were specialized for some sizes: split, padded, and put together again."""
+"""Rows for models specialized for some sizes: split, padded, and joined again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BATCH = "batch"
 
 
 def serve_any_rows(run: Run, artifact: Artifact) -> Run:
-    """Return a function that serves any number of rows, given one that runs a model with static shapes on one of them.
+    """Return a function for any number of rows, given one for the static shapes of a model.
 
-    Rows are cut into the sizes that there are; the last piece is padded with copies of its last row, whose results are
+    Rows are cut into the available sizes; the last piece is padded with copies of its last row, whose results are
     dropped.
     """
     sizes = [shape.sizes for shape in artifact.static_shapes]
@@ -45,10 +45,10 @@ def serve_any_rows(run: Run, artifact: Artifact) -> Run:
 
 
 def serve_fixed_rows(run: Run, artifact: Artifact) -> Run:
-    """Return a function that runs a model of a fixed batch on any rows, as a run does that measures it.
+    """Return a function that runs a fixed-batch model on any number of rows, in the same way as in the measurement.
 
-    Rows are cut into batches, of which the last is filled with copies of its last row. What comes of them is put one
-    after another. For any other model it is the same function.
+    Rows are cut into batches, and the last batch is filled with copies of its last row. The results are concatenated.
+    For any other model the same function is returned.
     """
     size = find_fixed_batch(spec.shape for spec in artifact.inputs)
     if size is None or artifact.static_shapes:
@@ -75,7 +75,7 @@ def serve_fixed_rows(run: Run, artifact: Artifact) -> Run:
 
 
 def plan_pieces(rows: int, sizes: Sequence[int]) -> list[tuple[int, int]]:
-    """Cut rows, at least one, into pieces of given sizes, the largest first; return each one's size and real rows."""
+    """Cut rows (at least one) into pieces of given sizes, the largest first; return each one's size and real rows."""
     pieces = []
     while rows > 0:
         fitting = [size for size in sizes if size <= rows]
@@ -94,7 +94,7 @@ def _find_axes(specs: Sequence[TensorSpec]) -> dict[str, int | None]:
 
 
 def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:
-    """Return the batch sizes of the specializations whose other sizes are those that are asked for."""
+    """Return the batch sizes of the specializations whose other sizes match the requested ones."""
     others = {name: size for name, size in asked.items() if name != BATCH}
     batches = [size[BATCH] for size in sizes if BATCH in size and others.items() <= size.items()]
     if not batches:
@@ -108,7 +108,7 @@ def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[in
 
 
 def _cut(array: np.ndarray[Any, Any], axis: int | None, start: int, used: int, size: int) -> np.ndarray[Any, Any]:
-    """Take the used rows from the start on, and the last of them again until there are so many as the size."""
+    """Take ``used`` rows from ``start`` on, and repeat the last one up to ``size`` rows."""
     if axis is None or array.shape[axis] == used == size:
         return array
     return array.take(np.minimum(np.arange(start, start + size), start + used - 1), axis=axis)

@@ -1,4 +1,4 @@
-"""Sessions: a winner is opened in this process by the worker file of its runtime, as installed with kedro-hone."""
+"""Sessions: a winner is opened in this process by its runtime's worker file, as installed with kedro-hone."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _RUNS: Final = "Opening such a file runs what it holds, with your rights."
 
 
 def refuse_code(artifact: Artifact, files: Path) -> None:
-    """Refuse an artifact that nobody vouches for, if opening it here could run what its author wrote.
+    """Refuse an artifact that is neither signed nor trusted, if opening it here could run code of its author.
 
-    No worker is imported for that, and no file is opened but configurations, which are data.
+    This check imports no worker and opens no file except configurations, which are data.
 
     Raises:
-        HoneError: ``native-not-trusted``; as ``refuse_strange_files`` or ``check_artifact``; or as ``open_session``:
-            its toolchain is not installed.
+        HoneError: ``native-not-trusted``; as in ``refuse_strange_files`` or ``check_artifact``; or as in
+            ``open_session`` if its toolchain is not installed.
     """
     if artifact.runtime is None:
         return
@@ -46,7 +46,7 @@ def refuse_code(artifact: Artifact, files: Path) -> None:
 
 
 def is_code(artifact: Artifact) -> bool:
-    """Return whether opening an artifact may run what its author wrote."""
+    """Return whether opening an artifact may run code of its author."""
     return artifact.runtime is not None and artifact.format in _find_toolchain(artifact).code
 
 
@@ -61,9 +61,9 @@ def explain_native(form: Format, *, hint: str, why: str = _RUNS) -> HoneError:
 
 
 def choose_threads(artifact: Artifact, threads: int | None) -> int:
-    """Return how many threads a runtime is given: as asked, else as measured, else one a core.
+    """Return a runtime's number of threads: as requested, else as measured, else one per core.
 
-    What a manifest says may be a stranger's: no more than 64 or four a core, whichever is more.
+    A manifest may be untrusted: its value is limited to 64 or four per core, whichever is more.
     """
     cores = len(os.sched_getaffinity(0))
     measured: int = artifact.metadata.get("threads") or cores
@@ -71,13 +71,13 @@ def choose_threads(artifact: Artifact, threads: int | None) -> int:
 
 
 def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any:
-    """Open an artifact with its runtime, as the ``load`` of its worker does; ``run`` takes and returns arrays by name.
+    """Open an artifact by its runtime's ``load``; the ``run`` of the session takes and returns arrays by name.
 
-    Only files of installed packages are executed. Without ``threads``, as many as were measured, else all cores.
+    Only files of installed packages are executed. If ``threads`` is None: as many as measured, else all cores.
 
     Raises:
-        ImportError: The runtime is not installed; the message says what to install.
-        HoneError: ``model-unsupported``: it has no runtime, or none of an installed toolchain; or as
+        ImportError: The runtime is not installed; the message explains how to install it.
+        HoneError: ``model-unsupported``: it has no runtime, or its toolchain is not installed; or as in
             ``check_artifact``.
     """
     if artifact.runtime is None:
@@ -90,7 +90,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
     toolchain = _find_toolchain(artifact)
     check_artifact(artifact)
     for name, value in {**UNTRACKED, **toolchain.environment}.items():
-        os.environ.setdefault(name, value)  # as in the worker that was measured; the user's own settings are kept
+        os.environ.setdefault(name, value)  # as in the measuring worker; the user's own settings are unchanged
     job = Job(
         function="load",
         worker=str(toolchain.worker),
@@ -111,7 +111,7 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
 
 
 def _advise(toolchain: Toolchain) -> str:
-    """Return how a toolchain's runtime is installed; a stranger may own a name that is on no index."""
+    """Return how to install a toolchain's runtime; a name that is on no index could be registered by an attacker."""
     if not toolchain.lockable:
         return "Package indexes lack it: install what its author offers, and no package of a similar name."
     needs = (f"kedro-hone[{toolchain.extra}]",) if toolchain.extra else toolchain.runtime_requirements
@@ -120,7 +120,10 @@ def _advise(toolchain: Toolchain) -> str:
 
 
 def _find_toolchain(artifact: Artifact) -> Toolchain:
-    """Return the runtime's toolchain, which must run the format: else a native file could be called by another name."""
+    """Return the runtime's toolchain, which must run the format.
+
+    Otherwise a native file could pass as another format.
+    """
     name = str(artifact.runtime)
     toolchain = find_installed(name)
     if toolchain is None:
@@ -142,7 +145,7 @@ def _find_toolchain(artifact: Artifact) -> Toolchain:
 
 
 def _import_worker(toolchain: Toolchain) -> Any:
-    """Import the worker file by its path: adaptors' folders hold scripts, and third parties' are no packages."""
+    """Import the worker file by its path: adaptors' folders contain scripts, and third parties' are not packages."""
     if not toolchain.worker.is_file():
         raise HoneError(
             "model-unsupported",

@@ -1,4 +1,4 @@
-"""A winner whose source was a model of sentence-transformers with all its modules: texts in, embeddings out."""
+"""A winner whose source was a sentence-transformers model with all its modules: texts in, embeddings out."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hone_runtime.values.regular import read_regular
 
 EMBEDDING: Final = "sentence_embedding"
 _LARGEST: Final = 1 << 20
-"""Bytes of a configuration."""
+"""Size limit of a configuration in bytes."""
 
 
 class SentenceLearner(PretrainedLearner):
-    """A winner that computes embeddings; it needs Transformers for the tokens, and no sentence-transformers."""
+    """A winner that computes embeddings; it needs Transformers for tokens, but not sentence-transformers."""
 
     def encode(
         self,
@@ -31,17 +31,17 @@ class SentenceLearner(PretrainedLearner):
         prompt: str | None = None,
         normalize_embeddings: bool = False,
     ) -> np.ndarray[Any, Any]:
-        """Return the embedding of each text as ``SentenceTransformer.encode`` does: an array of float32.
+        """Return the embedding of each text like ``SentenceTransformer.encode``: an array of float32.
 
         Args:
             sentences: Texts (rows, numbers), or one text (numbers).
-            batch_size: Texts that are computed at once; those of similar length are.
-            prompt: What is put before each text; the model's own default prompt when not given.
-            normalize_embeddings: Whether they get the length 1, where the model itself does not do that.
+            batch_size: Texts per call; texts of similar length are grouped.
+            prompt: Text put before each text; by default the model's own default prompt.
+            normalize_embeddings: Whether embeddings are scaled to length 1, if the model itself does not do that.
 
         Raises:
-            OSError: The winner has no tokenizer with it.
-            ValueError: There is a prompt, and the source's pooling leaves out the tokens of it.
+            OSError: No tokenizer was published with the winner.
+            ValueError: There is a prompt, and the source's pooling excludes its tokens.
         """
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
         before = self._prompt if prompt is None else prompt
@@ -95,7 +95,7 @@ class SentenceLearner(PretrainedLearner):
         return all(includes_prompt(row["config"]) for row in modules if row["kind"] == "Pooling")
 
     def _read(self, name: str) -> dict[str, Any]:
-        """Return a file that was published with the winner; empty where there is none."""
+        """Return a file that was published with the winner; empty if absent."""
         try:
             found = json.loads(read_regular(Path(self.name_or_path) / name, limit=_LARGEST))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What is refused of an artifact that nobody vouches for, by its files alone, before a worker is imported."""
+"""Checks of an untrusted artifact by its files alone, before a worker is imported."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hone_runtime.values.manifest import MANIFEST, measure_files
 from hone_runtime.values.regular import open_regular, read_regular
 
 _LARGEST: Final = 16 << 20
-"""Bytes of a configuration."""
+"""Size limit of a configuration in bytes."""
 _PROGRAMS: Final = (".py", ".pyc", ".pyo", ".pyd", ".pyw", ".pth", ".so", ".dll", ".dylib", ".sh", ".ipynb")
 _PICKLES: Final = (".pkl", ".pickle", ".pt", ".ckpt", ".joblib", ".dill", ".cloudpickle")
 _PICKLE: Final = re.compile(
     rb"\x80[\x04\x05]\x95|\x80[\x02\x03][\x8ac(\]}]|\x93NUMPY.{4,40}?\|O|PK\x03\x04.{26,400}?\.pkl", re.DOTALL
 )
-"""How a pickle begins: bare, as numpy keeps objects, or as ``torch.save`` puts it into an archive."""
+"""The first bytes of a pickle: bare, as in NumPy's object arrays, or inside the archive of ``torch.save``."""
 
 _PRETRAINED: Final = re.compile(
     r"(config|generation_config|tokenizer(_config)?|special_tokens_map|added_tokens|modules|normalizer"
@@ -29,23 +29,23 @@ _PRETRAINED: Final = re.compile(
     r"|vocab\.(json|txt|bpe)|merges\.txt|\w[\w.-]*\.(model|spm|tiktoken)|chat_template[\w.-]*\.(json|jinja)"
     r"|model\.safetensors|\d+_\w+/(config\.json|model\.safetensors)"
 )
-"""The files of a model of Transformers as a run seals them: texts, and weights in safetensors."""
+"""The files of a sealed Transformers model: texts, and weights in safetensors."""
 _CODE_KEYS: Final = re.compile(
     r"auto_map|custom_\w+|quantization_config|compression_config|trust_remote_code|use_kernels|kernel_config"
     r"|\w*_implementation\w*|adapter_\w+|peft_\w+|use_pretrained_backbone|checkpoint_path|pretrained_cfg\w*"
 )
-"""Keys of a configuration by which Transformers imports, downloads or chooses code: a run seals none of them but the
-first, where it is trusted, and those of quantized weights."""
+"""Keys of a configuration by which Transformers imports, downloads or selects code. A run seals only the first, if it
+is trusted, and those of quantized weights."""
 _ELSEWHERE: Final = re.compile(r"(hf[-_]hub|local[-_]dir|https?|file|s3|gs):.*", re.DOTALL)
-"""A text by which timm, which Transformers calls, would take a model from elsewhere."""
+"""A text that makes timm, which Transformers calls, load a model from elsewhere."""
 _ARGUMENTS: Final = ("model_args", "backbone_kwargs")
-"""Keys of a configuration whose values Transformers gives to ``timm.create_model``, which gives them to hundreds of
-classes: so only numbers are taken there, and words that choose a layer."""
+"""Keys of a configuration whose values Transformers passes to ``timm.create_model``, which passes them to hundreds of
+classes. So only numbers are accepted there, and words that select a layer."""
 _LOADING: Final = re.compile(r"pretrain|checkpoint|cache|cfg|config|path|file|url|hub|dir$|source|load|name")
 _CHOICE: Final = re.compile(r"(\w+_)?(pool|layer|type|init|embed|mode|features|cls|fmt)")
 _WORD: Final = re.compile(r"\w{,64}")
 _ESTIMATORS: Final = frozenset({"skops", "xgboost", "lightgbm"})
-"""How an estimator may be written to be data; other ways are pickles."""
+"""The formats in which an estimator is data; all others are pickles."""
 _XGBOOST: Final = re.compile(r"xgboost\.(core\.Booster|sklearn\.XGB\w+)")
 
 _REMOTE: Final = "remote-code-not-trusted"
@@ -53,15 +53,15 @@ _UNPICKLED: Final = "pickle-not-trusted"
 
 
 def refuse_strange_files(form: Format, folder: Path) -> None:
-    """Refuse the files of a model that nobody vouches for, where its runtime might run something of them.
+    """Refuse the files of an untrusted model if its runtime might execute any of them.
 
     Args:
-        form: The model's format, which its toolchain names data.
-        folder: The files, which were compared with their manifest.
+        form: The model's format, which its toolchain declares as data.
+        folder: The files, already compared with their manifest.
 
     Raises:
         HoneError: ``remote-code-not-trusted``, ``pickle-not-trusted``; or ``model-corrupt``: a file cannot be read, or
-            is none that a model of this format has.
+            does not belong to a model of this format.
     """
     try:
         names = [name for name in measure_files(folder) if name != MANIFEST]
@@ -124,7 +124,7 @@ def _is_pickle(path: Path) -> bool:
 
 
 def _find_key(value: Any) -> str:
-    """Return the first key, at any depth, by which code may be run; empty where there is none."""
+    """Return the first key, at any depth, by which code may be run; empty if absent."""
     if isinstance(value, dict):
         own = (key for key, item in value.items() if _is_code(key, item))
         return next(own, "") or next(filter(None, map(_find_key, value.values())), "")
@@ -132,7 +132,7 @@ def _find_key(value: Any) -> str:
 
 
 def _is_plain(value: Any, key: str = "") -> bool:
-    """Return whether an argument of ``timm.create_model`` is a number or chooses a layer, or is made of these."""
+    """Return whether an argument of ``timm.create_model`` is a number, selects a layer, or consists of such values."""
     if isinstance(value, dict):
         named = ((one, item) for one, item in value.items() if item is not None)
         return all(_LOADING.search(one) is None and _is_plain(item, one) for one, item in named)

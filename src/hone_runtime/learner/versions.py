@@ -1,7 +1,7 @@
-"""The files of a whole published version, one digest over all of them: what is beside the winner's own, too.
+"""One digest over all files of a published version, including those besides the winner's own.
 
-``hone-files.json`` is a manifest of every other file of a version, with the name of its model. A registry keeps its
-digest as the tag ``hone.files``. It is among the files that a signature covers.
+``hone-files.json`` is a manifest of every other file of a version, with the name of its model. A registry stores its
+digest as the tag ``hone.files``. A signature covers it too.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from hone_runtime.values.regular import read_regular
 _TAGS: Final = "hone.json"
 _APART: Final = UNSIGNED | {VERSION_FILES}
 _KEPT_BY_OTHERS: Final = re.compile(r"README\.md|LICEN[CS]E[\w.]*|\.(git|cache|dvc)(/.*)?|\.gitattributes|\.gitignore")
-"""What the tools that copy folders leave in them; nothing of it is read."""
+"""Files that copying tools leave in folders; they are never read."""
 
 
 def write_version_files(folder: Path, *, model: str) -> str:
-    """Write the manifest of a version's folder, which has all its other files but the signature; return its digest."""
+    """Write the manifest of a version's folder, complete except for the signature; return its digest."""
     manifest = Manifest.measure(folder, {"model": model}, without=_APART)
     manifest.write(folder / VERSION_FILES)
     return manifest.digest
@@ -36,21 +36,21 @@ def write_version_files(folder: Path, *, model: str) -> str:
 def check_version_files(
     folder: Path, *, due: str | None = None, read: Mapping[Path, str] = MappingProxyType({})
 ) -> dict[Path, str]:
-    """Compare every file of a version with its manifest, and that with the registry's tag.
+    """Compare every file of a version with its manifest, and the manifest with the registry's tag.
 
-    A version without a manifest was published before there was one: nothing is compared, unless the registry has a
-    digest of it.
+    A version without a manifest is older than this feature: nothing is compared, unless the registry has a digest of
+    the manifest.
 
     Args:
-        folder: The version as it was downloaded.
-        due: The digest that the registry has; that in ``hone.json`` where it is not known.
+        folder: The downloaded version.
+        due: The registry's digest; if None, the one in ``hone.json``.
         read: Digests of files that were read already.
 
     Returns:
-        The digests of what was read, with those that were given.
+        The digests of the files that were read, including the given ones.
 
     Raises:
-        HoneError: ``model-corrupt``: a file was changed, added or removed, or the manifest was.
+        HoneError: ``model-corrupt``: a file was changed, added or removed, or the manifest was changed.
     """
     place, due = folder / VERSION_FILES, due or _read_tag(folder)
     if due is None and not (place.exists() or place.is_symlink()):
@@ -71,7 +71,7 @@ def check_version_files(
 
 
 def _read_tag(folder: Path) -> str | None:
-    """Return the digest that the tags in a folder have, as a registry of plain paths and that of the Hub keep them."""
+    """Return the digest in the tags of a folder, as stored by the registries of plain paths and of the Hub."""
     try:
         said = json.loads(read_regular(folder / _TAGS))
     except (OSError, ValueError, RecursionError):

@@ -1,1 +1,1 @@
-"""ONNX graphs for the toolchains that read them. NumPy, ONNX and ONNX Runtime."""
+"""ONNX graphs for toolchains that read ONNX. Needs NumPy, ONNX and ONNX Runtime."""

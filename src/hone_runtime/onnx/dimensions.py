@@ -1,9 +1,9 @@
-"""Dimensions of ONNX graphs: which of them nothing is known of, and writing what is known into a graph.
+"""Dimensions of ONNX graphs: detect unknown ones, and write known sizes and names into a graph.
 
-Exporters write unknown sizes in many ways: no name, ``?``, ``-1``, as a name or as a size. Two of these are
-not equal; and ONNX Runtime takes equal names for equal sizes where it plans memory.
+Exporters write unknown sizes in many ways: no name, ``?``, ``-1``, as a name or as a size. Two unknown sizes are not
+equal, but ONNX Runtime treats equal names as equal sizes when it plans memory.
 
-Toolchains' workers have this module as ``hone_runtime.onnx.dimensions``. Standard library only.
+Toolchains' workers import this module as ``hone_runtime.onnx.dimensions``. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _UNKNOWN = re.compile(r"\s*|\?+|-?\d+|none|null|unknown|unk__\d+", re.IGNORECASE
 
 
 def is_unknown(dim: Any) -> bool:
-    """Return whether a dimension of a graph has neither a size nor a name that says more than that it has none."""
+    """Return whether a dimension of a graph has neither a size nor a meaningful name."""
     if dim.HasField("dim_value"):
-        return bool(dim.dim_value < 0)  # ONNX Runtime takes no rows where it is 0
+        return bool(dim.dim_value < 0)  # ONNX Runtime accepts no rows if it is 0
     return _UNKNOWN.fullmatch(dim.dim_param) is not None
 
 
 def declare(model: Any, described: dict[str, Any]) -> None:
-    """Write what a description knows of inputs and outputs into a graph, in place of what the graph says wrongly.
+    """Write known facts about inputs and outputs into a graph, replacing what the graph declares wrongly.
 
-    These are the names of dimensions that have none, or one that stands for several sizes; and the shapes of outputs of
-    another rank, or with another size, than a run gave.
+    These are names for dimensions without one, or with one that stands for several sizes; and the shapes of outputs
+    that had another rank or size in a run.
     """
     specs = {spec["name"]: spec["shape"] for side in ("inputs", "outputs") for spec in described.get(side) or ()}
     returned = {value.name for value in model.graph.output}
@@ -47,7 +47,7 @@ def declare(model: Any, described: dict[str, Any]) -> None:
 
 
 def write(dim: Any, size: int | str) -> None:
-    """Write a size, or the name of one, into a dimension."""
+    """Write a size, or its name, into a dimension."""
     dim.Clear()
     if isinstance(size, int):
         dim.dim_value = size
@@ -56,7 +56,7 @@ def write(dim: Any, size: int | str) -> None:
 
 
 def _contradicts(dims: Any, known: list[int | str]) -> bool:
-    """Return whether a declared shape is of another rank than the known one, or fixes a size that is another."""
+    """Return whether a declared shape has another rank than the known one, or another fixed size."""
     if len(dims) != len(known):
         return True
     return any(

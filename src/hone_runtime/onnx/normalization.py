@@ -1,14 +1,14 @@
-"""ONNX as compilers read it: constants folded, sizes fixed where they want that, in an opset and a format they know.
+"""Normalize ONNX models for compilers: constants folded, sizes fixed if needed, in a supported opset and IR version.
 
-Most failures of importers come from graphs as exporters leave them: shapes that a dozen operators compute, weights in
-files of their own, opsets that are newer than the importer, domains that no operator is of. What is written here
-computes the same, which is checked: both are run in ONNX Runtime, on the same random inputs.
+Most failures of importers come from graphs as exporters write them: shapes computed by a dozen operators, weights in
+separate files, opsets newer than the importer, declared domains without operators. The normalized model computes the
+same. This is checked: both are run in ONNX Runtime, on the same random inputs.
 
-ONNX Runtime folds, too: its basic level writes operators of ONNX only. Of TorchScript's export of a BERT with two
-layers it left 86 of 292 operators once the sizes were fixed, in 0.1 seconds. onnxsim 0.8.1 left 118 and onnxslim 0.1.98
-97, which do not fix sizes; of an export with fixed sizes they left 86 and 80, in 2.1 and 1.2 seconds.
+ONNX Runtime also folds: its basic level writes operators of ONNX only. For TorchScript's export of a BERT with two
+layers, with sizes fixed, it left 86 of 292 operators, in 0.1 seconds. onnxsim 0.8.1 left 118 and onnxslim 0.1.98 left
+97, since they do not fix sizes; for an export with fixed sizes they left 86 and 80, in 2.1 and 1.2 seconds.
 
-Toolchains' workers have this module as ``hone_runtime.onnx.normalization``. NumPy, ONNX and ONNX Runtime.
+Toolchains' workers import this module as ``hone_runtime.onnx.normalization``. Needs NumPy, ONNX and ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ Json = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 LARGEST = 1_800_000_000
-"""Bytes of weights that fit into one file, which protobuf ends at 2 GiB, with the graph."""
+"""Limit of the weights in bytes, so that they fit into one file with the graph: protobuf's limit is 2 GiB."""
 EXACT, ROUNDED = 1e-3, 0.1
-"""How far outputs may differ, as a part of the largest one: additions have another order, and in quantized graphs
-values round to another side then."""
+"""Allowed difference of outputs, as a part of the largest one: additions have another order, which in quantized
+graphs makes values round to the other side."""
 _QUANTIZED = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger"}
 _NUMBERS = {*("float16", "float32", "float64", "bool"), *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16))}
 _NUMBERS |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (32, 64)}
 
 
 def normalize(job: Json, *, sizes: Json | None = None, prefer: int | None = None) -> tuple[Any, Json]:
-    """Return a job's ONNX model as its consumer reads it, and notes on what was done.
+    """Return a job's ONNX model in a form that its consumer reads, and notes on the changes.
 
     Args:
         job: Its ``takes`` are the consumer's limits, the ``opsets`` and ``ir`` of its ``capabilities.yml``.
-        sizes: Of all dynamic dimensions, by name, which are then fixed; None leaves them open.
-        prefer: The opset that is tried first where the model has a higher one.
+        sizes: Sizes of all dynamic dimensions, by name, which are then fixed; None leaves them dynamic.
+        prefer: The opset that is tried first if the model has a higher one.
 
     Raises:
-        UnfitError: It has operators of other domains, its weights pass 2 GB, or it cannot be written in such an opset.
+        UnfitError: It has operators of other domains, its weights exceed 2 GB, or no allowed opset can express it.
     """
     source, path = Path(job["input"]["path"], "model.onnx"), Path(job["temporary"], "normal.onnx")
     model = onnx.load(source, load_external_data=False)
     _require_small(source, model)
     onnx.load_external_data_for_model(model, str(source.parent))
-    model.DiscardUnknownFields()  # a newer ONNX has written them
+    model.DiscardUnknownFields()  # unknown fields are from a newer ONNX
     opset, nodes = opsets.find_opset(model), len(model.graph.node)
     opsets.strip(model)
     dimensions.declare(model, job["input"])
@@ -73,7 +73,7 @@ def normalize(job: Json, *, sizes: Json | None = None, prefer: int | None = None
 
 
 def _require_small(source: Path, model: Any) -> None:
-    """Raise ``UnfitError`` where a model's weights do not fit into one file."""
+    """Raise ``UnfitError`` if a model's weights do not fit into one file."""
     entries = [each for tensor in model.graph.initializer for each in tensor.external_data if each.key == "location"]
     size = sum((source.parent / name).stat().st_size for name in {"model.onnx", *(each.value for each in entries)})
     if size > LARGEST:
@@ -81,7 +81,7 @@ def _require_small(source: Path, model: Any) -> None:
 
 
 def _fix_sizes(model: Any, described: Json, sizes: Json) -> None:
-    """Write sizes in the place of dynamic dimensions, by the specs of the inputs and the outputs."""
+    """Replace dynamic dimensions by sizes, using the specs of the inputs and the outputs."""
     specs = {spec["name"]: spec["shape"] for side in ("inputs", "outputs") for spec in described[side]}
     for value in (*model.graph.input, *model.graph.output):
         for dim, known in zip(value.type.tensor_type.shape.dim, specs.get(value.name, ()), strict=False):
@@ -97,12 +97,12 @@ def _choose_sizes(job: Json) -> Json:
 
 
 def _is_quantized(model: Any) -> bool:
-    """Return whether a model has ONNX's operators that quantize what is computed."""
+    """Return whether a model has ONNX's operators that quantize activations."""
     return any(node.op_type in _QUANTIZED for node in opsets.list_nodes(model))
 
 
 def _fold(path: Path, model: Any) -> Any:
-    """Return a model with what is constant computed; the same one where ONNX Runtime has no such form of it."""
+    """Return a model with constants folded; the same one if ONNX Runtime cannot write it."""
     import onnxruntime as ort
 
     options, folded = ort.SessionOptions(), path.with_name("folded.onnx")
@@ -120,7 +120,7 @@ def _fold(path: Path, model: Any) -> Any:
 
 
 def _make_check(path: Path, specs: list[Json], sizes: Json, *, rounds: bool) -> Callable[[Any], str]:
-    """Return what says where another model's outputs are not those of a file, or returns an empty string."""
+    """Return a function that returns how another model's outputs differ from a file's; an empty string if equal."""
     feeds = _draw(specs, sizes)
     wanted = _run(str(path), feeds) if feeds else None
     if wanted is None:
@@ -150,9 +150,9 @@ def _measure(want: np.ndarray[Any, Any], got: np.ndarray[Any, Any]) -> float:
 
 
 def _draw(specs: list[Json], sizes: Json) -> Arrays:
-    """Return random inputs: normal numbers, and zeros and ones where they are integers; nothing where one is text.
+    """Return random inputs: normally distributed floats, and integers 0 and 1; an empty dictionary if an input is text.
 
-    Zero and one are tokens, indices and masks of nearly every model.
+    Zero and one are valid tokens, indices and masks of nearly every model.
     """
     if not specs or {spec["dtype"] for spec in specs} - _NUMBERS:
         return {}
@@ -169,7 +169,7 @@ def _draw(specs: list[Json], sizes: Json) -> Arrays:
 
 
 def _run(model: str | bytes, feeds: Arrays) -> list[np.ndarray[Any, Any]] | None:
-    """Return a model's outputs as ONNX Runtime computes them without rewriting it; None where it does not."""
+    """Return a model's outputs from ONNX Runtime without graph optimizations; None if it cannot run."""
     import onnxruntime as ort
 
     options = ort.SessionOptions()

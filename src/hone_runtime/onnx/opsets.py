@@ -1,6 +1,6 @@
-"""Versions of ONNX: write a model in an older or a newer opset, and in an older file format.
+"""Versions of ONNX: convert a model to an older or newer opset, and to an older IR version.
 
-Toolchains' workers have this module as ``hone_runtime.onnx.opsets``. NumPy and ONNX, from 1.14 on.
+Toolchains' workers import this module as ``hone_runtime.onnx.opsets``. Needs NumPy and ONNX, from 1.14 on.
 """
 
 from __future__ import annotations
@@ -18,31 +18,30 @@ Json = dict[str, Any]
 OWN = ("", "ai.onnx")
 """The names of the domain of ONNX's own operators."""
 _NEW_MEANING = {"GridSample", "GroupNormalization", "Resize"}
-"""Operators that mean something else from one opset to another; all others have only taken more types and inputs."""
+"""Operators whose meaning changed between opsets; for all others, a new opset only added types and inputs."""
 _GELU_OPSET = 20
 _DEFAULTS = {"block_size": 0, "output_dtype": 0, "precision": 0, "round_mode": b"up"}
-"""Attributes since opset 20 with what older ones do: the installed ONNX may know nothing of them."""
+"""Attributes added in opset 20, with the behaviour of older opsets; the installed ONNX may not have them."""
 
 
 class UnfitError(ValueError):
-    """A model that cannot be written as its consumer reads it. The message says why, without its name."""
+    """A model cannot be written for its consumer. The message is the reason, without the model's name."""
 
 
 def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable[[Any], str]) -> Any:
-    """Return a model in an opset and a file format within limits, by ONNX's converter or, where that fails, relabelled.
+    """Return a model in an allowed opset and IR version, by ONNX's converter or else by relabelling.
 
-    The converter knows neither what is newer than itself nor all operators. From one opset to the next nearly all
-    operators have only taken more types, attributes and inputs, so that a new number is enough where ONNX's checker
-    then knows them all.
+    The converter supports neither opsets newer than itself nor all operators. Between opsets, nearly all operators only
+    gained types, attributes and inputs. So a new opset number is enough if ONNX's checker accepts all operators.
 
     Args:
-        model: It may be changed.
-        takes: The consumer's ``opsets``, the lowest and the highest, and the highest ``ir``; None where it takes any.
-        prefer: The opset that is tried first where the model has a higher one; the highest that is read by default.
+        model: The model, which may be modified.
+        takes: The consumer's ``opsets``, lowest and highest, and the highest ``ir``; None for no limit.
+        prefer: The opset that is tried first if the model has a higher one; by default the highest that is allowed.
         check: Returns what is wrong with a model, or an empty string.
 
     Raises:
-        UnfitError: Nothing that it is written in is right.
+        UnfitError: No attempt gave a correct model.
     """
     if takes.get("ir"):
         model.ir_version = min(model.ir_version, takes["ir"])
@@ -66,7 +65,7 @@ def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable
 
 
 def _choose_opsets(written: int, *, lowest: int, highest: int, prefer: int | None) -> list[int]:
-    """Return in which opsets a model is tried, the best first."""
+    """Return the opsets to try for a model, the best first."""
     if written < lowest:
         return [lowest]
     return [*dict.fromkeys(min(written, each) for each in (prefer or highest, highest))]
@@ -92,7 +91,7 @@ def _list_inner(nodes: Any) -> Iterator[Any]:
 
 
 def strip(model: Any, opset: int | None = None) -> None:
-    """Remove the shapes that exporters record, which need not be right, and the domains that no operator is of."""
+    """Remove recorded shapes, which may be wrong, and declared domains without operators."""
     used = {node.domain for node in list_nodes(model)} - {*OWN}
     kept = [(entry.domain, entry.version) for entry in model.opset_import if entry.domain in used]
     own = opset or find_opset(model)
@@ -111,7 +110,7 @@ def _convert(model: Any, opset: int) -> Any:
 
 
 def _relabel(model: Any, opset: int) -> Any:
-    """Return a checked copy of a model with another number of the opset."""
+    """Return a checked copy of a model with another opset number."""
     if changed := sorted({node.op_type for node in list_nodes(model)} & _NEW_MEANING):
         raise UnfitError(f"{', '.join(changed)} means something else there")
     made = onnx.ModelProto()
@@ -124,7 +123,7 @@ def _relabel(model: Any, opset: int) -> Any:
 
 
 def _drop_defaults(node: Any, *, written: int, opset: int) -> None:
-    """Remove attributes that say what an older opset does anyway, and does not know."""
+    """Remove attributes that an older opset lacks, if their value is its default behaviour."""
     try:
         newer, older = (onnx.defs.get_schema(node.op_type, each, node.domain).attributes for each in (written, opset))
     except Exception:  # noqa: BLE001 - SchemaError is in no public module; the checker names the operator
@@ -138,7 +137,7 @@ def _drop_defaults(node: Any, *, written: int, opset: int) -> None:
 
 
 def _find_absent(model: Any, opset: int) -> str:
-    """Return which of a model's operators an opset does not have, or an empty string."""
+    """Return an operator of the model that an opset lacks, or an empty string."""
     absent = sorted({node.op_type for node in list_nodes(model) if not _is_known(node.op_type, opset)})
     return f"that has no {', '.join(absent)}" if absent else ""
 
@@ -152,7 +151,7 @@ def _is_known(name: str, opset: int) -> bool:
 
 
 def _expand_gelu(model: Any) -> Any:
-    """Return a copy of a model with each Gelu, an operator since opset 20 only, as the operators that it stands for."""
+    """Return a copy of a model with each Gelu, an operator since opset 20, replaced by the operators that define it."""
     made = onnx.ModelProto()
     made.CopyFrom(model)
     nodes = [each for node in made.graph.node for each in (_write_gelu(node) if node.op_type == "Gelu" else [node])]
@@ -162,7 +161,7 @@ def _expand_gelu(model: Any) -> Any:
 
 
 def _write_gelu(node: Any) -> list[Any]:
-    """Return x * (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh, as ONNX defines both, in nodes of fp32."""
+    """Return x * (1 + erf(x / sqrt(2))) / 2, or its tanh approximation, as ONNX defines both, in nodes of fp32."""
     (x,), (y,), made = node.input, node.output, list[Any]()
 
     def add(kind: str, *inputs: str | float, output: str = "") -> str:

@@ -1,1 +1,1 @@
-"""Sessions of a runtime: shapes, compiled files, caches, and how outputs are compared. NumPy only."""
+"""Sessions of a runtime: shapes, compiled files, caches, and the comparison of outputs. NumPy only."""

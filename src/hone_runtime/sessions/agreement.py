@@ -1,7 +1,7 @@
-"""Whether a converted model gives what its source gives: on rows of the user's data, and on probes made of them.
+"""Compare a converted model with its source: on rows of the user's data, and on probes derived from them.
 
-A converter that overlooks a parameter writes a valid graph that computes something else. Its worker has both at hand,
-so that both are run. Workers load this file by its path; it imports numpy only.
+A converter that overlooks a parameter writes a valid graph that computes something else. Its worker has both models,
+so both are run. Workers load this file by its path; it imports NumPy only.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ Model = Callable[[Arrays], Arrays]
 """From inputs by name, rows first, to outputs by name."""
 
 SHARE = 0.01
-"""The share of rows that may be further off: at a threshold of a tree, rounding to fp32 sends a row another way."""
+"""The share of rows that may differ more: at a tree's threshold, rounding to fp32 may send a row down another
+branch."""
 TIES = 0.05
-"""The share of rows whose label may be another one where the source's two largest scores are the same; one at least, in
-a probe."""
+"""The share of rows whose label may differ if the source's two largest scores are equal; at least one row in a
+probe."""
 _MOST_CALLS = 128
-"""Calls that find the rows which a source does not refuse."""
+"""The most calls for finding the rows that a source does not refuse."""
 CALIBRATION = "of the calibration data"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some rows of a probe: ``what`` was changed in them, and which ones they are."""
+    """Some rows of a probe: ``what`` was changed in them, and their indices."""
 
     what: str
     rows: slice
@@ -39,15 +40,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Probe:
-    """Rows that were made of the calibration data.
+    """Rows derived from the calibration data.
 
     Attributes:
-        kind: What was done to them; rows of one kind are counted together.
+        kind: The change that was made; rows of one kind are counted together.
         feeds: The inputs.
-        origins: The row of the calibration data that each is made of.
-        parts: Its rows, in parts that are each counted, too: what a source refuses is left out part by part.
-        alike: Whether all its rows are the same, such as zeros. Of scores that are all equal then, any may be the
-            largest: labels and places count only where other numbers differ.
+        origins: For each row, the calibration row from which it was made.
+        parts: Its rows, in parts that are also counted separately: if a source refuses a part, only that part is left
+            out.
+        alike: Whether all its rows are the same, such as zeros. If all scores are then equal, any of them may be the
+            largest: differences of labels and indices count only if other numbers differ.
     """
 
     kind: str
@@ -59,7 +61,7 @@ class Probe:
 
 @dataclass
 class Tally:
-    """Rows of one output that were compared, and those of them that are too far from the source's."""
+    """The compared rows of one output, and those that differ too much from the source's."""
 
     output: str
     numbers: bool
@@ -69,7 +71,7 @@ class Tally:
     example: str = ""
 
     def add(self, distances: Array, describe: Callable[[int], str]) -> None:
-        """Count rows, whose distances are in units of what is allowed."""
+        """Count rows; their distances are in units of the allowed difference."""
         self.rows += len(distances)
         self.apart += int((distances > 1).sum())
         largest = float(distances.max()) if len(distances) else 0.0
@@ -77,13 +79,13 @@ class Tally:
             self.worst, self.example = largest, describe(int(distances.argmax()))
 
     def is_too_far(self, *, has_steps: bool, share: float | None) -> bool:
-        """Return whether more rows are apart than a share; if None, 1 %, or one where the source computes in steps."""
+        """Return whether too many rows differ: more than a share. If None: 1 %, or one row if the source has steps."""
         if share is not None:
             return self.apart > int(self.rows * share)
         return self.apart > max(int(self.rows * SHARE), int(has_steps or not self.numbers))
 
     def explain(self) -> str:
-        """Return a sentence with the row that is furthest off."""
+        """Return a sentence about the row with the largest difference."""
         verb = "differ" if self.output.endswith("s") else "differs"
         counted = f"{self.apart} of {self.rows} rows are too far off"
         return f"{self.output} {verb} from the source's: {self.example} ({counted})"
@@ -91,12 +93,12 @@ class Tally:
 
 @dataclass
 class Comparison:
-    """What was found.
+    """The result of a comparison.
 
     Attributes:
-        agreeing: The rows of the calibration data on which all outputs agree.
-        problem: Why the converted model is not its source; None if absent.
-        totals: The rows that were compared, by output.
+        agreeing: The calibration rows on which all outputs agree.
+        problem: Why the converted model differs from its source; None if it does not.
+        totals: The compared rows, by output.
     """
 
     agreeing: list[int]
@@ -104,7 +106,7 @@ class Comparison:
     totals: dict[str, Tally] = field(default_factory=dict)
 
     def describe(self) -> list[str]:
-        """Return a line for each output of which some rows are apart, though no more than may be."""
+        """Return a line for each output with some differing rows, though no more than allowed."""
         return [tally.explain() for tally in self.totals.values() if tally.apart]
 
 
@@ -120,21 +122,21 @@ def compare(
     scores: Mapping[str, str] = MappingProxyType({}),
     share: float | None = None,
 ) -> Comparison:
-    """Compare a graph with its source on calibration rows, and on the probes that are made of some of these.
+    """Compare a graph with its source on calibration rows, and on probes derived from some of them.
 
-    Rows that the source refuses, or does not answer by finite numbers, are left out.
+    Rows that the source refuses, or for which it returns numbers that are not finite, are left out.
 
     Args:
         source: The source model.
-        graph: What the converter made of it.
+        graph: The converted model.
         feeds: The calibration data.
-        make_probes: From the places of the rows on which both agree to probes, which are the same at each call.
-        rows: The places of the calibration rows that are compared.
-        has_steps: Whether rounding may send a row another way, as in trees.
-        by_column: The outputs whose columns each have a range of their own.
-        scores: By the name of a label, the source's scores by which it is chosen: between equal ones, rounding decides.
-            The graph need not have them: they are compared only where it does.
-        share: The share of rows that may be too far off, as the recipe has it. When None, as ``Tally.is_too_far`` has.
+        make_probes: From the indices of rows on which both agree to probes, which are the same at each call.
+        rows: The indices of the calibration rows to compare.
+        has_steps: Whether rounding may change a row's branch, as in trees.
+        by_column: The outputs whose columns each have their own range.
+        scores: For the name of a label output, the source's scores that decide it: between equal scores, rounding
+            decides. The graph need not output them: they are compared only if it does.
+        share: The share of rows that may differ too much, from the recipe. If None, as in ``Tally.is_too_far``.
     """
     judge = _Judge(graph, has_steps=has_steps, by_column=by_column, scores=scores, share=share)
     found = Comparison([], totals=judge.totals)
@@ -157,16 +159,16 @@ def compare(
 
 
 def choose(count: int, most: int) -> list[int]:
-    """Return the places of so many of some rows at most, from the first to the last."""
+    """Return at most so many indices, evenly from the first to the last."""
     return sorted({*np.linspace(0, count - 1, min(count, most)).astype(int).tolist()})
 
 
 class _Judge:
-    """Compares answers, and counts those that are too far apart: of each part, of each kind, and of all.
+    """Compares outputs, and counts rows that differ too much: for each part, for each kind, and in total.
 
     Attributes:
-        totals: The counts of all, by output.
-        apart: The rows of the calibration data that are too far off.
+        totals: The total counts, by output.
+        apart: The calibration rows that differ too much.
     """
 
     def __init__(
@@ -189,10 +191,10 @@ class _Judge:
     def find_problem(
         self, kind: str, places: Sequence[int], what: str, given: Arrays, due: Arrays, *, alike: bool = False
     ) -> str | None:
-        """Return why the graph's answers to some rows are not the source's (``due``); None if absent."""
+        """Return why the graph's outputs for some rows differ from the source's (``due``); None if they do not."""
         try:
             made = self._graph(given)
-        except Exception as error:  # noqa: BLE001 - it raises what its runtime does
+        except Exception as error:  # noqa: BLE001 - its runtime may raise anything
             said = " ".join(str(error).split())[:300]
             return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
         part: dict[str, Tally] = {}
@@ -235,21 +237,21 @@ class _Judge:
         return self._explain(part.values())
 
     def _see(self, name: str, wanted: Array) -> None:
-        """Note the least and the largest whole number that the source returned for calibration rows."""
+        """Record the smallest and the largest integer that the source returned for calibration rows."""
         if wanted.dtype.kind in "iu" and wanted.size:
             least, largest = self._seen.get(name, (int(wanted.min()), int(wanted.max())))
             self._seen[name] = min(least, int(wanted.min())), max(largest, int(wanted.max()))
 
     def _is_like_seen(self, name: str, answer: Array) -> bool:
-        """Return whether an answer is like those of calibration rows, where both are whole numbers."""
+        """Return whether an output is in a range like that of calibration rows, if both are integers."""
         return name not in self._seen or answer.dtype.kind not in "iu" or is_like(answer, *self._seen[name])
 
     def find_problem_of_all(self) -> str | None:
-        """Return why the graph is not the source by what was counted over parts; None if absent."""
+        """Return why the graph differs from the source, by the counts over all parts; None if it does not."""
         return self._explain([*self._kinds.values(), *self.totals.values()])
 
     def _explain(self, tallies: Iterable[Tally]) -> str | None:
-        """Return the sentence of those that are too far off; numbers say more of it than labels do."""
+        """Return the sentence for a tally with too many differing rows; numbers are more informative than labels."""
         far = [tally for tally in tallies if self._is_too_far(tally)]
         return min(far, key=lambda tally: (not tally.numbers, -tally.worst)).explain() if far else None
 
@@ -259,7 +261,7 @@ def _describe(places: Sequence[int], what: str, name: str, say: Callable[[str, i
 
 
 def _ask(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tuple[list[int], Arrays, Arrays]]:
-    """Yield the rows that a source answers, with their inputs and its answers: all of them, or by halves."""
+    """Yield the rows that a source accepts, with their inputs and outputs: all of them, or by bisection."""
     waiting, calls = [rows], 0
     while waiting and calls < _MOST_CALLS:
         some, calls = waiting.pop(0), calls + 1
@@ -271,10 +273,10 @@ def _ask(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tuple[list[i
 
 
 def _ask_probe(source: Model, probe: Probe) -> Iterator[tuple[str, list[int], Arrays, Arrays]]:
-    """Yield the parts of a probe that a source answers: what was changed, the rows, the inputs and the answers."""
+    """Yield the parts of a probe that a source accepts: what was changed, the rows, the inputs and the outputs."""
     whole = _try(source, probe.feeds)
     if any(np.ndim(array) == 0 or len(array) != len(probe.origins) for array in (whole or {}).values()):
-        whole = None  # an output that is no row for each row is of these rows together
+        whole = None  # an output without one row per input row depends on these rows together
     for part in probe.parts:
         given = {name: array[part.rows] for name, array in probe.feeds.items()}
         due = _try(source, given) if whole is None else {name: array[part.rows] for name, array in whole.items()}
@@ -283,8 +285,8 @@ def _ask_probe(source: Model, probe: Probe) -> Iterator[tuple[str, list[int], Ar
 
 
 def _try(source: Model, feeds: Arrays) -> Arrays | None:
-    """Return a source's answer; None where it refuses the rows, which are no fair question then."""
+    """Return a source's outputs; None if it refuses the rows, which then do not count."""
     try:
         return source(feeds)
-    except Exception:  # noqa: BLE001 - it raises what it does
+    except Exception:  # noqa: BLE001 - a source may raise anything
         return None

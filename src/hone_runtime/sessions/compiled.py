@@ -1,7 +1,7 @@
-"""Models that are compiled for each shape: the index of their specs, a file for each shape, and the session of all.
+"""Models compiled for each shape: the index of their specs, a file for each shape, and a session for all.
 
-A folder has ``index.json`` and, for each shape, ``model-<shape>`` with the toolchain's ending. The index has the specs
-of ``inputs`` and ``outputs`` as the model's source has them. Toolchains' workers have this module as
+A folder has ``index.json`` and, for each shape, ``model-<shape>`` with the toolchain's suffix. The index contains the
+specs of the source's ``inputs`` and ``outputs``. Toolchains' workers import this module as
 ``hone_runtime.sessions.compiled``. Standard library only.
 """
 
@@ -23,10 +23,10 @@ _FIELDS = ("name", "dtype", "shape")
 
 
 def find_file(folder: str | Path, shape: Json, ending: str) -> Path:
-    """Return where the file of a shape is; ``ending`` begins with a dot.
+    """Return the path of the file for a shape; ``ending`` begins with a dot.
 
     Raises:
-        ValueError: It would be in another folder.
+        ValueError: The path would be in another folder.
     """
     name = str(shape["name"])
     if Path(name).name != name:
@@ -35,7 +35,7 @@ def find_file(folder: str | Path, shape: Json, ending: str) -> Path:
 
 
 def require_file(folder: str | Path, shape: Json, ending: str) -> Path:
-    """Return where the file of a shape is.
+    """Return the path of the existing file for a shape.
 
     Raises:
         ValueError: It is missing, or would be in another folder.
@@ -52,10 +52,10 @@ def write_index(folder: str | Path, specs: dict[str, list[Json]]) -> None:
 
 
 def read_index(folder: str | Path, *more: str) -> dict[str, list[Json]]:
-    """Return the specs of a folder's model: name, dtype and shape, and ``more`` that its toolchain keeps of each.
+    """Return the specs of a folder's model: name, dtype and shape, and the toolchain's additional keys in ``more``.
 
     Raises:
-        ValueError: There is no index, or it does not say what it should.
+        ValueError: The index is missing or invalid.
     """
     fields = (*_FIELDS, *more)
     try:
@@ -66,10 +66,10 @@ def read_index(folder: str | Path, *more: str) -> dict[str, list[Json]]:
 
 
 def find_key(specs: list[Json], sizes: Any) -> Key:
-    """Return the shapes of the inputs, in their order, at some sizes of their dynamic dimensions, where there are some.
+    """Return the shapes of the inputs, in their order, for given sizes of the dynamic dimensions, if there are any.
 
     Raises:
-        ValueError: The sizes are no sizes, or one is missing.
+        ValueError: The sizes are invalid, or one is missing.
     """
     if any(isinstance(dim, str) for spec in specs for dim in spec["shape"]):
         found: Key = shapes.require_shapes(specs, sizes)
@@ -78,18 +78,19 @@ def find_key(specs: list[Json], sizes: Any) -> Key:
 
 
 def fits(inputs: list[Json], sizes: Json) -> bool:
-    """Whether a model can serve a shape: rows are all that a recipe may want of a model whose sizes are fixed."""
+    """Whether a model can serve a shape: for a model with fixed sizes, a recipe may set only the rows."""
     batches = {spec["shape"][0] for spec in inputs if spec["shape"]}
     return batches <= {"batch", sizes["batch"]}
 
 
 def open_shapes(artifact: Json, specs: list[Json], open_one: Callable[[Json, Key], Any]) -> Any:
-    """Return a session of all shapes that a model was compiled for, each opened once.
+    """Return a session for all shapes that a model was compiled for; each is opened once.
 
-    ``open_one`` is given a shape and the shapes of the inputs, and returns what has ``run``, feeds to outputs by name.
+    ``open_one`` gets a shape and the shapes of the inputs. It returns an object with ``run``, from feeds to outputs by
+    name.
 
     Raises:
-        ValueError: There are none, or as ``open_one``.
+        ValueError: There are no shapes, or as in ``open_one``.
     """
     fixed: dict[Key, Any] = {}
     for shape in artifact["static_shapes"]:
@@ -103,10 +104,10 @@ def open_shapes(artifact: Json, specs: list[Json], open_one: Callable[[Json, Key
 
 
 class OtherShapes:
-    """What a call gets whose shapes the model was not compiled for."""
+    """The session for calls with shapes that the model was not compiled for."""
 
     def __init__(self, known: Collection[Key], names: list[str]) -> None:
-        """Take the shapes that it was compiled for, and the names of the inputs."""
+        """Store the compiled shapes, and the names of the inputs."""
         self._known, self._names = known, names
 
     def run(self, feeds: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""How far a converted model's answers are from its source's, row by row, in units of what fp32 may lose.
+"""Distances between a converted model's outputs and its source's, row by row, in units of the allowed fp32 error.
 
-Workers load this file by its path; it imports numpy only.
+Workers load this file by its path; it imports NumPy only.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = 1e-3
-"""How far a number may be from the source's, as a share of the range of the source's numbers on the user's data."""
+"""Allowed difference of a number from the source's, as a share of the range of the source's numbers."""
 ROUNDING = 1e-5
-"""How far it may be beyond that, as a share of itself: what fp32 loses."""
+"""Additional allowed difference, as a share of the number itself: the error of fp32."""
 
 
 def measure(wanted: Array, *, by_column: bool) -> tuple[Array, Array]:
-    """Return the range of numbers and its middle, each as an array that fits a row: of all, or of each column.
+    """Return the range of numbers and its midpoint, as arrays that broadcast to a row: overall, or for each column.
 
-    Numbers that are all equal have their own size as the range; zeros have 1.
+    If all numbers are equal, the range is their absolute value; for zeros it is 1.
     """
     if wanted.dtype.kind not in "fc":
         return np.zeros(()), np.zeros(())
@@ -39,11 +39,11 @@ def measure(wanted: Array, *, by_column: bool) -> tuple[Array, Array]:
 def find_distances(
     wanted: Array, made: Array, scale: tuple[Array, Array], *, rows: int
 ) -> tuple[Array, Callable[[str, int], str]]:
-    """Return how far each row is, in units of what is allowed, and what describes one; the shapes are equal.
+    """Return the distance of each row, in units of the allowed difference, and a function that describes a row.
 
-    Equal infinities have no distance, nor have two that are NaN. A row of which other numbers of the source are not
-    finite has none either: it is no fair question. An output without a row for each row of the inputs is as far in all
-    of them.
+    The arrays have equal shapes. Equal infinities have distance 0, and so have two NaN. A row in which other numbers of
+    the source are not finite has distance 0 too, since it is no fair test. If an output does not have one row for each
+    row of the inputs, all rows get the same distance.
     """
     shared = not (wanted.ndim and len(wanted) == rows)
     left, right = (one.reshape(1 if shared else rows, -1) for one in (wanted, made))
@@ -63,7 +63,7 @@ def find_distances(
 
 
 def find_ties(scores: Array, *, rounding: float = ROUNDING) -> Array:
-    """Return the rows whose two largest numbers are the same but for rounding, which is a share of the largest."""
+    """Return the rows whose two largest numbers are equal up to ``rounding``, a share of the largest."""
     if scores.ndim != 2 or scores.shape[1] < 2:
         return np.zeros(len(scores), bool)
     second, first = np.sort(scores, axis=1)[:, -2:].T.astype(np.float64)
@@ -71,13 +71,13 @@ def find_ties(scores: Array, *, rounding: float = ROUNDING) -> Array:
 
 
 def has_ties(outputs: Iterable[Array], *, rounding: float = ROUNDING) -> bool:
-    """Return whether an output has scores, rows first, whose largest is there twice in each of two rows or more."""
+    """Return whether an output has scores, rows first, with a tie for the largest in every row of at least two."""
     scores = (one.reshape(len(one), -1) for one in outputs if one.dtype.kind == "f" and one.ndim and len(one) > 1)
     return any(bool(find_ties(one, rounding=rounding).all()) for one in scores)
 
 
 def is_like(numbers: Array, least: int, largest: int) -> bool:
-    """Return whether whole numbers are no further beyond the usual ones than the least and the largest are apart."""
+    """Return whether integers exceed the usual range by no more than its width."""
     span = max(largest - least, 1)
     return least - span <= int(numbers.min()) and int(numbers.max()) <= largest + span
 
@@ -93,7 +93,7 @@ def _measure_numbers(left: Array, right: Array, scale: tuple[Array, Array]) -> A
 
 
 def _measure_others(left: Array, right: Array) -> Array:
-    """Return infinity where what is no fraction is not equal: whole numbers, truth values or text."""
+    """Return infinity where values other than fractions differ: integers, booleans or text."""
     if left.dtype.kind in "OUS":
         left, right = left.astype(str), right.astype(str)
     return np.where(left == right, 0.0, np.inf)

@@ -1,7 +1,7 @@
-"""Sessions of fixed shapes: a call is of the session that was opened for the shapes of its inputs.
+"""Sessions of fixed shapes: each call runs in the session that was opened for the shapes of its inputs.
 
-A runtime plans a graph of fixed dimensions once, when it is opened, and one of dynamic dimensions at its calls.
-Toolchains' workers have it as ``hone_runtime.sessions.shapes``. Standard library only.
+A runtime plans a graph of fixed dimensions once, when it is opened, and a graph of dynamic dimensions at each call.
+Toolchains' workers import it as ``hone_runtime.sessions.shapes``. Standard library only.
 """
 
 from __future__ import annotations
@@ -12,25 +12,26 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     Open = Callable[[dict[str, Any], Mapping[str, Sequence[int]] | None], Any]
-    """Opens a job's model: for any shape, or for those of all inputs by name. ValueError: it does not fit them."""
+    """Opens a job's model: for any shape, or for given shapes of all inputs. ValueError: the shapes do not fit it."""
 
 LARGEST = 1 << 31
-"""Sizes are smaller: runtimes count in 32 bits here and there."""
+"""Limit of sizes: some parts of runtimes use 32-bit integers."""
 
 SHAPES = "compiled_shapes"
-"""Where an artifact's metadata name those that it is opened for: sizes of dimensions by name, for each shape."""
+"""The key in an artifact's metadata of the shapes that it is opened for: sizes of dimensions by name."""
 
 MOST_SHAPES = 8
 MOST_BYTES = 128 << 20
-"""Of weights, which each session of fixed shapes holds again; in larger models planning is a small part of a call."""
+"""Limit of the weights in bytes, which each session of fixed shapes loads again; in larger models planning is a small
+part of a call."""
 
 
 class ShapedSession:
-    """A session for each of some shapes of the inputs, and one for all others: arrays by name in and out, no cache.
+    """One session for each of some input shapes, and one for all others: arrays by name in and out, no cache.
 
     Attributes:
         fixed: The sessions of fixed shapes, by the shapes of the inputs.
-        parts: Sessions that take any shape and each of which serves some calls; empty where all are of one model.
+        parts: Sessions for any shape, each of which serves some calls; empty if all are of one model.
     """
 
     has_cache = False
@@ -38,7 +39,7 @@ class ShapedSession:
     def __init__(
         self, default: Any, fixed: dict[tuple[tuple[int, ...], ...], Any], names: list[str], *, parts: Any = ()
     ) -> None:
-        """Take the sessions: of fixed shapes by the shapes of the inputs of these names, in their order."""
+        """Store the sessions; those of fixed shapes by the shapes of the named inputs, in their order."""
         self._default, self.fixed, self._names, self.parts = default, fixed, tuple(names), tuple(parts)
 
     def run(self, feeds: dict[str, Any]) -> dict[str, Any]:
@@ -47,16 +48,16 @@ class ShapedSession:
         return self.fixed.get(key, self._default).run(feeds)  # type: ignore[no-any-return]  # a session has no types
 
     def find(self, key: tuple[tuple[int, ...], ...]) -> Any:
-        """Return the session that computes calls of these shapes of the inputs."""
+        """Return the session for these shapes of the inputs."""
         return self.fixed.get(key, self._default)
 
 
 def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
-    """Return the one number of rows that a model takes at a call, given the shapes of its inputs; None for any.
+    """Return the only number of rows that a model accepts in a call, from the shapes of its inputs; None for any.
 
-    It is fixed where all inputs have the same number as their first size. Where some have a name there, only 1 is taken
-    for a number of rows: another one is more likely the size of another axis, as of a state (2, batch, 128). Inputs
-    without dimensions have no rows, and one that has the others' name on another axis has its rows there.
+    It is fixed if all inputs have the same number as their first size. If some have a name there, only 1 counts as a
+    number of rows: another number is more likely the size of another axis, as in a state (2, batch, 128). Inputs
+    without dimensions have no rows, and an input with the others' name on another axis has its rows there.
     """
     known = [shape for shape in shapes if shape]
     names = {shape[0] for shape in known if isinstance(shape[0], str)}
@@ -66,10 +67,10 @@ def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
 
 
 def find_whole_outputs(inputs: Sequence[Mapping[str, Any]], outputs: Sequence[Mapping[str, Any]]) -> set[str]:
-    """Return the outputs that are one row as a whole, by name: of a model that takes one row at a call.
+    """Return the names of outputs that are one row as a whole, for a model that accepts one row per call.
 
-    A recognizer of texts may return (time, 1, letters). Outputs whose first size is 1, or a name that an input has
-    there, have the rows first in any model.
+    A text recognizer may return (time, 1, letters). Outputs whose first size is 1, or a name that an input has there,
+    have the rows first in any model.
     """
     if find_fixed_batch(spec["shape"] for spec in inputs) != 1:
         return set()
@@ -78,9 +79,9 @@ def find_whole_outputs(inputs: Sequence[Mapping[str, Any]], outputs: Sequence[Ma
 
 
 def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...] | None:
-    """Return the shapes of the inputs, in their order, at some sizes of their dynamic dimensions, by name.
+    """Return the shapes of the inputs, in their order, for given sizes of their dynamic dimensions, by name.
 
-    None where a dimension has no size, or none is dynamic, or the sizes are no sizes.
+    None if a dimension has no size, if none is dynamic, or if the sizes are invalid.
     """
     if not isinstance(sizes, dict) or not all(type(size) is int and 0 < size < LARGEST for size in sizes.values()):
         return None
@@ -91,10 +92,10 @@ def find_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ..
 
 
 def require_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the inputs as ``find_shapes`` does.
+    """Return the shapes of the inputs as ``find_shapes`` does, but never None.
 
     Raises:
-        ValueError: There are none.
+        ValueError: ``find_shapes`` returns None.
     """
     found = find_shapes(inputs, sizes)
     if found is None:
@@ -103,10 +104,10 @@ def require_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int,
 
 
 def list_compiled(model: dict[str, Any]) -> list[Any]:
-    """Return what the metadata of a model name as the shapes that it is opened for.
+    """Return the shapes in a model's metadata that it is opened for.
 
     Raises:
-        ValueError: It is no list, or too long.
+        ValueError: The value is not a list, or is too long.
     """
     metadata = model.get("metadata", {})
     noted = metadata.get(SHAPES, []) if isinstance(metadata, dict) else None
@@ -116,12 +117,12 @@ def list_compiled(model: dict[str, Any]) -> list[Any]:
 
 
 def open_shaped(job: dict[str, Any], open_one: Open, *, weights: int) -> Any:
-    """Open a job's model for any shape, and again for each shape that its metadata name.
+    """Open a job's model for any shape, and again for each shape in its metadata.
 
-    ``weights`` are the bytes of its files.
+    ``weights`` is the size of its files in bytes.
 
     Raises:
-        ValueError: As ``open_one``; or the metadata name too many shapes, or what is none, or some of a large model.
+        ValueError: As in ``open_one``; or the metadata have too many shapes, an invalid one, or any for a large model.
     """
     inputs = job["input"].get("inputs", [])
     keys = dict.fromkeys(require_shapes(inputs, sizes) for sizes in list_compiled(job["input"]))
@@ -135,9 +136,9 @@ def open_shaped(job: dict[str, Any], open_one: Open, *, weights: int) -> Any:
 
 
 def choose_shapes(job: dict[str, Any], open_one: Open, *, weights: int) -> list[dict[str, int]]:
-    """Return the recipe's shapes for which a job's model is to be opened; none where that does not pay.
+    """Return the recipe's shapes for which a job's model should be opened; empty if that does not pay off.
 
-    ``weights`` are the bytes of its files. A cache of keys and values grows, so its graph stays dynamic.
+    ``weights`` is the size of its files in bytes. A cache of keys and values grows, so its graph stays dynamic.
     """
     model = job["input"]
     if not job["options"]["fixed_shapes"] or weights > MOST_BYTES or "cache" in model.get("metadata", {}):
@@ -153,7 +154,7 @@ def _name_shapes(inputs: list[dict[str, Any]], key: tuple[tuple[int, ...], ...])
 
 
 def _fits(job: dict[str, Any], open_one: Open, given: dict[str, tuple[int, ...]]) -> bool:
-    """Return whether the graph can be opened for these shapes: a reshaping in it may be made for others."""
+    """Return whether the graph can be opened for these shapes: a reshape in it may be made for others."""
     try:
         open_one(job, given)
     except ValueError as error:

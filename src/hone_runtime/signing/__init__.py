@@ -1,1 +1,1 @@
-"""Signatures of published versions: who must have signed, checking, and signing."""
+"""Signatures of published versions: required signers, verification, and signing."""

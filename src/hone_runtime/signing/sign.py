@@ -1,6 +1,6 @@
-"""What signs a version when it is published: a private key or a Sigstore identity, that only the environment names.
+"""Sign a version at publication: with a private key or a Sigstore identity, which only the environment names.
 
-A recipe cannot name it: who may change a recipe must not choose who signs.
+A recipe cannot name it: a person who may change a recipe must not choose the signer.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from hone_runtime.signing.policy import INSTALL, SIGNATURE, UNSIGNED, check_curv
 from hone_runtime.values.manifest import measure_files
 
 SIGNING_KEY: Final = "HONE_SIGNING_KEY"
-"""The variable that makes publications signed: the file of a private key (PEM), or ``sigstore``."""
+"""The variable that enables the signing of publications: the file of a private key (PEM), or ``sigstore``."""
 PASSWORD: Final = "HONE_SIGNING_KEY_PASSWORD"  # noqa: S105 - the variable's name
 SIGSTORE: Final = "sigstore"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signer:
-    """What signs publications.
+    """The key or identity that signs publications.
 
     Attributes:
         key: The file of the private key; None for Sigstore.
@@ -40,10 +40,10 @@ class Signer:
 
 
 def find_signer(variables: Mapping[str, str] = os.environ) -> Signer | None:
-    """Return what publications are signed with, checked as far as that is possible before there is one; or None.
+    """Return the signer of publications, checked as far as possible before there is a publication; or None.
 
     Raises:
-        HoneError: ``signing-unusable``: the key or the package cannot be used, or Sigstore finds no identity here.
+        HoneError: ``signing-unusable``: the key or the package cannot be used, or Sigstore finds no identity.
     """
     chosen = variables.get(SIGNING_KEY)
     if not chosen:
@@ -68,15 +68,15 @@ def find_signer(variables: Mapping[str, str] = os.environ) -> Signer | None:
 
 
 def sign_version(folder: Path, signer: Signer, *, name: str) -> None:
-    """Write the signature of a version that is complete: of every file but ``UNSIGNED``, as the model of a name.
+    """Write the signature of a complete version: it covers every file but ``UNSIGNED``, and the model's name.
 
     Raises:
-        HoneError: ``signing-unusable``: Sigstore cannot be reached, or gives no certificate.
+        HoneError: ``signing-unusable``: Sigstore cannot be reached, or issues no certificate.
     """
     from model_signing import hashing, signing  # noqa: PLC0415 - only where something is signed
 
     class Files:
-        """What is hashed: the files by name, since the folder itself is a link with the name of the model."""
+        """Hashes the files by name, since the folder itself is a link with the name of the model."""
 
         def hash(self, place: Path) -> Any:
             chosen = [Path(place, name) for name in measure_files(folder) if name not in UNSIGNED]
@@ -93,13 +93,13 @@ def sign_version(folder: Path, signer: Signer, *, name: str) -> None:
             else:
                 config.use_elliptic_key_signer(private_key=signer.key, password=signer.password)
             config.sign(link, folder / SIGNATURE)
-        except Exception as error:  # of many libraries, for a network, a server or a certificate
+        except Exception as error:  # from many libraries, for a network, a server or a certificate
             hint = "Nothing was published. Try again; what was built and measured is kept."
             raise explain_unusable(f"Signing failed: {error!r}", hint=hint) from error
 
 
 def _find_identity() -> str:
-    """Return the token of the identity that this process has by itself, as a job of a CI has; no browser is opened."""
+    """Return the identity token that this process has without interaction, such as in a CI job; opens no browser."""
     from sigstore import oidc  # noqa: PLC0415 - slow to import, and only for identities
 
     try:

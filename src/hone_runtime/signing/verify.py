@@ -1,8 +1,8 @@
-"""The signature of a published version, as it is checked before the version is loaded.
+"""Verify the signature of a published version before it is loaded.
 
-``model.sig`` is what OpenSSF's model-signing writes: an in-toto statement with the digest of every file, in a Sigstore
-bundle. A key's signature is checked with ``cryptography`` alone, since importing that package takes longer than reading
-100 MB; an identity's is checked by ``sigstore``.
+``model.sig`` has the format of OpenSSF's model-signing: an in-toto statement with the digest of every file, in a
+Sigstore bundle. A key's signature is checked with ``cryptography`` alone, since importing model-signing takes longer
+than reading 100 MB. An identity's signature is checked by ``sigstore``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LARGEST: Final = 16 * 1024 * 1024
 _NOTED: Final = "registered_model_meta"
 _HOME: Final = "-hone"
-"""How the name ends of a folder with the winners of a model."""
+"""The suffix of the name of a folder with the winners of a model."""
 _STATEMENT: Final = {
     "_type": "https://in-toto.io/Statement/v1",
     "predicateType": "https://model_signing/signature/v1.0",
@@ -45,15 +45,15 @@ _STATEMENT: Final = {
 
 
 def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> dict[Path, str]:
-    """Check the signature of a version, and that its files are those that were signed, no more and no less.
+    """Check the signature of a version, and that its files are exactly those that were signed.
 
     Args:
-        folder: The whole version, as it was downloaded.
-        policy: Whose signature it must have.
-        name: The name of the model as it was asked for; None where only a folder is known.
+        folder: The whole version, as downloaded.
+        policy: The required signer.
+        name: The requested name of the model; None if only a folder is known.
 
     Returns:
-        ``sha256:…`` of every signed file, which need not be read again.
+        ``sha256:…`` of every signed file; these files need not be read again.
 
     Raises:
         HoneError: ``signature-invalid``, or ``signing-unusable``: a key or a package cannot be used.
@@ -81,9 +81,9 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
 
 
 def name_model(folder: Path) -> str | None:
-    """Return the model that a folder is a version of; None where nothing says so.
+    """Return the model that a folder is a version of; None if unknown.
 
-    It lies where a registry of plain paths has its versions; or MLflow noted which model it downloaded.
+    It is known from the folder's place in a registry of plain paths, or from MLflow's note of the downloaded model.
     """
     place = folder.resolve()
     name = place.parent.name.removesuffix(_HOME)
@@ -98,10 +98,10 @@ def name_model(folder: Path) -> str | None:
 
 
 def _check_name(wanted: str | None, signed: str, *, whole: str | None) -> None:
-    """Refuse a version of another model than the one that is loaded; ``whole`` is its name where that was signed."""
-    if wanted is None:  # the user names a folder, and nothing says of which model
+    """Refuse a version of another model than the one being loaded; ``whole`` is its name if the version was signed."""
+    if wanted is None:  # the user gives a folder, and its model is unknown
         return
-    if not wanted:  # of a logged model, or what a run logged
+    if not wanted:  # a logged model, or an artifact of a run
         raise _invalid("What was asked for is of no registered model: say which it must be, Policy(…, name=…).")
     other = "/" in wanted and whole is not None and "/" in whole and whole != wanted
     if PurePosixPath(wanted).name != signed or other:
@@ -118,7 +118,7 @@ def _read_model(folder: Path) -> str | None:
 
 
 def describe_signature(folder: Path) -> str:
-    """Return what a signature says of its key, which nobody checked; empty where there is none."""
+    """Return the signature's own description of its key, which is not verified; empty if there is no signature."""
     try:
         material = json.loads(read_regular(folder / SIGNATURE, limit=_LARGEST))["verificationMaterial"]
         return f"of the key sha256:{material['publicKey']['hint']}" if "publicKey" in material else "of Sigstore"
@@ -162,7 +162,7 @@ def _open_by_identity(text: bytes, policy: Policy) -> bytes:
         raise _invalid(f"It has no signature of Sigstore: {error}.") from error
     try:
         verifier = Verifier.production()
-    except Exception as error:  # it is fetched; of many libraries
+    except Exception as error:  # the package fetches data, through many libraries
         raise explain_unusable(
             f"Sigstore's own keys cannot be fetched: {error!r}", hint="Check the network."
         ) from error
@@ -179,7 +179,7 @@ def _check_kind(kind: str, payload: bytes) -> bytes:
 
 
 def _read_statement(payload: bytes) -> tuple[str, dict[str, str]]:
-    """Return the model's name and each file's digest that a statement names; ValueError where it is another kind."""
+    """Return the model's name and each file's digest in a statement; ValueError if it is of another kind."""
     statement = json.loads(payload)
     predicate, (subject,) = statement["predicate"], statement["subject"]
     serialization = predicate["serialization"]

@@ -1,1 +1,1 @@
-"""The values that flow through the pipelines: immutable, and JSON on the disk."""
+"""The values that flow through the pipelines: immutable, and stored as JSON."""

@@ -1,4 +1,4 @@
-"""Artifacts: sealed directories of model files of some format, and the tensors and shapes that describe them."""
+"""Artifacts: sealed directories of model files in one format, and the specs and shapes that describe them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
 
 
 ONNX_FACTS: Final = ("opset", "ir_version", "domains", "crashes")
-"""What the metadata of an ONNX model may say of its file, next to its ``operators``; toolchains have limits of them.
+"""Metadata of an ONNX model about its file, besides its ``operators``; toolchains have limits for them.
 
-``crashes`` names the pass of ONNX Runtime that is left out, since it ends the process with such a graph."""
+``crashes`` is the pass of ONNX Runtime that is skipped, since it ends the process for such a graph."""
 
 
 def find_missing(folder: Path, patterns: tuple[str, ...]) -> tuple[str, ...]:
@@ -59,14 +59,14 @@ class TensorSpec(Value):
     """One input or output of a model."""
 
     name: str = Field(description="The tensor's name, as the runtime knows it.")
-    # NumPy parses as Python what has a comma, or starts with a bracket or a digit.
+    # NumPy evaluates as Python any name with a comma, or that starts with a bracket or a digit.
     dtype: str = Field(
         pattern=r"^[<>|=]?[A-Za-z][^,]*$", description="The numpy name of the element type, such as `float32`."
     )
     shape: tuple[int | str, ...] = Field(description="Sizes, or names of dynamic dimensions; equal names, equal sizes.")
 
     def resolve(self, sizes: dict[str, int]) -> tuple[int, ...]:
-        """Return the shape with every name replaced by its size in a recipe's shape (KeyError where it has none)."""
+        """Return the shape with every name replaced by its size in a recipe's shape; KeyError if a size is missing."""
         return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in self.shape)
 
 
@@ -83,7 +83,7 @@ class Shape(Value):
 
 
 class StepFacts(Value):
-    """One step of a route, as it was really done in this run or in an earlier one."""
+    """One step of a route, as it was executed in this run or in an earlier one."""
 
     key: str = Field(description="Its key in the store.")
     adaptor: str = Field(description="The adaptor's name.")
@@ -94,12 +94,12 @@ class StepFacts(Value):
 
     @property
     def name(self) -> str:
-        """What ``kedro hone replay`` is given."""
+        """The argument of ``kedro hone replay``."""
         return Path(self.folder).name
 
 
 class Artifact(Made):
-    """One sealed directory of one format. Where its files are, only a store knows."""
+    """One sealed directory of one format. The location of its files is defined by a store."""
 
     kind: Literal["artifact"] = "artifact"
     format: Format
@@ -115,15 +115,15 @@ class Artifact(Made):
 
     @property
     def identity(self) -> str:
-        """The digest: who made it, and when, changes nothing."""
+        """The digest: the author and the time of creation do not matter."""
         return self.digest
 
     @property
     def has_cache(self) -> bool:
-        """Whether its metadata say that it goes on with a cache of keys and values, as a language model may."""
+        """Whether, by its metadata, it works with a cache of keys and values, as a language model may."""
         noted = self.metadata.get("cache")
         return isinstance(noted, dict) and "absent" not in noted
 
     def manifest(self) -> dict[str, Json]:
-        """Return what is written next to the files and hashed with them: all but digest and history."""
+        """Return what is written next to the files and hashed with them: all attributes except digest and history."""
         return self.model_dump(mode="json", exclude={"digest", "kind", "steps", "made_from"})

@@ -1,4 +1,4 @@
-"""The bases of every value, and of those that name what they were made from; and the names in values."""
+"""The bases of every value, and of those that refer to their inputs; and the names used in values."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from hone_runtime.values.digest import digest_json
 
 Json = Any
-"""A JSON value. Pydantic checks it on the way in; mypy cannot follow its recursion through dataclass fields."""
+"""A JSON value. Pydantic checks it on input; mypy cannot follow its recursion through dataclass fields."""
 
 Format = str
-"""What kind of model files a directory holds, such as ``onnx`` or ``openvino-ir``; see ``FORMATS``."""
+"""The kind of model files in a directory, such as ``onnx`` or ``openvino-ir``; see ``FORMATS``."""
 
 Trust = Literal["module", "native", "pickle", "remote-code"]
-"""What a recipe can trust, which is then executed."""
+"""What a recipe can trust; trusted code is executed."""
 
 EVERYTHING: Final[frozenset[Trust]] = frozenset(get_args(Trust))
 
 BACKENDS: tuple[Format, ...] = ("pytorch", "onnx", "tensorflow")
-"""The formats that every model is converted to first."""
+"""The formats to which every model is converted first."""
 
 
 def read_device(text: str) -> str:
-    """Return the device that a text names: ``cpu``, or ``kind:index``; a kind alone is the first one of its kind.
+    """Return the device of a text: ``cpu``, or ``kind:index``; a kind alone is the first device of its kind.
 
     Raises:
-        ValueError: It names none.
+        ValueError: The text is not a device.
     """
     found = re.fullmatch(r"(?!cpu:0*[1-9])([a-z]+)(?::([0-9]{1,4}))?", text)
     if found is None:
@@ -37,10 +37,10 @@ def read_device(text: str) -> str:
 
 
 Device = Annotated[str, AfterValidator(read_device)]
-"""Where a model computes, such as ``cpu`` or ``cuda:0``."""
+"""The device of a model, such as ``cpu`` or ``cuda:0``."""
 
 CPU: Final[Device] = "cpu"
-"""All cores of the machine, which are one device."""
+"""All cores of the machine, which count as one device."""
 
 
 class Value(BaseModel):
@@ -50,9 +50,9 @@ class Value(BaseModel):
 
 
 class Made(Value):
-    """A value that a node hands on, which names what it was made from: a node refuses one that does not fit the others.
+    """A node's output that refers to the values it was made from: a node refuses inputs that do not fit together.
 
-    Both is done in ``kedro_hone.pipelines.binding``.
+    Both are implemented in ``kedro_hone.pipelines.binding``.
     """
 
     made_from: dict[str, str] = Field(
@@ -61,5 +61,5 @@ class Made(Value):
 
     @property
     def identity(self) -> str:
-        """``sha256:…`` by which the values that are made from this one name it."""
+        """``sha256:…`` by which derived values refer to this one."""
         return digest_json(self.model_dump(mode="json"))

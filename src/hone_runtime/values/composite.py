@@ -1,4 +1,4 @@
-"""Composites: an artifact of several, each of which serves some of the recipe's shapes."""
+"""Composites: an artifact made of several artifacts, each of which serves some of the recipe's shapes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format, Json, Value
 
 COMPOSITE: Final = "composite"
-"""The format, the toolchain that runs it, and the candidate's id."""
+"""The format, the toolchain that runs it, and the candidate's id, which are the same."""
 
 PARTS: Final = "parts"
-"""The folder of a composite's parts, each in one of its number, and their key in its metadata."""
+"""The folder of a composite's parts, one numbered folder each; also the key of the parts in its metadata."""
 
 RUNS: Final = {"onnxruntime": "onnx", "openvino": "openvino-ir"}
-"""The runtimes that a part may have, and the format of each: both can be imported in one process, and run no code."""
+"""The allowed runtimes of parts, with the format of each: both can be imported in one process, and neither runs
+an author's code."""
 
 
 class Part(Value):
-    """What serves some of the recipe's shapes; the first part also serves all others."""
+    """An artifact that serves some of the recipe's shapes; the first part also serves all other shapes."""
 
     candidate: str = Field(description="The id of the candidate whose artifact it is.")
     digest: str = Field(description="That artifact's, to be found in a store; its files are sealed as the composite's.")
@@ -32,16 +33,16 @@ class Part(Value):
 
 
 def can_be_part(artifact: Artifact) -> bool:
-    """Return whether an artifact can be a part: of any size, without a cache, and of a runtime that can be one."""
+    """Return whether an artifact can be a part: for any size, without a cache, and of an allowed runtime."""
     fits = artifact.runtime is not None and RUNS.get(artifact.runtime) == artifact.format
     return fits and not artifact.static_shapes and not artifact.has_cache and artifact.device == "cpu"
 
 
 def read_parts(artifact: Artifact) -> tuple[Part, ...]:
-    """Return the parts of a composite, and none of any other artifact.
+    """Return the parts of a composite; empty for any other artifact.
 
     Raises:
-        ValueError: The metadata of a composite name no parts, or one of another runtime or format than a part may have.
+        ValueError: The metadata of a composite have no parts, or one with a runtime or format that is not allowed.
     """
     if artifact.format != COMPOSITE:
         return ()

@@ -27,7 +27,7 @@ def digest_file(path: Path) -> str:
 def digest_tree(folder: Path) -> str:
     """Return ``sha256:…`` of every file below a directory: relative names and bytes, in sorted order.
 
-    Links that lead out of it do not count: what they lead to may never end.
+    Links out of the directory are skipped: their targets may never end.
     """
     inside = os.path.realpath(folder)
     paths = (path for path in folder.rglob("*") if not path.is_symlink() or _leads_into(inside, path))
@@ -43,10 +43,10 @@ FileState = tuple[str, int, int, int, int]
 
 
 def list_states(folder: Path) -> tuple[FileState, ...]:
-    """Return the state of everything below a directory that is no directory.
+    """Return the state of everything below a directory except directories.
 
-    The kernel sets the time of the status change at every write and nobody can set it back, so equal states are equal
-    bytes.
+    The kernel sets the time of the status change at every write, and no program can set it back. So equal states mean
+    equal bytes.
     """
     found = ((path.relative_to(folder).as_posix(), path.lstat()) for path in sorted(folder.rglob("*")))
     return tuple(
@@ -57,7 +57,7 @@ def list_states(folder: Path) -> tuple[FileState, ...]:
 
 
 def digest_tree_once(folder: Path) -> str:
-    """Return what ``digest_tree`` does; a tree that did not change since is read once by a process."""
+    """Return the result of ``digest_tree``; a process reads an unchanged tree only once."""
     return _digest_states(str(folder), list_states(folder))
 
 
@@ -67,7 +67,7 @@ def _digest_states(folder: str, states: tuple[FileState, ...]) -> str:  # noqa: 
 
 
 def digest_code(root: Path, folders: Iterable[str] = ("",)) -> str:
-    """Return ``sha256:…`` of the code in these folders below a root: every file, data included, but Python's caches."""
+    """Return ``sha256:…`` of the code in these folders below a root: every file, including data, except caches."""
     paths = (path for folder in folders for path in (root / folder).rglob("*"))
     return _digest_files(root, (path for path in paths if "__pycache__" not in path.parts))
 

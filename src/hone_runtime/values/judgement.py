@@ -1,4 +1,4 @@
-"""The judgement of one gate on one candidate: one record for all gates, in the decision and in the evidence."""
+"""The judgement of one gate on one candidate: one type for all gates, in the decision and in the evidence."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, Field
 from hone_runtime.values.base import Value
 
 Number = Annotated[float | None, BeforeValidator(lambda n: n if n is not None and math.isfinite(n) else None)]
-"""A finite number, or None where nothing was measured: JSON has neither NaN nor infinity."""
+"""A finite number, or None if nothing was measured: JSON has neither NaN nor infinity."""
 
 
 class Judged(StrEnum):
-    """Whether a candidate holds a gate; undecided is what the measurement cannot tell."""
+    """Whether a candidate passes a gate; undecided if the measurement is not precise enough."""
 
     HOLDS = "holds"
     FAILS = "fails"
@@ -24,7 +24,7 @@ class Judged(StrEnum):
 
 
 class Judgement(Value):
-    """The judgement of one gate on one candidate, or on the source where it stays."""
+    """The judgement of one gate on one candidate, or on the source if no winner replaces it."""
 
     name: str = Field(description="The gate's name, which is its key in the recipe's section `gates`.")
     candidate: str = Field(description="The candidate's id; `source` for the source model.")

@@ -1,6 +1,6 @@
-"""Sealed files: what can be sealed, and the manifest with each file's size and digest, what they are, and one digest.
+"""Sealed files: what can be sealed, and the manifest: each file's size and digest, the attributes, and one digest.
 
-The store keeps the manifest next to the folder of the files, a published winner among them; it is the same in both.
+The store writes the manifest next to the folder of the files; a published winner has it among its files.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from hone_runtime.values.regular import read_regular
 _LOG = open_logger(__name__)
 
 MANIFEST: Final = "artifact.json"
-"""The manifest's file."""
+"""The name of the manifest's file."""
 _LARGEST: Final = 16 << 20
-"""Bytes of a manifest: a hundred thousand files have one."""
+"""Size limit of a manifest in bytes: enough for a hundred thousand files."""
 
 FILES: Final = "files"
-"""The folder of the files, inside a place of the store: ``objects/<hex>`` or ``trees/<key>``."""
+"""The folder of the files in a place of the store: ``objects/<hex>`` or ``trees/<key>``."""
 
 
 class UnsealableError(ValueError):
-    """A folder that cannot become an artifact, such as one with no file or with a link that leads out of it."""
+    """A folder that cannot become an artifact: for example, without files, or with a link out of the folder."""
 
 
 def may_share(folder: Path) -> bool:
-    """Whether the files of a folder may have names elsewhere, too, which makes them hard links.
+    """Whether the files of a folder may be hard-linked from other places.
 
-    Not where there is a model in ONNX: its library (as of 1.23) does not read weights next to a model that have a
-    second name ("a potential hardlink attack"; ``onnx/checker.cc``).
+    Not if it contains an ONNX model: the onnx library (as of 1.23) refuses to read external weights with a second hard
+    link ("a potential hardlink attack"; ``onnx/checker.cc``).
     """
     return next(folder.rglob("*.onnx"), None) is None
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Let a new name have the bytes of a file that never changes, by a hard link; by a copy where there can be none."""
+    """Give a file that never changes a second name, by a hard link or, if that is impossible, by a copy."""
     try:
         os.link(source, target)
     except OSError:  # it is on another disk, or belongs to another user
@@ -53,13 +53,13 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def copy_tree(source: Path, target: Path, *, share: bool) -> None:
-    """Copy a folder to a place that does not exist; a link to a file inside it becomes a copy of that file.
+    """Copy a folder to a path that does not exist; a link to a file inside the folder becomes a copy of that file.
 
-    With ``share`` the copy has the same bytes (hard links) where that is possible and ``may_share``, which is right
-    only for what never changes.
+    With ``share``, files are hard links if that is possible and ``may_share`` is true. This is correct only for files
+    that never change.
 
     Raises:
-        UnsealableError: Something in it is neither a file nor a folder, or a link that leads out of it.
+        UnsealableError: An entry is neither a file nor a folder, or is a link out of the folder.
     """
     target.mkdir()
     share = share and may_share(source)
@@ -79,7 +79,7 @@ def measure_files(folder: Path) -> dict[str, int]:
     """Return the size of every file in bytes, by its relative name.
 
     Raises:
-        UnsealableError: Something in the folder is neither a file nor a folder.
+        UnsealableError: An entry in the folder is neither a file nor a folder.
     """
     sizes = {}
     for path in sorted(folder.rglob("*")):
@@ -99,10 +99,10 @@ class FileRecord(Value):
 
 
 class Manifest(Value):
-    """What was sealed, with ``sha256:…`` over the files, by their relative names, and the attributes.
+    """A record of sealed files, with ``sha256:…`` over their relative names, their content, and the attributes.
 
-    The attributes are an artifact without its digest; of a tree ``{"tree": key}``, so that it is not taken for the tree
-    of another key.
+    The attributes are those of an artifact without its digest; for a tree ``{"tree": key}``, so that it cannot be
+    mistaken for the tree of another key.
     """
 
     digest: str
@@ -111,14 +111,14 @@ class Manifest(Value):
 
     @classmethod
     def measure(cls, folder: Path, attributes: Json, *, without: Collection[str] = ()) -> Manifest:
-        """Read every file of a folder, without those of some names; raises as ``measure_files``."""
+        """Read every file of a folder, except the names in ``without``; raises as ``measure_files`` does."""
         sizes = {name: size for name, size in measure_files(folder).items() if name not in without}
         files = {name: FileRecord(size=size, digest=digest_file(folder / name)) for name, size in sizes.items()}
         return cls(digest=_digest(files, attributes), files=files, attributes=attributes)
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """Read a manifest's file; ``ValueError`` where it is damaged, ``OSError`` where it cannot be read."""
+        """Read a manifest's file; ``ValueError`` if it is damaged, ``OSError`` if it cannot be read."""
         return cls.model_validate_json(read_regular(path, limit=_LARGEST))
 
     def write(self, path: Path) -> None:
@@ -126,14 +126,14 @@ class Manifest(Value):
         path.write_text(json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
     def is_of(self, name: str) -> bool:
-        """Return whether this is the manifest of a place of the store, and as it was sealed; no file is read."""
+        """Return whether this is the manifest of a place of the store, as it was sealed; no file is read."""
         room, _, key = name.partition("/")
         tree = room == "trees"
         named = self.attributes == {"tree": key} if tree else bool(self.files) and self.digest == f"sha256:{key}"
         return named and self.digest == _digest(self.files, self.attributes)
 
     def list_odd(self, folder: Path, *, without: Collection[str] = ()) -> list[str]:
-        """Return the names that only the manifest has, or only the folder; raises as ``measure_files``."""
+        """Return the names that only the manifest or only the folder has; raises as ``measure_files`` does."""
         return sorted((self.files.keys() ^ measure_files(folder).keys()) - {*without})
 
     def find_difference(
@@ -144,14 +144,14 @@ class Manifest(Value):
         without: Collection[str] = (),
         read: Mapping[Path, str] = MappingProxyType({}),
     ) -> str | None:
-        """Compare every byte of a folder with what was sealed (slow); return what differs as a clause.
+        """Compare every byte of a folder with what was sealed (slow); return the difference as a clause.
 
-        With ``inside`` the manifest is among the files, as in a published winner. Files of the names in ``without`` may
-        be there, and are not compared. What was ``read`` already, with its digest, is not read again.
+        With ``inside`` the manifest is among the files, as in a published winner. Files in ``without`` may exist, and
+        are not compared. Files in ``read``, with their digests, are not read again.
 
         Raises:
             OSError: A file cannot be read, or is removed at this moment.
-            UnsealableError: As ``measure_files``.
+            UnsealableError: As in ``measure_files``.
         """
         if odd := self.list_odd(folder, without={*without, *([MANIFEST] if inside else [])}):
             return f"the file {odd[0]} is {'missing' if odd[0] in self.files else 'not in the manifest'}"
@@ -164,7 +164,7 @@ class Manifest(Value):
 
 
 def seal_files(place: Path, attributes: Json) -> str:
-    """Make the files of a place of the store read-only, write the manifest next to them, and return the digest."""
+    """Make the files in a place of the store read-only, write the manifest next to them, and return the digest."""
     manifest = Manifest.measure(place / FILES, attributes)
     manifest.write(place / MANIFEST)
     for path in (place / MANIFEST, *(place / FILES / name for name in manifest.files)):
@@ -173,12 +173,12 @@ def seal_files(place: Path, attributes: Json) -> str:
 
 
 def share_files(folder: Path, place: Path) -> None:
-    """Let the files of a folder that are equal to one of a place of the store be links to it, so that the disk has one.
+    """Replace files of a folder by links to equal files in a place of the store, so that the disk has only one copy.
 
-    Nothing is done where the place is not there any more, or damaged, or the folder's files must not be links.
+    Does nothing if the place is missing or damaged, or if the folder's files must not be links.
 
     Raises:
-        UnsealableError: As ``measure_files``.
+        UnsealableError: As in ``measure_files``.
     """
     manifest = read_sealed(place) if may_share(folder) and may_share(place / FILES) else None
     if manifest is None:
@@ -190,16 +190,16 @@ def share_files(folder: Path, place: Path) -> None:
         if size not in sizes or (same := known.get((size, digest_file(path)))) is None:
             continue
         link = path.with_name(f".{path.name[:100]}-{secrets.token_hex(4)}")
-        with suppress(OSError):  # the folder is read-only, or the file has as many links as the file system allows
+        with suppress(OSError):  # the folder is read-only, or the file system allows no more links to the file
             os.link(same, link)
             link.replace(path)
 
 
 def read_sealed(place: Path) -> Manifest | None:
-    """Return the manifest of a place of the store; None if it is damaged, of another place, or a file differs.
+    """Return the manifest of a place of the store; None if it is damaged, for another place, or a file differs.
 
-    Every byte is compared before the first use in a process, and again where a file has another state since: who can
-    write to the store could otherwise put another model under the digest of one that was validated.
+    Every byte is compared before the first use in a process, and again if a file's state has changed since. Otherwise,
+    anyone with write access to the store could put another model under the digest of a validated one.
     """
     try:
         manifest = Manifest.read(place / MANIFEST)
@@ -210,12 +210,12 @@ def read_sealed(place: Path) -> Manifest | None:
             return manifest
         _LOG.warning("%s was changed since it was sealed, and is not used.", place)
     except (FileNotFoundError, NotADirectoryError, ValueError):
-        pass  # incomplete, or not of ours
+        pass  # incomplete, or not written by the store
     return None
 
 
 def _digest(files: dict[str, FileRecord], attributes: Json) -> str:
-    # In the order of the paths, as digest_tree has it: the digest is that of the tree and of what it is.
+    # In the order of the paths, as in digest_tree: the digest covers the tree and its attributes.
     rows = [(name, files[name].digest) for name in sorted(files, key=PurePosixPath)]
     return _digest_tree(digest_json(rows), attributes)
 

@@ -1,4 +1,4 @@
-"""The values of measuring: intervals, latencies, quality, and what is said of each candidate."""
+"""The values of measurements: intervals, latencies, quality, and the results of each candidate."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.unscored import Unscored
 
 Load = Annotated[float, Field(ge=0, le=1)]
-"""A share of the cores' time."""
+"""A share of all cores' time."""
 BUSY: Final = 0.1
-"""Above this load of other processes a machine is called busy."""
+"""Above this load by other processes a machine is called busy."""
 
 
 class Interval(Value):
@@ -28,7 +28,7 @@ class Interval(Value):
 
 
 def is_bounded(end: float) -> bool:
-    """Whether the end of an interval is known: JSON has no infinity, and the largest number stands for it."""
+    """Whether an end of an interval is known: JSON has no infinity, so the largest number represents it."""
     return abs(end) < 1e300
 
 
@@ -43,7 +43,7 @@ class Latency(Value):
 
 
 class Speedup(Value):
-    """How many times faster than the source, at one shape."""
+    """How many times as fast as the source, at one shape."""
 
     shape: str = Field(description="The recipe's name of the shape.")
     ratio: Interval = Field(description="Source time over candidate time, with its interval.")
@@ -52,7 +52,7 @@ class Speedup(Value):
 
 
 class Spread(Value):
-    """How much worse a candidate is row by row, in the metric's unit; positive is worse."""
+    """How much worse a candidate is, row by row, in the metric's unit; positive is worse."""
 
     best: float = Field(description="The smallest difference of a row.")
     p5: float = Field(description="Five in a hundred rows have a smaller one.")
@@ -88,12 +88,12 @@ class Quality(Value):
 
     @property
     def scored(self) -> frozenset[str]:
-        """The outputs that this metric and the others are computed from."""
+        """The outputs from which this metric and the others are computed."""
         return frozenset(name for one in (self, *self.others) for name in one.outputs)
 
 
 class Status(StrEnum):
-    """What became of a candidate."""
+    """The outcome of a candidate."""
 
     MEASURED = "measured"
     DROPPED = "dropped"
@@ -103,7 +103,7 @@ class Status(StrEnum):
 
 
 class Checks(Value):
-    """What was found out about a candidate before the race; None where it was not measured."""
+    """The results of a candidate's checks before the race; None if not measured."""
 
     quality: Quality | None = Field(None, description="Its metric on the search split.")
     largest_error: float | None = Field(None, description="Largest difference of an output over the source's largest.")
@@ -117,9 +117,9 @@ class Checks(Value):
 
     @property
     def loss(self) -> tuple[float, float]:
-        """What it loses: the drop on the search split, or 0, then its largest error's power of ten.
+        """The loss in quality: the drop on the search split, or 0, then the power of ten of its largest error.
 
-        A drop below 0 is chance, and so is the order of two rounding errors. What is not known counts as none.
+        A drop below 0 is chance, and so is the order of two rounding errors. An unknown value counts as 0.
         """
         drop = self.quality.drop.estimate if self.quality is not None else 0.0
         power = math.log10(self.largest_error) if self.largest_error else -math.inf
@@ -127,7 +127,8 @@ class Checks(Value):
 
 
 RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
-"""Of a standing: it was measured to the end, or until it was too far behind. Figures of one that failed say nothing."""
+"""Statuses of a standing: measured to the end, or until it was too far behind. The figures of a failed candidate are
+meaningless."""
 
 
 class Validation(Checks, Made):
@@ -150,12 +151,12 @@ class Validation(Checks, Made):
 
     @property
     def build_seconds(self) -> float:
-        """The time that the steps of its route took when they were built."""
+        """The build time of the steps of its route, in seconds."""
         return sum(step.seconds for step in self.candidate.outcome.steps)
 
     @property
     def renewed(self) -> bool:
-        """Whether any of it was built or validated after its baseline was taken, and not found in the store."""
+        """Whether any part of it was built or validated after its baseline was taken, and not found in the store."""
         return max([self.run, *(step.run for step in self.candidate.outcome.steps)]) >= self.since
 
     @property
@@ -187,7 +188,7 @@ class Choice(Value):
 
 
 BUDGET: Final = "budget"
-"""The slug of what was not built, validated or raced to the end; its reason says why."""
+"""The slug for a candidate that was not built, validated or raced to the end; its reason explains why."""
 
 
 class RaceResult(Made):
@@ -211,7 +212,7 @@ class RaceResult(Made):
 
 
 class Finalist(Value):
-    """A candidate measured again in fresh processes."""
+    """A candidate that was measured again in fresh processes."""
 
     id: str = Field(description="The candidate's id.")
     speedups: tuple[Speedup, ...] = Field(description="One for each shape.")
@@ -226,7 +227,7 @@ _Sorted = Annotated[tuple[str, ...], BeforeValidator(sorted)]
 
 
 class Hardware(Value):
-    """The machine that measured."""
+    """The machine of the measurement."""
 
     cpu: str = Field(description="The processor's name.")
     cores: int = Field(description="The cores that the run could use.")
@@ -240,13 +241,13 @@ class Hardware(Value):
 
     @property
     def processor(self) -> str:
-        """The processor, its vector instructions and its cores, as every report names them."""
+        """The processor, its vector instructions and its cores, in the form used by every report."""
         instructions = f" ({self.instructions})" if self.instructions else ""
         return f"{self.cpu}{instructions}, {self.cores} cores"
 
 
 class Confirmation(Value):
-    """The finalists against the source, with the source against itself."""
+    """The finalists compared with the source, and the source compared with itself."""
 
     finalists: tuple[Finalist, ...] = Field(description="Best first, by the lower end at the deciding shape.")
     source_latency: tuple[Latency, ...] = Field(description="The source's times at each shape.")
@@ -261,9 +262,10 @@ class Confirmation(Value):
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
     def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:
-        """Return the finalist that a report tells of; None where there is none.
+        """Return the finalist that a report describes; None if there is none.
 
-        It is the winner; without one that whose speed-up the decision has, or else the first that was compared.
+        This is the winner. Without a winner, it is the finalist with the decision's speed-up, or else the first one
+        compared.
         """
         compared = [one for one in self.finalists if one.deciding is not None]
         won = [one for one in self.finalists if one.id == winner]
@@ -272,7 +274,7 @@ class Confirmation(Value):
 
 
 class ConfirmationResult(Confirmation, Made):
-    """A confirmation with the machine on which it was measured, and when: it may be reported on another one."""
+    """A confirmation with its machine and time: it may be reported on another machine."""
 
     hardware: Hardware = Field(description="The machine that measured.")
     ended: AwareDatetime = Field(description="When all was measured.")

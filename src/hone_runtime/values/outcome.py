@@ -1,4 +1,4 @@
-"""What a step hands on: an artifact, a refusal or a failure."""
+"""The output of a step: an artifact, a refusal or a failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hone_runtime.values.base import Json, Made, Value
 
 
 class FailureClass(StrEnum):
-    """Why a step failed. Transient ones are never cached: the next run may succeed."""
+    """Why a step failed. Transient failures are never cached: the next run may succeed."""
 
     INSTALL = "install"
     CONVERT = "convert"
@@ -29,19 +29,19 @@ class FailureClass(StrEnum):
 
     @property
     def transient(self) -> bool:
-        """Whether the same step could succeed when tried again."""
+        """Whether the same step could succeed if tried again."""
         return self.value in {"install", "out-of-memory", "time-out", "disk-full", "killed"}
 
 
 class Trespass(StrEnum):
-    """Where a worker wrote, or tried to, although it may not."""
+    """Where a worker wrote, or tried to write, without permission."""
 
     INPUT = "wrote-input"
     OUTSIDE = "wrote-outside"
 
 
 class Refused(Made):
-    """An adaptor (``by``) that was not tried, with the reason for a person, and the steps of the route so far."""
+    """An adaptor (``by``) that was not tried, with the reason for people, and the steps of the route so far."""
 
     kind: Literal["refused"] = "refused"
     by: str
@@ -51,7 +51,7 @@ class Refused(Made):
 
 
 class Failed(Made):
-    """An adaptor or another step (``by``) that was tried and failed, with the reason for a person."""
+    """An adaptor or another step (``by``) that was tried and failed, with the reason for people."""
 
     kind: Literal["failed"] = "failed"
     by: str
@@ -63,13 +63,13 @@ class Failed(Made):
 
 
 Outcome = Annotated[Artifact | Refused | Failed, Field(discriminator="kind")]
-"""What a step hands on."""
+"""The output of a step."""
 
 OUTCOME: TypeAdapter[Artifact | Refused | Failed] = TypeAdapter(Outcome)
 
 
 class Candidate(Value):
-    """What a route produced."""
+    """The result of a route."""
 
     id: str = Field(description="The namespace that ends the route, such as `onnx.onnxruntime_session`.")
     route: tuple[str, ...] = Field(description="The adaptors' names in order; empty for the source model itself.")

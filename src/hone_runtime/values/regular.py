@@ -1,4 +1,4 @@
-"""Files of strangers, read without trusting them: regular files only, bounded in size."""
+"""Read untrusted files safely: regular files only, bounded in size."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 LARGEST_FILE: Final = 64 << 20
-"""Bytes that are read of a file at once: a hundred times what anything of ours writes."""
+"""Limit in bytes for reading a file at once: a hundred times the size of anything that kedro-hone writes."""
 
 
 @contextmanager
 def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file for reading; never waits, and follows no link in the last part of its path.
+    """Open a regular file for reading; never blocks, and does not follow a link in the last part of its path.
 
     Raises:
-        OSError: There is none, or it is a link.
-        ValueError: It is something else: a FIFO, a device, a directory.
+        OSError: The file does not exist, or is a link.
+        ValueError: It is not a regular file but a FIFO, a device or a directory.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
@@ -32,11 +32,11 @@ def open_regular(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_regular(path: Path, *, limit: int = LARGEST_FILE) -> bytes:
-    """Return the contents of a regular file of at most so many bytes.
+    """Return the contents of a regular file, up to a size limit in bytes.
 
     Raises:
-        OSError: There is none, or it is a link.
-        ValueError: It is larger, or no regular file.
+        OSError: The file does not exist, or is a link.
+        ValueError: It is larger, or not a regular file.
     """
     with open_regular(path) as stream:
         content = stream.read(limit + 1)

@@ -1,6 +1,6 @@
-"""The user's data, and the inputs that every candidate gets: made once from them, and the same bytes for all.
+"""The user's data, and the inputs for every candidate: made once from the data, with the same bytes for all.
 
-Their files are in trees of the store, each under the digest of its value, and are named from there.
+Their files are in trees of the store, each under the digest of its value; the values refer to them by name.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from hone_runtime.values.digest import digest_json
 
 CALIBRATION, SEARCH, GATE, TRAINING = "calibration", "search", "gate", "training"
 SPLITS = (CALIBRATION, SEARCH, GATE)
-"""Given to the toolchains; used to compare candidates; used once, for the finalists and the source.
+"""In this order: passed to the toolchains; used to compare candidates; used once, for the finalists and the source.
 
-There is a fourth, for fine-tuning, where an adaptor of the recipe has ``Need.TRAINING_DATA``: ``training``."""
+There is a fourth split for fine-tuning, ``training``, if an adaptor of the recipe has ``Need.TRAINING_DATA``."""
 
 
 class TrackedFile(Value):
@@ -44,7 +44,7 @@ class Split(Value):
 
     @property
     def targets(self) -> str:
-        """Name of the ``.npz`` with what the metric compares with; without arrays for the fidelity program."""
+        """Name of the ``.npz`` with the targets of the metric; without arrays for the fidelity program."""
         return f"{self.name}/targets.npz"
 
 
@@ -64,7 +64,7 @@ class Samples(Made):
 
 
 class Predicted(Value):
-    """What it took to make a model's predictions on a split."""
+    """The cost of computing a model's predictions on a split."""
 
     cold_start_ms: float = Field(description="From loading to the first outputs, without the interpreter's start.")
     peak_memory_bytes: int = Field(description="Resident memory of its worker at its highest.")
@@ -82,7 +82,7 @@ class Score(Value):
 
 
 class ProbeRows(Value):
-    """Rows that no split holds, for which the source returned finite numbers."""
+    """Rows that are in no split, and for which the source returned finite numbers."""
 
     name: str = Field(description="What the rows have, as a noun.")
     feeds: str = Field(description="Name of the `.npz` with one array for each input of the model, rows first.")
@@ -112,5 +112,5 @@ class Reference(Score, Predicted, Made):
 
     @property
     def identity(self) -> str:
-        """Of all but the runs in which it was computed and taken, which change nothing that is compared with it."""
+        """The digest, without the runs in which it was computed and taken: these change no comparison with it."""
         return digest_json(self.model_dump(mode="json", exclude={"run", "since"}))

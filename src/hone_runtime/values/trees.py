@@ -1,4 +1,4 @@
-"""Folders of strangers, counted and copied without trusting them: regular files and links only, within bounds."""
+"""Count and copy untrusted folders safely: regular files and links only, within limits."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.regular import open_regular
 
 MOST_FILES: Final = 100_000
-"""Files of one version."""
+"""The largest number of files in one version."""
 
 
 class StrangeTreeError(ValueError):
-    """A place that holds more than a version of a model can hold, or something else than files."""
+    """A place with more than a version of a model can have, or with entries that are not files."""
 
 
 def walk_tree(place: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what a folder holds that is no folder, by its relative name; no link is followed.
+    """Yield every entry below a folder except folders, by its relative name; no link is followed.
 
     Raises:
-        StrangeTreeError: It holds a device, a socket or a pipe, or too many files.
+        StrangeTreeError: It contains a device, a socket or a pipe, or too many files.
         OSError: It cannot be read.
     """
     count, open_ = 0, [""]
@@ -47,10 +47,10 @@ def walk_tree(place: Path) -> Iterator[tuple[str, os.stat_result]]:
 
 
 def measure_tree(place: Path) -> int:
-    """Return the bytes of a file, or of all files of a folder; no file is opened.
+    """Return the size of a file, or of all files of a folder, in bytes; no file is opened.
 
     Raises:
-        StrangeTreeError: As ``walk_tree``; or it is neither a file nor a folder.
+        StrangeTreeError: As in ``walk_tree``; or it is neither a file nor a folder.
         OSError: It cannot be read.
     """
     state = place.stat()
@@ -62,10 +62,10 @@ def measure_tree(place: Path) -> int:
 
 
 def require_room(place: Path, size: int) -> None:
-    """Check that so many bytes fit on the disk of a folder.
+    """Check that the disk of a folder has room for so many bytes.
 
     Raises:
-        HoneError: ``store-full``: they do not.
+        HoneError: ``store-full``: it does not.
     """
     disk = shutil.disk_usage(place)
     if size > disk.free:
@@ -80,28 +80,28 @@ def require_room(place: Path, size: int) -> None:
 
 
 def copy_tree_bounded(source: Path, target: Path) -> None:
-    """Copy the files of a folder into one that exists, links as links, after it was seen that they fit.
+    """Copy the files of a folder into an existing one, links as links, after checking that they fit.
 
     Raises:
-        StrangeTreeError: As ``measure_tree``.
-        HoneError: As ``require_room``.
+        StrangeTreeError: As in ``measure_tree``.
+        HoneError: As in ``require_room``.
         OSError: The disk is full.
         shutil.Error: A file cannot be read or written, or was changed meanwhile.
     """
     require_room(target, measure_tree(source))
     try:
         shutil.copytree(source, target, dirs_exist_ok=True, symlinks=True, copy_function=copy_bounded)
-    except shutil.Error as error:  # it holds texts only
+    except shutil.Error as error:  # its arguments are texts only
         if f"[Errno {errno.ENOSPC}]" in str(error):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target)) from error
         raise
 
 
 def copy_bounded(source: str | Path, target: str | Path) -> None:
-    """Copy a regular file, no more of it than it had when it was opened.
+    """Copy a regular file, up to the size that it had when it was opened.
 
     Raises:
-        FileNotFoundError: It is no regular file, or not any more; or it was changed meanwhile.
+        FileNotFoundError: It is not, or no longer, a regular file; or it was changed meanwhile.
         OSError: It cannot be read or written.
     """
     try:

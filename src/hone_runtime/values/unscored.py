@@ -1,4 +1,4 @@
-"""How an output that no metric reads differs from the source's."""
+"""The difference of an output that no metric reads from the source's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hone_runtime.values.base import Value
 
 
 class Unscored(Value):
-    """One output, on the rows of the search split; the batch size or shape with the most rows that differ counts."""
+    """One output, on the rows of the search split; for the batch size or shape with the most differing rows."""
 
     output: str = Field(description="Its name.")
     largest: float = Field(description="Largest difference over the source's largest value; 0 for text.")
@@ -16,7 +16,7 @@ class Unscored(Value):
     of: int = Field(description="How many rows there are.")
 
     def describe(self) -> str:
-        """Return it as a sentence."""
+        """Return this difference as a sentence."""
         if not self.rows:
             return f"Output {self.output}, which no metric scores: as the source's in all {self.of:,} rows."
         share = f"{self.rows:,} of {self.of:,} rows ({self.rows / self.of:.2%})"

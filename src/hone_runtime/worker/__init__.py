@@ -1,1 +1,1 @@
-"""What runs in the toolchain's process; imports nothing of this project."""
+"""The code that runs in the toolchain's process; imports nothing else of this project."""

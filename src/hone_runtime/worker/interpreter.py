@@ -1,4 +1,4 @@
-"""What an interpreter has that the user names for a toolchain; runs in a worker of it, as a worker file of its own."""
+"""List the packages of an interpreter that the user chose for a toolchain; runs in a worker, as a worker file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hone_runtime.worker.packages import import_worker
 
 
 def examine(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what is installed, by name as its author writes it, where, and why the toolchain cannot be imported.
+    """Return the installed packages by name, where they are, and why the toolchain cannot be imported, if so.
 
-    The job has the ``toolchain``: its worker's file. ``fault`` is None where that can be imported. ``markers`` are for
-    the markers of requirements, as ``packaging`` names them, as far as they differ between interpreters of a machine.
+    The job has ``toolchain``, the path of the worker file. ``fault`` is None if that can be imported. ``markers`` are
+    the values for requirement markers, named as in ``packaging``, that differ between interpreters of a machine.
     """
     return {
         "versions": dict(filter(None, map(_read_version, metadata.distributions()))),
@@ -32,9 +32,9 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
-    """Return a distribution's name and version; None for a folder that an interrupted removal has left of one.
+    """Return a distribution's name and version; None for a folder left by an interrupted removal.
 
-    The environments' ``requirements.py`` does the same, of which nothing is importable here.
+    The environments' ``requirements.py`` does the same, but cannot be imported here.
     """
     try:
         name, version = distribution.metadata["Name"], distribution.metadata["Version"]

@@ -1,9 +1,9 @@
-"""How a file of Python code is imported by its path, and what each worker needs to load a model.
+"""Import a file of Python code by its path, and helpers that each worker needs to load a model.
 
 Standard library only, Python 3.8 and later.
 """
 
-# pathlib would cost each worker time to import.
+# Importing pathlib would cost each worker time.
 # ruff: noqa: PTH100, PTH120, PTH122
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Iterator
 from typing import Any
 
 LIBRARY = "hone_programs"
-"""The name under which any program imports the built-in programs and the parts that they share."""
+"""The name under which programs import the built-in programs and their shared modules."""
 
 
 def load_file(name: str, path: str, *, parts: bool = True) -> Any:
-    """Import a file by its path as a module of this name; one that has it already is replaced, with its parts.
+    """Import a file by its path as a module of this name; an existing module of this name is replaced, with its parts.
 
-    With ``parts``, files next to it are its parts, imported by ``from . import session``.
+    With ``parts``, the files next to it become submodules, imported by ``from . import session``.
 
     Raises:
-        ImportError: It is no Python file.
+        ImportError: It is not a Python file.
         FileNotFoundError: It does not exist.
     """
     places = [os.path.dirname(path)] if parts else None
@@ -46,13 +46,13 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
 
 
 def load_program(path: str, library: str) -> Any:
-    """Import a program (a file, or the ``__init__.py`` of a package, whose modules are its parts); return its module.
+    """Import a program, a file or the ``__init__.py`` of a package with its submodules; return its module.
 
-    The built-in programs, whose folder is the library, and their shared parts become importable as ``hone_programs``,
-    without running the code of kedro-hone that finds them.
+    ``library`` is the folder of the built-in programs. These and their shared modules become importable as
+    ``hone_programs``, without running the code of kedro-hone that finds them.
 
     Raises:
-        ImportError: It is no Python file, or one of its imports fails.
+        ImportError: It is not a Python file, or one of its imports fails.
         FileNotFoundError: It does not exist.
     """
     known = sys.modules.get(LIBRARY)
@@ -71,7 +71,7 @@ def load_program(path: str, library: str) -> Any:
 
 @contextlib.contextmanager
 def set_variables(**variables: str) -> Iterator[None]:
-    """Set environment variables for a while: the process may be a user's, who has loaded a winner."""
+    """Set environment variables temporarily: the process may be a user's that has loaded a winner."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -84,10 +84,10 @@ def set_variables(**variables: str) -> Iterator[None]:
 
 
 def require_cpu(job: dict[str, Any]) -> None:
-    """Refuse to load a job's model for another device than the CPU, instead of computing on the CPU silently.
+    """Refuse to load a job's model for another device than the CPU, instead of silently computing on the CPU.
 
     Raises:
-        ValueError: Its device is another one.
+        ValueError: The job's device is another one.
     """
     device = job["input"].get("device", "cpu")
     if device != "cpu":
@@ -95,6 +95,6 @@ def require_cpu(job: dict[str, Any]) -> None:
 
 
 def forget_parts(name: str) -> None:
-    """Forget the modules of a package that is replaced."""
+    """Remove the modules of a replaced package from ``sys.modules``."""
     for part in [known for known in sys.modules if known.startswith(f"{name}.")]:
         del sys.modules[part]

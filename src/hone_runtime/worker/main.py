@@ -1,10 +1,10 @@
-"""The worker's own main program: run by path with the python of a toolchain's environment.
+"""The main program of a worker: run by its path with the Python of a toolchain's environment.
 
-It imports the standard library only (numpy where arrays are read or written), nothing of ours, and works with Python
-3.8 and later. ``guard/isolation.py`` has isolated its process before.
+It imports only the standard library (NumPy where arrays are read or written), nothing of kedro-hone, and works with
+Python 3.8 and later. ``guard/isolation.py`` isolates its process first.
 """
 
-# pathlib would cost each worker time to import.
+# Importing pathlib would cost each worker time.
 # ruff: noqa: PTH100, PTH105, PTH112, PTH117, PTH118, PTH120, PTH123
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 
 if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
-    sys.path.pop(0)  # our folder, which Python 3.11 leaves out of the path by PYTHONSAFEPATH
+    sys.path.pop(0)  # this file's folder, which Python 3.11 leaves out of the path by PYTHONSAFEPATH
 
 import errno
 import faulthandler
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _find_runtime() -> None:
-    """Let ``hone_runtime`` be imported from the folder of this file, which is run by its path."""
+    """Make ``hone_runtime`` importable from the folder of this file, which is run by its path."""
     name, folder = "hone_runtime", os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     file = os.path.join(folder, "__init__.py")
     spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[folder])
@@ -50,7 +50,7 @@ def load_worker(job: dict[str, Any]) -> Any:
 
 
 def call_function(job: dict[str, Any]) -> dict[str, Any]:
-    """Call the job's function; for ``transform``, read back what it saved. Return the contents of ``result.json``."""
+    """Call the job's function; after ``transform``, read back the saved files. Return the content of the result."""
     start = time.perf_counter()
     module = load_worker(job)
     notes = getattr(module, job["function"])(job) or {}
@@ -59,7 +59,7 @@ def call_function(job: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(notes, dict):
         raise TypeError(f"{job['function']} returned {type(notes).__name__}, not a dict")
     if job["function"] == "transform" and not {"refused", "nothing_to_do", "failed"}.intersection(notes):
-        gc.collect()  # closes the files that a cycle still holds open
+        gc.collect()  # closes files that are only referenced by a cycle
         try:
             described = describe_output(module, job, notes)
         except Exception as error:
@@ -69,7 +69,7 @@ def call_function(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> Any:
-    """Let the toolchain read the saved files; None when it does not know their format."""
+    """Describe the saved files with the toolchain; None if it does not support their format."""
     if not hasattr(module, "describe"):
         return None
     model = dict(job["input"] or {}, path=job["output"], format=job["produces"], run_options={})
@@ -85,7 +85,7 @@ def describe_output(module: Any, job: dict[str, Any], notes: dict[str, Any]) -> 
 
 
 def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict[str, Any]:
-    """Return what a function returns, or the error that it raised as JSON, with the traceback in the log."""
+    """Return a function's result, or the error that it raised as JSON; the traceback is written to the log."""
     try:
         return function()
     except BaseException as error:  # noqa: BLE001 - SystemExit too: a toolchain may call sys.exit
@@ -102,7 +102,7 @@ def protect(function: Callable[[], dict[str, Any]], job: dict[str, Any]) -> dict
 
 
 def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
-    """Return where a denied write was meant to go: ``wrote-input`` or ``wrote-outside``; None for any other error."""
+    """Return the target of a denied write: ``wrote-input`` or ``wrote-outside``; None for any other error."""
     name = getattr(error, "filename", None)
     refused = isinstance(error, PermissionError) or getattr(error, "errno", None) == errno.EROFS
     if not refused or not isinstance(name, str):
@@ -118,7 +118,7 @@ def find_trespass(error: BaseException, job: dict[str, Any]) -> str | None:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether the file exists and cannot be read; then a denied open proves no write."""
+    """Whether the file exists and cannot be read; then a denied open is no evidence of a write."""
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK))
     except FileNotFoundError:
@@ -129,7 +129,7 @@ def is_hidden(path: str) -> bool:
 
 
 def find_folders(job: dict[str, Any]) -> list[str]:
-    """Return where this job may write."""
+    """Return the folders to which this job may write."""
     return [folder for folder in (job.get("output"), job.get("temporary"), sys.argv[1]) if folder]
 
 
@@ -137,7 +137,7 @@ def write_json(path: str, value: dict[str, Any]) -> None:
     """Write a JSON file atomically."""
 
     def convert(item: Any) -> Any:
-        if hasattr(item, "tolist"):  # numpy's scalars and arrays
+        if hasattr(item, "tolist"):  # NumPy scalars and arrays
             return item.tolist()
         raise TypeError("not JSON: " + repr(item))
 
@@ -148,7 +148,7 @@ def write_json(path: str, value: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    """Read the job, work, write the result, and end at once."""
+    """Read the job, run it, write the result, and exit at once."""
     faulthandler.enable()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
@@ -165,13 +165,13 @@ def main() -> None:
         result = protect(lambda: call_function(job), job)
         path = os.path.join(folder, "result.json")
         error = protect(lambda: write_json(path, result) or {}, job)  # type: ignore[func-returns-value]
-        if error:  # such as notes that are no JSON
+        if error:  # such as notes that are not JSON
             write_json(path, error)
     for child in getattr(sys.modules.get("multiprocessing"), "active_children", list)():
-        child.terminate()  # the pools of the standard library would do so at a normal exit
+        child.terminate()  # as the standard library's pools do at a normal exit
     sys.stdout.flush()
     sys.stderr.flush()
-    # Toolchains leave threads behind that never end, and crash while they are torn down: neither is the step's result.
+    # Toolchains leave threads that never end, and crash during interpreter shutdown: neither affects the step's result.
     os._exit(0)
 
 

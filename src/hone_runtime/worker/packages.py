@@ -1,11 +1,11 @@
 """Packages of workers: importable by name, though their folders are on no path.
 
-A worker's process finds ``hone_runtime``, the package of its own toolchain, and those of the toolchains that it uses;
-our site-packages are never on its path. The process of a user who loads a winner finds them in the same way. Standard
-library only, Python 3.8 and later.
+A worker's process finds ``hone_runtime``, the package of its own toolchain, and those of the toolchains that it uses.
+The site-packages of kedro-hone are never on its path. A user's process that loads a winner finds them in the same way.
+Standard library only, Python 3.8 and later.
 """
 
-# pathlib would cost each worker time to import.
+# Importing pathlib would cost each worker time.
 # ruff: noqa: PTH118, PTH119
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from hone_runtime.worker.loading import forget_parts, load_file
 
 PREFIX = "hone_"
-"""How the name of a toolchain's package begins; the toolchain's own name follows."""
+"""The prefix of the name of a toolchain's package; the toolchain's own name follows."""
 
 _IMPORTING = threading.RLock()
 
@@ -31,7 +31,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     """Finds packages by their names.
 
     Attributes:
-        folders: Where each package is, by its name.
+        folders: The folder of each package, by its name.
     """
 
     def __init__(self) -> None:
@@ -46,19 +46,19 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 def import_worker(path: str, *, uses: Iterable[str] = (), name: str = "hone_worker") -> Any:
-    """Import a toolchain's worker, once, whichever thread asks first.
+    """Import a toolchain's worker, once for all threads.
 
     Args:
-        path: The worker's file. Where it is the ``__init__.py`` of a folder ``hone_<toolchain>``, that is a package of
-            this name.
+        path: The worker's file. If it is the ``__init__.py`` of a folder ``hone_<toolchain>``, it is imported as a
+            package of this name.
         uses: The folders of other packages that it imports.
-        name: The module's name where it is no such package.
+        name: The module's name if it is not such a package.
 
     Raises:
-        ImportError: It is no Python file, or one of its imports fails.
+        ImportError: It is not a Python file, or one of its imports fails.
         FileNotFoundError: It does not exist.
     """
-    with _IMPORTING:  # another thread must not see what is half executed
+    with _IMPORTING:  # another thread must not see a partly executed module
         for folder in uses:
             make_importable(folder)
         folder, file = os.path.split(path)
@@ -71,7 +71,7 @@ def import_worker(path: str, *, uses: Iterable[str] = (), name: str = "hone_work
 
 
 def make_importable(folder: str) -> None:
-    """Let a folder be imported as the package of its name; one that was imported from elsewhere is forgotten."""
+    """Make a folder importable as the package of its name; a package imported from elsewhere is removed."""
     finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
     if finder is None:
         finder = _Finder()

@@ -1,6 +1,6 @@
-"""A session inside a worker: a model that stays loaded and is run and timed by commands.
+"""A session in a worker: a model that remains loaded, and is run and timed by commands.
 
-Imported by ``main.py`` by its path: the standard library only, numpy and torch where arrays or tensors are passed.
+Imported by ``main.py`` by its path: only the standard library, and NumPy and torch where arrays or tensors are passed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Served:
         self.armed: dict[str, Callable[[], Any]] = {}
 
     def load(self, feeds: str | None = None) -> dict[str, Any]:
-        """Import the toolchain, open the model, and run it once where feeds are given."""
+        """Import the toolchain, open the model, and run it once if feeds are given."""
         arrays = _read_arrays(feeds) if feeds else None
         start = time.perf_counter_ns()
         worker = self.load_worker(self.job)
@@ -40,7 +40,7 @@ class Served:
     def run(self, feeds: str, output: str, batch: int | None = None) -> dict[str, Any]:
         """Run all rows in chunks and write the outputs, rows first.
 
-        Where a model takes no other number of rows than it was made for, the last chunk is filled with its last row.
+        If a model accepts only a fixed number of rows, the last chunk is filled with copies of its last row.
         """
         import numpy as np
 
@@ -68,7 +68,7 @@ class Served:
         return {}
 
     def run_together(self, feeds: str, threads: int, calls: int) -> dict[str, Any]:
-        """Call the model from some threads at once, each with rows of its own; count what is not as alone."""
+        """Call the model from several threads at once, each with its own rows; count results unlike single calls'."""
         import concurrent.futures
 
         arrays = _read_arrays(feeds)
@@ -79,7 +79,7 @@ class Served:
             return sum(not _are_close(self.session.run(own[number]), alone[number]) for _ in range(calls))
 
         interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-5)  # seconds: so that threads take turns within a call, too
+        sys.setswitchinterval(1e-5)  # in seconds: so that threads also switch within a call
         try:
             with concurrent.futures.ThreadPoolExecutor(threads) as pool:
                 return {"differing": sum(pool.map(call, range(threads)))}
@@ -87,14 +87,14 @@ class Served:
             sys.setswitchinterval(interval)
 
     def arm(self, shape: str, feeds: str) -> dict[str, Any]:
-        """Read the feeds of a shape into memory, and keep its call ready to be timed."""
+        """Read the feeds of a shape into memory, and prepare its call for timing."""
         self.armed[shape] = self.complete(self.prepare(_read_arrays(feeds)))
         gc.collect()
-        gc.freeze()  # a toolchain is some hundred thousand objects: each later collection would go through them again
+        gc.freeze()  # a toolchain has some hundred thousand objects, which each later collection would scan again
         return {}
 
     def complete(self, call: Callable[[], Any]) -> Callable[[], Any]:
-        """Return a call that ends when the device has finished it, where the session can wait for its device."""
+        """Return a call that ends when the device has finished, if the session can wait for its device."""
         synchronize = getattr(self.session, "synchronize", None)
         if synchronize is None:
             return call
@@ -106,13 +106,13 @@ class Served:
         return call_and_wait
 
     def prepare(self, feeds: dict[str, Any]) -> Callable[[], Any]:
-        """Return one call as it is timed: as the session says, behind the source's interface, or with arrays."""
+        """Return one call in the form that is timed: the session's own, with the source's interface, or with arrays."""
         if hasattr(self.session, "prepare"):
             return self.session.prepare(feeds)  # type: ignore[no-any-return]  # a session has no types
         interface = self.job.get("interface")
         specs = {side: [SimpleNamespace(**spec) for spec in self.job["input"][side]] for side in ("inputs", "outputs")}
         model: Any = SimpleNamespace(metadata=self.job["input"]["metadata"], **specs)
-        if interface == "sklearn" and model.metadata.get("sklearn"):  # a winner that is a source again has it no more
+        if interface == "sklearn" and model.metadata.get("sklearn"):  # absent if the source is itself a winner
             return _prepare_rows(self.session.run, model, feeds)
         if interface in {"pytorch", "transformers"} and importlib.util.find_spec("torch"):
             return _prepare_tensors(self.session.run, model, feeds, named=interface == "transformers")
@@ -122,7 +122,7 @@ class Served:
         """Time calls one by one, in nanoseconds, with the garbage collector switched off."""
         run, clock = self.armed[shape], time.perf_counter_ns
         times = []
-        gc.collect()  # before the warm-up: it goes through all objects, and would leave the caches cold
+        gc.collect()  # before the warm-up: it scans all objects, and would leave the caches cold
         gc.disable()
         try:
             for _ in range(warmup):
@@ -141,7 +141,7 @@ def serve(
 ) -> None:
     """Serve commands, one JSON line each, until the pipe (a descriptor) closes.
 
-    ``protect`` calls a function and returns what it returns, or the error that it raised, as JSON.
+    ``protect`` calls a function and returns its result, or the error that it raised, as JSON.
     """
     for descriptor in (commands, replies):
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no names
@@ -154,7 +154,7 @@ def serve(
 
 
 def _seed_generators(seed: int) -> None:
-    """Let what draws numbers begin with the job's seed, in the libraries that the toolchain has imported."""
+    """Seed the random generators of the libraries that the toolchain has imported with the job's seed."""
     seeds = {
         "random": "seed",
         "numpy.random": "seed",
@@ -171,7 +171,7 @@ def _seed_generators(seed: int) -> None:
 
 
 def _prepare_rows(run: Any, model: Any, feeds: dict[str, Any]) -> Callable[[], Any]:
-    """Return the call of an estimator's method that is timed of the source, too, on rows as its callers have them."""
+    """Return the call of an estimator's method, on rows in the callers' form; the source is timed in the same way."""
     from hone_runtime.interfaces import tables
 
     call = (tables.make_predict_proba if tables.has_probabilities(model) else tables.make_predict)(run, model)
@@ -179,9 +179,9 @@ def _prepare_rows(run: Any, model: Any, feeds: dict[str, Any]) -> Callable[[], A
 
 
 def _prepare_tensors(run: Any, model: Any, feeds: dict[str, Any], *, named: bool) -> Callable[[], Any]:
-    """Return the call with tensors: ``named``, with their names and for a ``ModelOutput``, as of Transformers.
+    """Return the call with tensors; if ``named``, with their names and a ``ModelOutput``, as in Transformers.
 
-    Where transformers is missing, its results are dictionaries: there is nothing else to be timed.
+    If transformers is missing, the results are dictionaries, since nothing else can be timed.
     """
     from hone_runtime.interfaces import pretrained, tensors
 
@@ -201,7 +201,7 @@ def _read_arrays(path: str) -> dict[str, Any]:
 
 
 def _vary(array: Any, number: int, count: int) -> Any:
-    """Return other values for each number below the count, with which a model gives something else."""
+    """Return other values for each number below the count, for which a model's output differs."""
     import numpy as np
 
     if array.dtype.kind == "f":
@@ -216,7 +216,7 @@ def _copy(outputs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _are_close(found: dict[str, Any], alone: dict[str, Any]) -> bool:
-    """Tell whether outputs are the same but for rounding, which may differ from call to call."""
+    """Return whether outputs are equal up to rounding, which may vary between calls."""
     import numpy as np
 
     def is_close(one: Any, other: Any) -> bool:
@@ -229,7 +229,7 @@ def _are_close(found: dict[str, Any], alone: dict[str, Any]) -> bool:
 
 
 def _write_arrays(path: str, arrays: dict[str, Any]) -> None:
-    """Write an npz file; unlike ``numpy.savez`` with any name of an array. Text becomes numpy's own, no pickle."""
+    """Write an npz file; unlike ``numpy.savez``, with any array names. Text becomes NumPy strings, not pickles."""
     import zipfile
 
     import numpy as np
@@ -244,7 +244,7 @@ def _write_arrays(path: str, arrays: dict[str, Any]) -> None:
 
 
 def _join(values: list[Any]) -> Any:
-    """Concatenate the chunks of one output; a single one stays as it is."""
+    """Concatenate the chunks of one output; a single chunk is returned unchanged."""
     import numpy as np
 
     return values[0] if len(values) == 1 else np.concatenate([np.atleast_1d(value) for value in values])

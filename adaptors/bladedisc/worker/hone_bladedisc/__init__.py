@@ -1,4 +1,4 @@
-"""BladeDISC's own code: compile TorchScript, describe what was compiled, and run it.
+"""BladeDISC's own code: compile TorchScript, describe the compiled model, and run it.
 
 Works with Python 3.8 and PyTorch 1.12, which the vendor's images have, and with later ones.
 """

@@ -13,7 +13,7 @@ from . import session
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Write ``model.ts`` into the job's output, and return notes with how much of the model was compiled."""
+    """Write ``model.ts`` into the job's output, and return notes with the compiled share of the model."""
     specs = session.keep_specs(job["input"])
     try:
         model = session.open_model(job["input"]["path"])
@@ -22,12 +22,12 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(job["threads"])
     examples = make_examples(specs["inputs"], job["shapes"][0]["sizes"])
     try:
-        with torch.no_grad():  # as the vendor does it: tensors of the inference mode could not be saved as constants
+        with torch.no_grad():  # as in the vendor's code: tensors of the inference mode could not be saved as constants
             compiled = torch_blade.optimize(model, allow_tracing=True, model_inputs=examples)
         engines = torch_blade.mlir.num_engines(compiled)
     except Exception as error:  # noqa: BLE001 - its passes raise many classes
         return {"failed": {"class": "compile", "reason": f"BladeDISC failed: {session.shorten(error)}"}}
-    if not engines:  # what it cannot compile is left to PyTorch with a line in the log, here all of it
+    if not engines:  # PyTorch runs what BladeDISC cannot compile, here the whole model; the log has a line on it
         return {"nothing_to_do": "BladeDISC compiled no part of it, so that PyTorch would run the model as it was"}
     names = json.dumps(specs)
     torch.jit.save(compiled, str(Path(job["output"], session.FILE)), _extra_files={session.NAMES_FILE: names})
@@ -36,7 +36,7 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def make_examples(specs: list[dict[str, Any]], sizes: dict[str, int]) -> tuple[torch.Tensor, ...]:
-    """Return one tensor for each input, of these dynamic sizes: random numbers, or ones for integers."""
+    """Return one tensor for each input, for the given dynamic sizes: random numbers, or ones for integers."""
     generator, examples = torch.Generator().manual_seed(0), []
     for spec in specs:
         shape = [dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]]

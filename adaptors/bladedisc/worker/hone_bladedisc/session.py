@@ -1,4 +1,4 @@
-"""Open what BladeDISC compiled, or what it is to compile, and run it."""
+"""Open and run models of BladeDISC, compiled or not yet compiled."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hone_runtime.worker.loading import require_cpu
 
 FILE = "model.ts"
 NAMES_FILE = "kedro_hone.json"
-"""The entry of a file in which the specs of its tensors are."""
+"""The entry of a file with the specs of its tensors."""
 
 
 class Session:
-    """A compiled model, on numpy arrays."""
+    """A compiled model, on NumPy arrays."""
 
     has_cache = False
 
@@ -44,10 +44,10 @@ class Session:
 
 
 def open_model(folder: str, files: dict[str, Any] | None = None) -> Any:
-    """Return the model of a folder; the values of ``files`` become those of the entries of these names.
+    """Return the model of a folder; the entries named in ``files`` are read into it.
 
     Raises:
-        ValueError: It cannot be opened: it is damaged, or has an operator that this PyTorch does not know.
+        ValueError: It cannot be opened: it is damaged, or has an operator that this PyTorch does not support.
     """
     try:
         return torch.jit.load(str(Path(folder, FILE)), map_location="cpu", _extra_files=files or {})
@@ -56,11 +56,11 @@ def open_model(folder: str, files: dict[str, Any] | None = None) -> Any:
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the specs of a compiled model, which is opened for them.
+    """Return the specs of a compiled model; it is opened for this.
 
     Raises:
         KeyError: It is of another format.
-        ValueError: It cannot be opened, or does not say its specs.
+        ValueError: It cannot be opened, or does not contain its specs.
     """
     if job["input"]["format"] != "bladedisc":
         raise KeyError(job["input"]["format"])
@@ -73,7 +73,7 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def keep_specs(artifact: dict[str, Any]) -> dict[str, Any]:
-    """Return the specs of an artifact, and nothing else of it."""
+    """Return only the specs of an artifact."""
     names = ("name", "dtype", "shape")
     return {side: [{name: spec[name] for name in names} for spec in artifact[side]] for side in ("inputs", "outputs")}
 

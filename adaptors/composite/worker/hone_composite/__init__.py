@@ -1,4 +1,4 @@
-"""Composites: open the parts with the workers of their own toolchains, and pass each call to the part of its shapes."""
+"""Composites: open the parts with their toolchains' workers, and pass each call to the part for its shapes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from typing import Any
 from hone_runtime.sessions import shapes
 
 RUNS = {"onnxruntime": "onnx", "openvino": "openvino-ir"}
-"""The runtimes that a part may have, and the format of each: a manifest may be a stranger's, and these run no code."""
+"""The allowed runtimes of parts, with the format of each: a manifest may be untrusted, and these run no code of an
+author."""
 
 MOST_PARTS = 16
 MOST_SHAPES = 64
 
 
 def load(job: dict[str, Any]) -> Any:
-    """Open the parts in ``parts/``, in the order of the metadata; the first is for every shape that no part names.
+    """Open the parts in ``parts/``, in the order of the metadata; the first serves every shape that no part lists.
 
     Raises:
-        ValueError: The metadata name no parts, or parts of another runtime or format, or sizes of no shape; or as the
+        ValueError: The metadata have no parts, parts of another runtime or format, or invalid sizes; or as in the
             part's own toolchain.
     """
     model = job["input"]
@@ -40,7 +41,7 @@ def load(job: dict[str, Any]) -> Any:
 
 
 def _check(part: dict[str, Any]) -> None:
-    """Raise ``ValueError`` where a part is of no format that a composite may have, or compiled for too many shapes."""
+    """Raise ``ValueError`` if a part has a format that is not allowed, or is compiled for too many shapes."""
     if RUNS.get(str(part.get("runtime"))) != part.get("format") or not isinstance(part.get("shapes"), dict):
         given = f"{part.get('format')!r:.80} for {part.get('runtime')!r:.80}"
         raise ValueError(f"a part of the format {given}: a composite has none")
@@ -49,7 +50,7 @@ def _check(part: dict[str, Any]) -> None:
 
 def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
     served = [*part["shapes"].values()]
-    # Memory is spared for those that other parts serve.
+    # Saves memory for shapes that other parts serve.
     compiled = [sizes for sizes in shapes.list_compiled(part) if sizes in served]
     own = {
         "run_options": part.get("run_options", {}),
@@ -61,5 +62,5 @@ def _open(job: dict[str, Any], part: dict[str, Any], folder: Path) -> Any:
 
 
 def _find_session(session: Any, key: tuple[tuple[int, ...], ...]) -> Any:
-    """Return the session of a part that computes calls of these shapes, so that they are not looked up twice."""
+    """Return the part's session for these input shapes, so that they are not looked up twice."""
     return session.find(key) if isinstance(session, shapes.ShapedSession) else session

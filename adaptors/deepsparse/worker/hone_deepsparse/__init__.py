@@ -1,4 +1,4 @@
-"""DeepSparse's own code: lower ONNX to what the engine reads, and run it."""
+"""DeepSparse's own code: convert ONNX for the engine, and run it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hone_runtime.worker.loading import require_cpu
 
 Json = dict[str, Any]
 
-_BEST_OPSET = 17  # in which the engine has the most operators; the highest that it reads has no quantized ones
+_BEST_OPSET = 17  # the opset with the most supported operators; the highest one has no quantized operators
 _QUANTIZED = re.compile("quantize|integer|qlinear", re.IGNORECASE)
 _SAID = "The engine raised: "
 _ASSERTION = re.compile(r"^Assertion at \S*?([\w.]+:\d+)", re.MULTILINE)
@@ -28,7 +28,7 @@ _TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 
 
 class _Session:
-    """One engine for each shape: an engine has a fixed batch size, compiled when it is made."""
+    """One engine for each shape: an engine has a fixed batch size, and is compiled when it is constructed."""
 
     def __init__(self, job: Json) -> None:
         require_cpu(job)
@@ -38,7 +38,7 @@ class _Session:
         for shape in artifact["static_shapes"] or job["shapes"]:
             sizes, specs = shape["sizes"], artifact["inputs"]
             shapes = [[dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]] for spec in specs]
-            with tempfile.TemporaryDirectory() as folder:  # the engine writes the shapes into the file that it is given
+            with tempfile.TemporaryDirectory() as folder:  # the engine writes the shapes into the given file
                 path = shutil.copyfile(Path(artifact["path"], "model.onnx"), Path(folder, "model.onnx"))
                 engine = deepsparse.Engine(str(path), sizes["batch"], num_cores=job["threads"], input_shapes=shapes)
             self._engines[tuple(map(tuple, shapes))] = engine
@@ -70,7 +70,7 @@ def _describe_value(value: Any) -> Json:
 
 
 def transform(job: Json) -> Json:
-    """Write a model in versions that the engine reads, and check that every engine can be made."""
+    """Write a model in versions that the engine reads, and check that every engine can be constructed."""
     try:
         model, notes = normalization.normalize(job, prefer=_BEST_OPSET)
     except normalization.UnfitError as error:
@@ -89,9 +89,9 @@ def transform(job: Json) -> Json:
 
 
 def _explain_refusal(job: Json) -> str | None:
-    """Return why the engines of a job's model cannot be made, or None.
+    """Return why the engines of a job's model cannot be constructed, or None.
 
-    They are made in a fork: where its compiler fails an assertion of its own, the engine ends the process.
+    They are constructed in a fork: if an assertion in the engine's compiler fails, it ends the process.
     """
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
         child = os.fork()
@@ -114,7 +114,7 @@ def _explain_refusal(job: Json) -> str | None:
 
 
 def _make_engines(job: Json) -> NoReturn:
-    """End this process, with 0 where the engines of a job's model can be made."""
+    """End this process, with 0 if the engines of a job's model can be constructed."""
     try:
         _Session(job)
         os._exit(0)

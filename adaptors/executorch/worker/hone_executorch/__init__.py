@@ -1,4 +1,4 @@
-"""ExecuTorch's own code: compile exported programs, describe what was written, and run it."""
+"""ExecuTorch's own code: compile exported programs, describe the written files, and run them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def transform(job: Json) -> Json:
 
 
 def describe(job: Json) -> Json:
-    """Return the specs of what was written, each of whose files is opened.
+    """Return the specs of the written files, each of which is opened.
 
     Raises:
         KeyError: It is of another format.

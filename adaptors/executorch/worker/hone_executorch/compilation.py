@@ -1,4 +1,4 @@
-"""Lower an exported program to XNNPACK, for each shape; in int8 with ranges that all shapes share."""
+"""Lower an exported program to XNNPACK, for each shape; in int8 with the same ranges for all shapes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _BATCH = 64  # rows
 
 
 class _Quantizer(XNNPACKQuantizer):  # type: ignore[misc]  # mypy does not see ExecuTorch
-    """XNNPACK's quantizer, which leaves whole numbers what they are.
+    """XNNPACK's quantizer, except that it leaves integers unchanged.
 
-    It makes a tensor of floating point of each number that is added or multiplied, so that indices that are computed,
-    such as those of a mask, become floating point, too, and index nothing any more.
+    The original converts each number that is added or multiplied to a floating-point tensor. Computed indices, such as
+    those of a mask, would then be floating point too, and could no longer index.
     """
 
     def transform_for_annotation(self, model: torch.fx.GraphModule) -> torch.fx.GraphModule:
-        """Return the model with tensors in place of numbers, where it computes in floating point."""
+        """Return the model with tensors in place of numbers in floating-point operations only."""
         whole = {node: node.args for node in model.graph.nodes if _is_whole(node)}
         model = super().transform_for_annotation(model)
         for node, arguments in whole.items():
@@ -78,7 +78,7 @@ def transform(job: Json) -> Json:
 
 
 def _quantize(pytorch: Any, flat: Any, batches: list[Tensors]) -> Any:
-    """Return a model in int8, of any size: what is made of it for each shape has the same ranges."""
+    """Return a model in int8, of any size: the models for each shape are made from it, and have the same ranges."""
     quantizer = _Quantizer().set_global(get_symmetric_quantization_config(is_per_channel=True))
     prepared = prepare_pt2e(flat.model, quantizer)
     with torch.no_grad():
@@ -88,7 +88,7 @@ def _quantize(pytorch: Any, flat: Any, batches: list[Tensors]) -> Any:
 
 
 def _lower(model: Any, examples: Tensors) -> bytes:
-    """Return a program's file for the sizes of the examples."""
+    """Return the program's file for the sizes of the examples."""
     with torch.no_grad():
         exported = torch.export.export(model, examples)
         lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
@@ -96,7 +96,7 @@ def _lower(model: Any, examples: Tensors) -> bytes:
 
 
 def _read_batches(job: Json, inputs: list[Json]) -> Iterator[Tensors]:
-    """Yield calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
+    """Yield calibration rows in batches of the model's fixed size, or of 64; a last batch of one row is dropped."""
     with np.load(job["calibration"]) as arrays:
         rows = [arrays[spec["name"]][: job["options"]["samples"]].astype(spec["dtype"]) for spec in inputs]
     fixed = shapes.find_fixed_batch(spec["shape"] for spec in inputs)

@@ -1,4 +1,4 @@
-"""Run programs of ExecuTorch: one file for each shape, with as many threads as the recipe has."""
+"""Run programs of ExecuTorch: one file for each shape, with the recipe's number of threads."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Array = np.ndarray[Any, Any]
 
 
 def limit_threads(threads: int) -> None:
-    """Give the pool of the process so many threads.
+    """Set the number of threads of the process's pool.
 
     Raises:
-        ValueError: It did not take that number.
+        ValueError: The number was not accepted.
     """
     if portable_lib._threadpool_get_thread_count() != threads:  # noqa: SLF001 - there is no public name
         portable_lib._unsafe_reset_threadpool(threads)  # noqa: SLF001 - unsafe while another thread computes
@@ -32,7 +32,7 @@ def limit_threads(threads: int) -> None:
 
 
 def open_model(job: Json) -> Any:
-    """Return a session of the methods of all shapes that a model was compiled for.
+    """Return a session with the methods for all shapes that a model was compiled for.
 
     Raises:
         ValueError: A file cannot be read, or the model is for another device or has no shapes.
@@ -48,18 +48,18 @@ def open_model(job: Json) -> Any:
 
 
 class Session:
-    """The method of one shape; calls of several threads wait for one another."""
+    """The method for one shape; calls from several threads are serialized."""
 
     has_cache = False
 
     def __init__(self, method: Any, names: list[list[str]], turn: threading.Lock) -> None:
-        """Take a method, and the names of its inputs and its outputs."""
+        """Store a method, and the names of its inputs and its outputs."""
         self._method, (self._inputs, self._outputs), self._turn = method, names, turn
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return every output by name, for inputs by name."""
         given = [torch.from_numpy(np.ascontiguousarray(feeds[name])) for name in self._inputs]
-        with self._turn:  # a method has one memory for its tensors
+        with self._turn:  # a method has only one memory for its tensors
             found = self._method.execute(given)
             return {name: value.numpy().copy() for name, value in zip(self._outputs, found, strict=True)}
 
@@ -68,7 +68,7 @@ def open_file(folder: str, shape: Json) -> Any:
     """Return the method ``forward`` of a shape's file.
 
     Raises:
-        ValueError: The file is missing, or is none of ExecuTorch's.
+        ValueError: The file is missing, or is not of ExecuTorch.
     """
     path = compiled.require_file(folder, shape, ENDING)
     try:

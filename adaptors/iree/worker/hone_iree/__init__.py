@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 _QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
 _ENDING = ".vmfb"
-_NAMES_FILE = "names.json"  # has the order of the module's arguments and results, which it does not name
+_NAMES_FILE = "names.json"  # the order of the module's arguments and results, which have no names in the module
 
 
 class _Session:
@@ -45,13 +45,13 @@ class _Session:
 
 
 def load(job: Json) -> Any:
-    """Open the module for all sizes, or those that there are for some shapes each."""
+    """Open the module for all sizes, or else the modules for some shapes each."""
     from iree import runtime
 
     require_cpu(job)
     artifact, folder = job["input"], Path(job["input"]["path"])
     names = json.loads((folder / _NAMES_FILE).read_text())
-    runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is made
+    runtime.flags.parse_flags(f"--task_topology_group_count={job['threads']}")  # read when the device is created
     config = runtime.Config("local-task")
     if not artifact["static_shapes"]:
         return _Session(_find_file(folder), names, config)
@@ -61,12 +61,12 @@ def load(job: Json) -> Any:
 
 
 def _find_file(folder: Path, shape: Json | None = None) -> Path:
-    """Return where the module for all sizes is, or that of a shape."""
+    """Return the path of the module for all sizes, or for a shape."""
     return folder / f"model{_ENDING}" if shape is None else Path(compiled.find_file(folder, shape, _ENDING))
 
 
 def transform(job: Json) -> Json:
-    """Compile ``model.onnx`` for all sizes at once or, where IREE cannot do that, for each of the recipe's shapes."""
+    """Compile ``model.onnx`` for all sizes at once or, if IREE cannot do that, for each of the recipe's shapes."""
     output, specs = Path(job["output"]), job["input"]["inputs"]
     free = any(isinstance(dim, str) for spec in specs for dim in spec["shape"])
     failed: Json = {}
@@ -89,7 +89,7 @@ def transform(job: Json) -> Json:
 
 
 def _compile(job: Json, model: Any, module: Path) -> Json:
-    """Import a model, and write it as a module; return how that failed, or nothing."""
+    """Import a model, and write it as a module; return the failure, or nothing."""
     import onnx
 
     temporary, options = Path(job["temporary"]), job["options"]
@@ -97,7 +97,7 @@ def _compile(job: Json, model: Any, module: Path) -> Json:
     onnx.save(model, source)
     if failure := _call_tool("import_onnx", [str(source), "-o", str(imported)], imported):
         return {"class": "convert", "reason": f"iree-import-onnx: {failure}"}
-    # From a folder of its own, since the compiler writes the name of its input into what it makes.
+    # In its own folder, since the compiler writes the name of its input into the result.
     arguments = [
         *(imported.name, "-o", str(module)),
         "--iree-hal-target-device=local",
@@ -105,7 +105,7 @@ def _compile(job: Json, model: Any, module: Path) -> Json:
         "--iree-llvmcpu-target-cpu=host",
         f"--iree-opt-level=O{options['level']}",
         f"--iree-llvmcpu-stack-allocation-limit={options['stack_bytes']}",
-        "--iree-llvmcpu-debug-symbols=false",  # they hold the paths of this machine
+        "--iree-llvmcpu-debug-symbols=false",  # they contain paths of this machine
         *(["--iree-opt-data-tiling"] if options["data_tiling"] else []),
         *(["--iree-global-opt-use-im2col-for-convs"] if options["im2col"] else []),
     ]
@@ -116,7 +116,7 @@ def _compile(job: Json, model: Any, module: Path) -> Json:
 
 
 def _find_refusal(model: Any) -> str | None:
-    """Return why IREE should not be tried: models in other types than fp32 are refused, crash it, or are slow."""
+    """Return why IREE should not be tried: models in types other than fp32 are refused, crash it, or are slow."""
     from onnx import TensorProto
 
     weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
@@ -129,11 +129,11 @@ def _find_refusal(model: Any) -> str | None:
 
 
 def _call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Path | None = None) -> str | None:
-    """Run one of IREE's tools; return its first error, or None when it wrote the result."""
+    """Run one of IREE's tools; return its first error, or None if it wrote the result."""
     command = [sys.executable, "-I", "-m", f"iree.compiler.tools.{name}", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     sys.stderr.write(done.stderr[-20_000:])
-    if done.returncode == 0 and result.is_file() and result.stat().st_size:  # it has ended well with an empty file
+    if done.returncode == 0 and result.is_file() and result.stat().st_size:  # it may exit normally with an empty file
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()] or ["no output"]
     first = next((line for line in lines if "error" in line.lower()), lines[-1])
@@ -141,7 +141,7 @@ def _call_tool(name: str, arguments: Sequence[str], result: Path, *, folder: Pat
 
 
 def _name_operator(error: str, folder: Path | None) -> str:
-    """Return which of ONNX's operators an error is about, by the line of the imported model that it names."""
+    """Return the ONNX operator of an error, from the line of the imported model in the message."""
     place = re.match(r"([\w-]+\.mlir):(\d+):", error)
     if place is None or folder is None:
         return ""

@@ -1,4 +1,4 @@
-"""LiteRT's own code: quantize what its converters made, and run it."""
+"""LiteRT's own code: quantize converted models, and run them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says."""
+    """Write ``job["output"]`` from ``job["input"]`` by the adaptor ``job["adaptor"]``."""
     if job["adaptor"] == "litert.shapes":
         return files.write_shapes(job, Path(job["output"]))
     if job["adaptor"] == "litert.xnnpack":
         parts = max(model.count_parts() for model in session.open_model(job).fixed.values())
         shutil.copytree(job["input"]["path"], job["output"], dirs_exist_ok=True)
         return {"metadata": {"xnnpack_parts": parts}}
-    from . import quantization  # seconds, and a process that loads a winner does not have it
+    from . import quantization  # takes seconds, and is not installed where a winner is loaded
 
     return quantization.quantize(job, Path(job["output"]))

@@ -1,4 +1,4 @@
-"""A file of LiteRT as its author has it: described, and run at the sizes that it is fed, which are those it allows."""
+"""An author's own LiteRT file: described, and run at the sizes of its inputs, if the file allows them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Shapes = tuple[tuple[int, ...], ...]
 
 FORMAT = "tflite-file"
 MOST_OPEN = 4
-"""The most interpreters of a session, each with the model and the tensors of one shape in memory."""
+"""The largest number of interpreters in a session; each has the model and the tensors of one shape in memory."""
 _DEFAULT = session.SIGNATURE
 _READ = frozenset(
     {"DEQUANTIZE", "DENSIFY", "CAST", "BITCAST", "EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "SHAPE", "RANK"}
@@ -34,11 +34,11 @@ _READ = frozenset(
     | {"RESIZE_NEAREST_NEIGHBOR", "SPARSE_TO_DENSE", "STABLEHLO_SELECT"}
     | {"STABLEHLO_CONCATENATE", "STABLEHLO_PAD", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_DYNAMIC_UPDATE_SLICE"}
 )
-"""Operators that read, choose or move integers, and compute nothing with them."""
+"""Operators that read, select or move integers, without computing with them."""
 
 
 class UnsuitedError(Exception):
-    """A file is not taken; the message is the reason."""
+    """A file is refused; the message is the reason."""
 
 
 def open_file(folder: str, threads: int) -> Interpreter:
@@ -56,7 +56,7 @@ def open_file(folder: str, threads: int) -> Interpreter:
 
 
 def list_tensors(interpreter: Interpreter) -> dict[str, dict[str, Json]]:
-    """Return what LiteRT knows of the inputs and outputs, by the names of the signature, else of the tensors."""
+    """Return LiteRT's details of the inputs and outputs, by the names of the signature, else of the tensors."""
     signatures = interpreter.get_signature_list()
     if len(signatures) > 1 and _DEFAULT not in signatures:
         raise UnsuitedError(f"it has several signatures: {', '.join(sorted(signatures))}")
@@ -68,7 +68,7 @@ def list_tensors(interpreter: Interpreter) -> dict[str, dict[str, Json]]:
 
 
 def describe(folder: str) -> Json:
-    """Return the specs of a file, or why it is not taken."""
+    """Return the specs of a file, or why it is refused."""
     try:
         interpreter = open_file(folder, 1)
         found = list_tensors(interpreter)
@@ -81,13 +81,13 @@ def describe(folder: str) -> Json:
 def list_operators(interpreter: Interpreter) -> list[str]:
     """Return the operators of a file; those that compute with quantized integers are called "of int8".
 
-    An operator with floats for its input and such integers for its weights quantizes the input at run time.
+    An operator with float inputs and integer weights quantizes its input at run time.
     """
     tensors = {int(one["index"]): one for one in interpreter.get_tensor_details()}
     names = set[str]()
     for one in interpreter._get_ops_details():  # noqa: SLF001 - there is no other way to read them
         name, inputs = str(one["op_name"]), [tensors[number] for number in map(int, one["inputs"]) if number in tensors]
-        if name == "DELEGATE":  # stands for some of the others
+        if name == "DELEGATE":  # it replaces some of the others
             continue
         integers = name not in _READ and any(map(_is_quantized, inputs))
         names.add(f"{name} of int8" if integers else name)
@@ -99,7 +99,7 @@ def _is_quantized(tensor: Json) -> bool:
 
 
 def write_shapes(job: Json, output: Path) -> Json:
-    """Write a copy for each of the recipe's shapes, with the index: what LiteRT's quantizer and its runtime take."""
+    """Write a copy for each of the recipe's shapes, with the index, for LiteRT's quantizer and its runtime."""
     artifact, shapes = job["input"], job["shapes"]
     interpreter = open_file(artifact["path"], 1)
     if _DEFAULT not in interpreter.get_signature_list():
@@ -136,7 +136,7 @@ def _specify(name: str, details: Json) -> Json:
 
 
 class Session:
-    """A file with interpreters for the shapes that it was last fed; calls of several threads wait for one another."""
+    """A file with interpreters for its most recent shapes; calls from several threads are serialized."""
 
     has_cache = False
 
@@ -144,7 +144,7 @@ class Session:
         """Open a file.
 
         Raises:
-            ValueError: It cannot be taken, or is for another device.
+            ValueError: It is refused, or is for another device.
         """
         require_cpu(job)
         self._folder, self._threads = str(job["input"]["path"]), int(job["threads"])
@@ -160,7 +160,7 @@ class Session:
     def run(self, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """Return every output by name, for inputs by name."""
         inputs, outputs = self._tensors["inputs"], self._tensors["outputs"]
-        with self._turn:  # an interpreter has one set of tensors
+        with self._turn:  # an interpreter has only one set of tensors
             interpreter = self._find(tuple(feeds[name].shape for name in inputs))
             for name, one in inputs.items():
                 interpreter.set_tensor(one["index"], feeds[name])
@@ -168,7 +168,7 @@ class Session:
             return {name: interpreter.get_tensor(one["index"]) for name, one in outputs.items()}
 
     def _find(self, shapes: Shapes) -> Interpreter:
-        """Return the interpreter of some shapes; of too many, the one that was not used for longest is closed."""
+        """Return the interpreter for some shapes; beyond the limit, the least recently used one is closed."""
         interpreter = self._opened.pop(shapes, None)
         if interpreter is None and len(self._opened) == MOST_OPEN:
             del self._opened[next(iter(self._opened))]
@@ -176,7 +176,7 @@ class Session:
         return found
 
     def _open(self, shapes: Shapes) -> Interpreter:
-        """Return a new interpreter: one that has run may compute something else after it is resized."""
+        """Return a new interpreter: one that has already run may compute something else after resizing."""
         interpreter = Interpreter(str(Path(self._folder, "model.tflite")), num_threads=self._threads)
         for one, shape in zip(self._tensors["inputs"].values(), shapes, strict=True):
             if tuple(one["shape"]) != shape:

@@ -1,4 +1,4 @@
-"""Quantize the files of a model to int8 with AI Edge Quantizer, each with the same ranges."""
+"""Quantize the files of a model to int8 with AI Edge Quantizer, all with the same ranges."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _FLOAT_ENDS = [
     }
     for operation in ("INPUT", "OUTPUT")
 ]
-"""Without these the model itself would take and return int8."""
+"""Without these settings the model's inputs and outputs would be int8."""
 
 
 def quantize(job: Json, output: Path) -> Json:
-    """Write the job's model with int8 weights, and int8 activations where its adaptor says so.
+    """Write the job's model with int8 weights, and int8 activations if its adaptor requires it.
 
-    Files of the same graph get the same ranges, so that a row has the same result at every shape, but for the order of
-    sums. A transformer has another graph for one row than for many: what need not be broadcast is left out.
+    Files of the same graph get the same ranges, so that a row has the same result at every shape, except for the order
+    of sums. A transformer's graph for one row differs from the one for many, since broadcasts are left out.
     """
     folder, adaptor = Path(job["input"]["path"]), job["adaptor"]
     rules, static = _RECIPES[adaptor](), adaptor == "litert.int8-static"
@@ -68,7 +68,7 @@ def quantize(job: Json, output: Path) -> Json:
 
 
 def _group_files(folder: Path, shapes: list[Json]) -> list[list[Json]]:
-    """Return the shapes by the graphs of their files: those with tensors of the same names in the same order."""
+    """Group the shapes by the graphs of their files: equal graphs have the same tensor names in the same order."""
     groups: dict[tuple[str, ...], list[Json]] = {}
     for shape in shapes:
         details = Interpreter(str(compiled.find_file(folder, shape, session.ENDING))).get_tensor_details()
@@ -83,7 +83,7 @@ def _open(path: Path, rules: list[Json]) -> quantizer.Quantizer:
 
 
 def _read_rows(job: Json, inputs: list[Json]) -> Arrays:
-    """Return calibration rows by the name of the input, in the types of the files."""
+    """Return calibration rows by input name, in the types of the files."""
     most = job["options"]["samples"]
     with np.load(job["calibration"]) as rows:
         found = {spec["name"]: rows[spec["name"]][:most].astype(spec["dtype"]) for spec in inputs}
@@ -92,13 +92,13 @@ def _read_rows(job: Json, inputs: list[Json]) -> Arrays:
 
 
 def _choose_shape(described: list[Json], count: int, inputs: list[Json]) -> Json | None:
-    """Return the largest of the shapes for which there are rows enough; None where there is none."""
+    """Return the largest of the shapes for which there are enough rows; None if there is none."""
     fitting = [(key, shape) for shape in described if (key := compiled.find_key(inputs, shape["sizes"]))[0][0] <= count]
     return max(fitting, key=lambda pair: sum(map(math.prod, pair[0])))[1] if fitting else None
 
 
 def _make_batches(rows: Arrays, inputs: list[Json], sizes: Json) -> list[Arrays]:
-    """Return rows in whole batches of a shape, by the keys of the file; sizes of text are cut, or filled with zeros."""
+    """Return rows in whole batches of a shape, by the file's keys; text lengths are cut, or filled with zeros."""
     wanted = dict(zip((spec["name"] for spec in inputs), compiled.find_key(inputs, sizes), strict=True))
     size, count = next(iter(wanted.values()))[0], len(next(iter(rows.values())))
     fitted = {name: _fit(array, wanted[name][1:]) for name, array in rows.items()}
@@ -109,7 +109,7 @@ def _make_batches(rows: Arrays, inputs: list[Json], sizes: Json) -> list[Arrays]
 
 
 def _fit(array: Array, wanted: tuple[int, ...]) -> Array:
-    """Return rows of the wanted sizes."""
+    """Return rows cut or padded to the wanted sizes."""
     cut = array[(slice(None), *(slice(size) for size in wanted))]
     missing = [(0, size - have) for size, have in zip(wanted, cut.shape[1:], strict=True)]
     return np.pad(cut, [(0, 0), *missing])

@@ -1,6 +1,6 @@
-"""Run models of LiteRT: one file for each shape, opened with XNNPACK and the recipe's threads.
+"""Run LiteRT models: one file for each shape, opened with XNNPACK and the recipe's threads.
 
-The index has the specs of a model, each with the ``key`` of its tensor in the files' signature.
+The index contains the specs of a model, each with the ``key`` of its tensor in the files' signature.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
 
 NARROWED = {"int64": np.dtype(np.int32)}
-"""Types that files hold as another one; every other type they hold as it is."""
+"""Types that files store as another type; all others are stored unchanged."""
 
 
 def read_index(folder: str) -> Json:
     """Return the specs of a folder's model, with the keys of their tensors.
 
     Raises:
-        ValueError: There is no index, or it does not say what it should.
+        ValueError: The index is missing or invalid.
     """
     return dict(compiled.read_index(folder, "key"))
 
 
 class Session:
-    """The file of one shape; calls of several threads wait for one another."""
+    """The file for one shape; calls from several threads are serialized."""
 
     has_cache = False
 
@@ -42,7 +42,7 @@ class Session:
         """Open a file.
 
         Raises:
-            ValueError: It cannot be read, or takes or returns something else than the index says.
+            ValueError: It cannot be read, or its inputs or outputs differ from the index.
         """
         path = compiled.require_file(folder, shape, ENDING)
         try:
@@ -68,9 +68,9 @@ class Session:
         """Return every output by name, for inputs by name.
 
         Raises:
-            ValueError: A number of 64 bits does not fit the 32 bits that the file has for it.
+            ValueError: A 64-bit number does not fit into the 32 bits of the file's type.
         """
-        with self._turn:  # an interpreter has one set of tensors
+        with self._turn:  # an interpreter has only one set of tensors
             for name, index, narrowed in self._inputs:
                 self.interpreter.set_tensor(index, narrow(name, feeds[name]) if narrowed else feeds[name])
             self.interpreter.invoke()
@@ -80,16 +80,16 @@ class Session:
             }
 
     def count_parts(self) -> int:
-        """Return of how many parts that XNNPACK computes the graph consists: one where it took all; 0 where nothing."""
+        """Return the number of partitions that XNNPACK computes: 1 if it computes the whole graph; 0 if nothing."""
         nodes = self.interpreter._get_ops_details()  # noqa: SLF001 - there is no public name
         return sum(node["op_name"] == "DELEGATE" for node in nodes)
 
 
 def narrow(name: str, array: Array) -> Array:
-    """Return whole numbers of 64 bits in 32 bits.
+    """Return 64-bit integers as 32-bit integers.
 
     Raises:
-        ValueError: One does not fit.
+        ValueError: A number does not fit.
     """
     narrowed = array.astype(np.int32)
     if not np.array_equal(narrowed, array):
@@ -98,7 +98,7 @@ def narrow(name: str, array: Array) -> Array:
 
 
 def open_model(job: Json) -> Any:
-    """Return a session of the files of all shapes that a model was made for.
+    """Return a session with the files for all shapes that a model was made for.
 
     Raises:
         ValueError: A file cannot be read or does not fit its shape; or the model is for another device.
@@ -126,11 +126,11 @@ def _require_tensors(name: str, specs: list[Json], details: Json, sizes: Json) -
 
 
 def describe(job: Json) -> Json:
-    """Return the specs of a saved model, each of whose files is opened and compared with them.
+    """Return the specs of a saved model; each of its files is opened and compared with them.
 
     Raises:
         KeyError: It is of another format.
-        ValueError: As ``open_model``.
+        ValueError: As in ``open_model``.
     """
     artifact = job["input"]
     if artifact["format"] != "tflite":

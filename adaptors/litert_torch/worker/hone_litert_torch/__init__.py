@@ -13,7 +13,7 @@ from hone_runtime.sessions import compiled
 
 Json = dict[str, Any]
 
-_LARGEST = 2_000_000_000  # bytes: the offsets in a file are of 32 bits
+_LARGEST = 2_000_000_000  # in bytes: the offsets in a file have 32 bits
 
 
 def transform(job: Json) -> Json:
@@ -49,6 +49,6 @@ def _convert(flat: Any, examples: tuple[Any, ...], path: Path) -> None:
 
 
 def describe(job: Json) -> Json:
-    """Return the specs of what was written, as LiteRT finds them."""
+    """Return the specs of the written files, as LiteRT reads them."""
     described: Json = litert.describe(job)
     return described

@@ -1,6 +1,6 @@
 """Quantize with ``modelopt.onnx.quantization`` and cast with ``modelopt.onnx.autocast``.
 
-Both work on a copy in the job's temporary folder, since they write files next to the model that they are given.
+Both work on a copy in the job's temporary folder, since they write files next to the given model.
 """
 
 from __future__ import annotations
@@ -84,20 +84,20 @@ def _cast(job: Json, model: Any, rows: Arrays) -> Any:
 
 
 def _read_rows(job: Json) -> Arrays:
-    """Return the calibration rows, in whole calls where the batch is fixed; filled up with the first rows."""
+    """Return the calibration rows, in whole calls if the batch is fixed; filled up with the first rows."""
     specs, most = job["input"]["inputs"], job["options"]["samples"]
     with np.load(job["calibration"], allow_pickle=False) as data:
         arrays = {spec["name"]: data[spec["name"]] for spec in specs}
     count, size = len(arrays[specs[0]["name"]]), shapes.find_fixed_batch(spec["shape"] for spec in specs)
     wanted = min(most, count)
-    if size:  # AutoCast makes one call with all that it is given
+    if size:  # AutoCast passes all rows in one call
         wanted = size if job["adaptor"] == "modelopt.fp16" else -(-wanted // size) * size
     numbers = np.resize(np.arange(count), wanted)
     return {name: array[numbers] for name, array in arrays.items()}
 
 
 def _count_half(model: Any) -> int:
-    """Return how many weights and casts of a graph are in half precision."""
+    """Return the number of weights and casts of a graph in half precision."""
     casts = (each.i for node in model.graph.node if node.op_type == "Cast" for each in node.attribute)
     kinds = Counter([*casts, *(tensor.data_type for tensor in model.graph.initializer)])
     return sum(kinds[kind] for kind in _HALF)

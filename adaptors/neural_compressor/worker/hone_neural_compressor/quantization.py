@@ -1,4 +1,4 @@
-"""Quantize with ``neural_compressor.quantization.fit``, and judge what it tries by the program."""
+"""Quantize with ``neural_compressor.quantization.fit``, and evaluate its trials with the program."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hone_runtime.worker.loading import load_program
 Json = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-_BATCH = 16  # rows of one call where the batch is free
+_BATCH = 16  # rows of one call if the batch is dynamic
 _SMOOTHED = {"MatMul", "Gemm"}
 
 
@@ -36,7 +36,7 @@ def transform(job: Json) -> Json:
         return {"refused": refusal}
     set_workspace(job["temporary"])
     set_random_seed(job["seed"])
-    # The tuning compares seconds of single evaluations, too, so that each run would choose another configuration.
+    # Tuning also compares the seconds of single evaluations, so that each run would choose another configuration.
     objective.Performance.end = lambda self: self._result_list.append(1.0)
     rows = _Rows(job["calibration"], job["input"]["inputs"], count=job["options"]["subset_size"])
     metric, measure = ("", None) if smooth else _open_metric(job)
@@ -73,7 +73,7 @@ def _find_refusal(model: Any, *, smooth: bool) -> str | None:
 
 
 def _configure(job: Json, *, smooth: bool, rows: int) -> Any:
-    """Return the configuration of one quantization; without a tuned metric the first one is taken."""
+    """Return the configuration of one quantization; without a tuned metric the first one is used."""
     options = job["options"]
     recipes = {"smooth_quant": True, "smooth_quant_args": {"alpha": options["alpha"]}} if smooth else {}
     tuned: Json = {}
@@ -85,7 +85,7 @@ def _configure(job: Json, *, smooth: bool, rows: int) -> Any:
     return PostTrainingQuantConfig(
         approach="static",
         quant_format="QDQ" if options["layout"] == "QDQ" else "default",
-        quant_level=1,  # the named strategy, and not the tool's own choice of several
+        quant_level=1,  # the named strategy, not the tool's own choice of several
         calibration_sampling_size=[rows],
         reduce_range=options["reduce_range"],
         excluded_precisions=["bf16", "fp16"],
@@ -107,11 +107,11 @@ class _Rows:
 
     def __iter__(self) -> Iterator[tuple[Arrays, int]]:
         for rows in self._parts:
-            yield {name: array[rows] for name, array in self.arrays.items()}, 0  # a label that nobody reads
+            yield {name: array[rows] for name, array in self.arrays.items()}, 0  # the label is never read
 
 
 def _open_metric(job: Json) -> tuple[str, Callable[[Any], float]]:
-    """Return the name of the program's metric, and a function that measures it, higher being better."""
+    """Return the name of the program's metric, and a function that measures it; higher is better."""
     row = job["program"]
     program = load_program(row["path"], row["library"])
     options = {**getattr(program, "OPTIONS", {}), **row["options"]}
@@ -125,7 +125,7 @@ def _open_metric(job: Json) -> tuple[str, Callable[[Any], float]]:
     feeds, size = _read(row["feeds"], job["input"]["inputs"]), _find_size(job["input"]["inputs"])
     threads = ort.SessionOptions()
     threads.intra_op_num_threads = int(job["threads"])
-    # Left out of any graph: only the metric is looked at here, and no speed.
+    # Disabled for all graphs: only the metric matters here, not the speed.
     threads.add_session_config_entry("optimization.disable_specified_optimizers", crashes.LEFT_OUT)
 
     def measure(model: Any) -> float:
@@ -155,5 +155,5 @@ def _count(arrays: Arrays) -> int:
 
 
 def _split(count: int, size: int) -> Any:
-    """Return the numbers of so many rows in parts of one size; the last one is filled up with the first rows."""
+    """Return the row indices in parts of one size; the last part is filled up with the first rows."""
     return np.resize(np.arange(count), (-(-count // size), size))

@@ -12,7 +12,7 @@ from neural_compressor.torch.quantization import StaticQuantConfig
 
 Json = dict[str, Any]
 
-_RANGES = {"minmax": "minmax", "histogram": "kl"}  # its name for PyTorch's HistogramObserver
+_RANGES = {"minmax": "minmax", "histogram": "kl"}  # neural-compressor's name for PyTorch's HistogramObserver
 _SEVEN_BITS = 127
 
 
@@ -23,7 +23,7 @@ def transform(job: Json) -> Json:
 
 def _quantize(model: Any, calibrate: Callable[[Any], None], options: Json) -> Any:
     config = StaticQuantConfig(act_algo=_RANGES[options["ranges"]])
-    # Not by its functions prepare and convert, which keep the weights in fp32 next to their quantization.
+    # Not by its functions prepare and convert: these retain the weights in fp32 next to their quantization.
     quantizer = (_Narrow if options["reduce_range"] else W8A8PT2EQuantizer)(config)
     model._exported = True  # noqa: SLF001 - how its own export marks a program, which would make another one
     prepared = quantizer.prepare(model)
@@ -32,7 +32,7 @@ def _quantize(model: Any, calibrate: Callable[[Any], None], options: Json) -> An
 
 
 class _Narrow(W8A8PT2EQuantizer):  # type: ignore[misc]  # it has no types
-    """With activations in seven bits, as PyTorch's own quantizer has them; neural-compressor has no setting for it."""
+    """With seven-bit activations, like PyTorch's own quantizer; neural-compressor has no setting for them."""
 
     @staticmethod
     def update_quantizer_based_on_quant_config(quant_config: Any = None) -> Any:

@@ -1,7 +1,7 @@
 """Quantize a language model's weights to four bits by GPTQ, and write them as integers into a graph of ONNX.
 
-What neural-compressor makes of a model unpacks its weights to fp32 in the first call. So the model is converted with
-the weights that its integers stand for, and each product with one of them then becomes ONNX Runtime's ``MatMulNBits``.
+neural-compressor's quantized model unpacks its weights to fp32 in the first call. So the model is converted with the
+dequantized weights, and each product with one of them is then replaced by ONNX Runtime's ``MatMulNBits``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def transform(job: Json) -> Json:
     except Exception as error:  # noqa: BLE001 - it raises many classes for models that it does not know
         failed: Json = jobs.fail("compress", "neural-compressor's GPTQ does not take the model", error)
         return failed
-    flat, known = jobs.open_module(job), {}  # another one, since the first has other layers and functions now
+    flat, known = jobs.open_module(job), {}  # a second copy, since the layers and functions of the first were replaced
     for name, integers in layers.items():
         weight = integers.restore(job["options"]["block_size"])
         flat.model.get_submodule(name).weight.data = torch.from_numpy(weight)
@@ -65,10 +65,10 @@ def transform(job: Json) -> Json:
 
 
 def _quantize(flat: Any, job: Json, rows: list[list[torch.Tensor]]) -> dict[str, Integers]:
-    """Return the integers of each layer that GPTQ quantizes, by the layer's name; the model is not usable afterwards.
+    """Return the integers of each layer that GPTQ quantizes, by the layer's name; afterwards the model is unusable.
 
     Raises:
-        ValueError: There is none.
+        ValueError: GPTQ quantizes no layer.
     """
     options = job["options"]
     config = GPTQConfig(
@@ -96,7 +96,7 @@ def _digest(weight: Array) -> bytes:
 
 
 def _pack(notes: Json, known: dict[bytes, Integers], job: Json) -> Json:
-    """Make ``MatMulNBits`` of each product with a weight whose integers are known; return the notes with how many."""
+    """Replace each product with a known quantized weight by ``MatMulNBits``; return the notes with their number."""
     path = Path(job["output"]) / "model.onnx"
     model = onnx.load(path)
     graph, packed = model.graph, set()
@@ -144,10 +144,10 @@ def _multiply(node: Any, integers: Integers, options: Json) -> Any:
 
 
 def _write(name: str, integers: Integers, block: int) -> list[Any]:
-    """Return the constants of one layer as ``MatMulNBits`` takes them: two integers in a byte, the first one lower."""
+    """Return the constants of one layer for ``MatMulNBits``: two integers per byte, the first in the low bits."""
     outputs, inputs = integers.values.shape
     blocks = integers.scales.shape[1]
-    padded = np.repeat(integers.zeros, block, axis=1)  # what fills the last block stands for 0
+    padded = np.repeat(integers.zeros, block, axis=1)  # padding of the last block dequantizes to 0
     padded[:, :inputs] = integers.values
     zeros = np.zeros((outputs, blocks + blocks % 2), np.uint8)
     zeros[:, :blocks] = integers.zeros

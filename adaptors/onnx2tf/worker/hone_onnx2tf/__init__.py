@@ -1,4 +1,4 @@
-"""onnx2tf's own code: convert an ONNX model for each shape, and check each file's function against ONNX Runtime."""
+"""onnx2tf's own code: convert an ONNX model for each shape, and check each converted function with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ def transform(job: Json) -> Json:
 
 
 def describe(job: Json) -> Json:
-    """Return the specs of what was written, as LiteRT finds them."""
+    """Return the specs of the written files, as LiteRT reads them."""
     described: Json = hone_litert.describe(job)
     return described

@@ -1,4 +1,4 @@
-"""Write a file of LiteRT for each shape, with the tensors of the ONNX model: its layout, and its types by index."""
+"""Write a LiteRT file for each shape, with the ONNX model's tensor layouts and types, matched by index."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Array = np.ndarray[Any, Any]
 Call = Callable[..., list[Any]]
 
 _LARGEST = 2_000_000_000
-"""Bytes of weights: neither a message of protobuf nor a file of LiteRT holds more."""
+"""Limit of the weights in bytes, for a protobuf message and for a LiteRT file."""
 
 
 def transform(job: Json, litert: Any) -> Json:
-    """Write ``index.json`` and a file for each shape; ``litert`` is the session's module, whose layout they have."""
+    """Write ``index.json`` and a file for each shape, in the layout of ``litert``, the module of LiteRT's session."""
     model, inputs, outputs = graphs.read(job["input"]["path"]), job["input"]["inputs"], job["input"]["outputs"]
     if unknown := graphs.find_unknown(model):
         return {"refused": f"onnx2tf has no operator {', '.join(unknown)}"}
@@ -55,9 +55,9 @@ def transform(job: Json, litert: Any) -> Json:
 
 
 def _name_sizes(spec: Json, found: list[tuple[int, ...]], shapes: list[Json]) -> Json:
-    """Return the spec of an output without names that the recipe does not know, such as ``unk__7`` for a sum of others.
+    """Return an output's spec with only those dimension names that the recipe has, not ``unk__7`` for a sum of others.
 
-    Each becomes what it was at every shape: a number, or a size of the recipe's.
+    Each other name is replaced by its value at every shape: a number, or a size of the recipe.
     """
     dims = list(spec["shape"])
     for axis, dim in enumerate(dims):
@@ -71,9 +71,9 @@ def _name_sizes(spec: Json, found: list[tuple[int, ...]], shapes: list[Json]) ->
 def _write(
     call: Call, model: Json, sizes: tuple[tuple[int, ...], ...], *, folder: Path, narrowed: Mapping[str, Any]
 ) -> bytes:
-    """Return a file of LiteRT whose signature takes ``in_0`` and so on, and returns ``out_0`` and so on.
+    """Return a LiteRT file whose signature has inputs ``in_0``, ``in_1``, … and outputs ``out_0``, ``out_1``, ….
 
-    ``narrowed`` are the types that LiteRT's session expects as another one.
+    ``narrowed`` maps types to the narrower ones that LiteRT's session expects.
     """
     types = [np.dtype(spec["dtype"]).name for spec in model["inputs"]]
     due = [narrowed.get(spec["dtype"], spec["dtype"]) for spec in model["outputs"]]

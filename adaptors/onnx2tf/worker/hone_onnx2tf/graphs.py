@@ -1,4 +1,4 @@
-"""ONNX models as onnx2tf takes them, and what ONNX Runtime makes of some rows."""
+"""Prepare ONNX models for onnx2tf, and compute their outputs for some rows with ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Sizes = Sequence[tuple[int, ...]]
 
 _FILE = "model.onnx"
 _NEWEST = 10
-"""The version of ONNX's file format that onnxsim takes; it says nothing of the operators."""
+"""The IR version of ONNX that onnxsim accepts; it is independent of the operators."""
 _OF_IMAGES = frozenset(
     {
         *("Conv", "ConvTranspose", "DeformConv", "DepthToSpace", "SpaceToDepth", "Resize", "Upsample", "GridSample"),
@@ -28,12 +28,12 @@ _OF_IMAGES = frozenset(
         *("BatchNormalization", "InstanceNormalization", "GroupNormalization"),
     }
 )
-"""Operators whose second axis is that of the channels."""
+"""Operators whose second axis is the channel axis."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What a model is fed and what it returns, in the order of its inputs and outputs."""
+    """Inputs and outputs of a model, in the order of its inputs and outputs."""
 
     inputs: list[Array]
     outputs: list[Array]
@@ -45,13 +45,13 @@ def read(folder: str) -> onnx.ModelProto:
 
 
 def find_unknown(model: onnx.ModelProto) -> list[str]:
-    """Return the operators that onnx2tf has no module for."""
+    """Return the operators for which onnx2tf has no module."""
     names = {node.op_type for node in _walk(model.graph)}
     return sorted(name for name in names if importlib.util.find_spec(f"onnx2tf.ops.{name}") is None)
 
 
 def has_images(model: onnx.ModelProto) -> bool:
-    """Whether an operator has an axis of channels."""
+    """Whether any operator has a channel axis."""
     return any(node.op_type in _OF_IMAGES for node in _walk(model.graph))
 
 
@@ -70,10 +70,10 @@ def count_bytes(model: onnx.ModelProto) -> int:
 
 
 def fix(model: onnx.ModelProto, specs: Json, rows: Rows) -> onnx.ModelProto:
-    """Return a copy for inputs of the sizes of some rows, without what these make constant.
+    """Return a copy with the input sizes of some rows, and constants folded.
 
     Its inputs and outputs are named ``in_0``, ``out_0`` and so on, in the order of the specs, since TensorFlow does not
-    take every name.
+    accept every name.
     """
     fixed = onnx.ModelProto()
     fixed.CopyFrom(model)
@@ -91,9 +91,10 @@ def fix(model: onnx.ModelProto, specs: Json, rows: Rows) -> onnx.ModelProto:
 
 
 def _spell_out(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    """Yield nodes with norms in parts: onnx2tf has ``tf.norm`` for them, which fails where axes are a tensor.
+    """Yield nodes with norms decomposed: onnx2tf maps them to ``tf.norm``, which fails if axes are a tensor.
 
-    Of two axes that would be the norm of a matrix. ``ReduceL1`` has a tensor of axes where ``ReduceSum`` has one.
+    For two axes it would compute a matrix norm. ``ReduceL1`` has a tensor of axes in the opsets where ``ReduceSum``
+    does.
     """
     for node in nodes:
         of_axes = len(node.input) > 1 or not any(attribute.name == "axes" for attribute in node.attribute)
@@ -120,15 +121,15 @@ def _list_values(word: str, arrays: list[Array]) -> list[onnx.ValueInfoProto]:
 
 
 def compute_rows(job: Json, sizes: Sizes) -> list[Rows]:
-    """Return two times what ONNX Runtime makes of random numbers, at some sizes of the inputs.
+    """Return two results of ONNX Runtime for random inputs, at given sizes of the inputs.
 
     Raises:
-        Exception: ONNX Runtime takes no such numbers.
+        Exception: ONNX Runtime does not accept such inputs.
         ValueError: No result is finite.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = int(job["threads"]), 4
-    # A pass over the graph ends the process with some (issue 28392 of ONNX Runtime).
+    # A pass over the graph crashes the process for some graphs (issue 28392 of ONNX Runtime).
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     path = str(Path(job["input"]["path"], _FILE))
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
@@ -136,10 +137,10 @@ def compute_rows(job: Json, sizes: Sizes) -> list[Rows]:
 
 
 def _compute(session: onnxruntime.InferenceSession, model: Json, sizes: Sizes, seed: int) -> Rows:
-    """Return a result of rows that the model takes, and that is finite; raises as ``compute_rows``."""
+    """Return a finite result for rows that the model accepts; raises as ``compute_rows`` does."""
     problem: Exception = ValueError("no numbers from 0 to 1 have a finite result")
     names = [spec["name"] for spec in model["outputs"]]
-    for whole in (None, 0, 1):  # zeros and ones; else what is in every table, or what no mask hides
+    for whole in (None, 0, 1):  # random integers; else zeros, valid in every table; else ones, which no mask hides
         feeds = _draw(model["inputs"], sizes, seed=seed, whole=whole)
         try:
             found = [np.asarray(array) for array in session.run(names, feeds)]
@@ -152,7 +153,7 @@ def _compute(session: onnxruntime.InferenceSession, model: Json, sizes: Sizes, s
 
 
 def _draw(inputs: list[Json], sizes: Sizes, *, seed: int, whole: int | None) -> dict[str, Array]:
-    """Return random numbers from 0 to 1; whole ones are all of one value where that is said, else each row has a 1."""
+    """Return random numbers from 0 to 1; integers all equal ``whole`` if given, else each row has a 1."""
     draw, found = np.random.default_rng(seed), {}
     for spec, size in zip(inputs, sizes, strict=True):
         dtype = np.dtype(spec["dtype"])

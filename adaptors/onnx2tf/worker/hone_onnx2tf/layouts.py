@@ -1,8 +1,8 @@
-"""Convert by onnx2tf, and take of the layouts the one that computes what the model does.
+"""Convert with onnx2tf, and select the layout for which the result computes the same as the model.
 
-TensorFlow has channels last. onnx2tf moves axes, and finds out by values which ones it must move; where it guesses
-wrong its model runs, and is wrong. So what it makes is compared with ONNX Runtime, and outputs get the model's own
-layout back.
+TensorFlow has channels last. onnx2tf moves axes, and infers from values which ones it must move. If it infers wrongly,
+its model runs but computes wrong results. So its result is compared with ONNX Runtime, and outputs are transposed back
+to the model's own layout.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .orders import find_order
 Call = Callable[[list[Any]], list[Any]]
 
 _SAMPLES = "calibration_image_sample_data_20x128x128x3_float32.npy"
-"""What onnx2tf downloads where an input may be an image, and does not use where it is given rows."""
+"""A file that onnx2tf downloads if an input may be an image, and does not use if rows are given."""
 
 
 def convert(graph: onnx.ModelProto, rows: list[graphs.Rows], *, folder: Path) -> Call:
@@ -31,12 +31,12 @@ def convert(graph: onnx.ModelProto, rows: list[graphs.Rows], *, folder: Path) ->
 
     Args:
         graph: A model of fixed sizes, from ``graphs.fix``.
-        rows: What it computes.
-        folder: For files; it is made.
+        rows: Its inputs and outputs.
+        folder: For files; it is created.
 
     Raises:
-        Exception: onnx2tf fails, whichever layout its inputs have.
-        ValueError: What it makes computes something else.
+        Exception: onnx2tf fails for every layout of the inputs.
+        ValueError: The converted model computes something else.
     """
     folder.mkdir()
     if not Path(_SAMPLES).exists():
@@ -47,15 +47,15 @@ def convert(graph: onnx.ModelProto, rows: list[graphs.Rows], *, folder: Path) ->
             model = _call_onnx2tf(graph, rows[0], options, folder / str(number))
             return _arrange(model, rows)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - dozens of classes, and it exits
-            traceback.print_exc()  # for the log; a second layout may do
+            traceback.print_exc()  # for the log; a second layout may work
             problem = error
     raise problem
 
 
 def _list_options(graph: onnx.ModelProto) -> list[dict[str, list[str]]]:
-    """Return how inputs may be taken: as images, whose channels are moved to the end; or with their axes as they are.
+    """Return the possible treatments of inputs: as images with channels moved to the end, or with axes unchanged.
 
-    Both keep what is fed as it is in the model. The likelier is the first.
+    In both cases, the inputs of the converted model have their original layout. The more likely one is first.
     """
     ranks = {value.name: len(value.type.tensor_type.shape.dim) for value in graph.graph.input}
     images = [name for name, rank in ranks.items() if rank in {3, 4, 5}]
@@ -67,18 +67,21 @@ def _list_options(graph: onnx.ModelProto) -> list[dict[str, list[str]]]:
 
 
 def _call_onnx2tf(graph: onnx.ModelProto, rows: graphs.Rows, options: dict[str, list[str]], folder: Path) -> Any:
-    """Return a model of Keras. What onnx2tf compares in between is computed of our rows: ones look the same moved."""
+    """Return a Keras model.
+
+    onnx2tf compares intermediate results for the given rows: its default of ones looks the same with moved axes.
+    """
     folder.mkdir()
     given = []
     for number, array in enumerate(rows.inputs):
         np.save(folder / f"in_{number}.npy", array)
         given.append([f"in_{number}", str(folder / f"in_{number}.npy")])
-    onnx.save(graph, folder / "model.onnx")  # it writes into it
+    onnx.save(graph, folder / "model.onnx")  # onnx2tf modifies this file
     return onnx2tf.convert(
         input_onnx_file_path=str(folder / "model.onnx"),
         output_folder_path=str(folder / "made"),
         custom_input_op_name_np_data_path=given,
-        not_use_onnxsim=True,  # it was called before, and here it would be a program on the path
+        not_use_onnxsim=True,  # onnxsim was run before; here it would be run as a program on the path
         disable_model_save=True,
         non_verbose=True,
         **options,
@@ -86,10 +89,10 @@ def _call_onnx2tf(graph: onnx.ModelProto, rows: graphs.Rows, options: dict[str, 
 
 
 def _arrange(model: Any, rows: list[graphs.Rows]) -> Call:
-    """Return a model of Keras with its outputs in the layout that is due.
+    """Return a function of a Keras model with its outputs in the expected layout.
 
     Raises:
-        ValueError: In none of them it computes what is due.
+        ValueError: In no layout do the outputs match.
     """
 
     def call(tensors: list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""The order of axes in which a converted output is what the model computes."""
+"""Find the order of axes in which a converted output equals the model's output."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Array = np.ndarray[Any, Any]
 Order = tuple[int, ...]
 
 _CLOSE = 1e-3
-"""How far results may differ, relative to the largest of them."""
+"""Allowed difference of results, relative to the largest of them."""
 
 
 def find_order(computed: list[Array], due: list[Array]) -> Order:
-    """Return how the axes of an output must be ordered, for all rows.
+    """Return the permutation of an output's axes that matches for all rows.
 
     Raises:
-        ValueError: In none of them it computes what is due.
+        ValueError: No permutation matches.
     """
     rank = computed[0].ndim
     same, first = tuple(range(rank)), (0, rank - 1, *range(1, rank - 1))
@@ -38,7 +38,7 @@ def _is_close(found: Array, due: Array) -> bool:
 
 
 def _measure_errors(found: Array, due: Array) -> Array:
-    """Return by how much each number differs: not at all where both are the same infinity, or both NaN."""
+    """Return the error of each number: 0 if both are the same infinity, or both NaN."""
     found, due = found.astype(float), due.astype(float)
     same = (found == due) | (np.isnan(found) & np.isnan(due))
     apart = np.abs(np.subtract(found, due, out=np.zeros_like(due), where=~same))

@@ -1,6 +1,6 @@
 """ONNX Runtime: optimize, quantize and run ONNX models.
 
-Every function raises ValueError where the file cannot be read, or its external data is outside its folder.
+Every function raises ValueError if the file cannot be read, or its external data is outside its folder.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ load = session.load
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes.
+    """Write ``model.onnx`` into the job's output by the job's adaptor, and return notes.
 
-    They say so where the input's cache of keys and values is lost, or is wrong.
+    The notes state it if the input's cache of keys and values is lost, or is wrong.
     """
     notes = _transform(job)
     if session.is_cached(job) and not {"refused", "nothing_to_do", "failed"}.intersection(notes):
@@ -41,7 +41,7 @@ def _transform(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what ``graphs.describe`` finds in ``model.onnx``."""
-    from . import graphs  # a session does without onnx
+    """Return the result of ``graphs.describe`` for ``model.onnx``."""
+    from . import graphs  # a session does not need onnx
 
     return graphs.describe(job)

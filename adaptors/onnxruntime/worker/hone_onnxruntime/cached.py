@@ -1,4 +1,4 @@
-"""ONNX graphs with a cache of keys and values, as pytorch.onnx-traced writes them: what of a graph is the cache."""
+"""ONNX graphs with a cache of keys and values, as pytorch.onnx-traced writes them: find and remove the cache."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import onnx
 
-_WHOLE = " + past"  # what a graph with a cache adds to the name of the columns, where those of the cache are among them
+_WHOLE = " + past"  # suffix for the number of columns that includes the cached ones, in a graph with a cache
 _SHIFT = "position_shift"
 
 
 def list_cache(model: Any) -> list[str]:
-    """Return the names of the keys and values that a graph takes if it is given them, such as ``0.key``, and returns.
+    """Return the names of the keys and values that a graph accepts as optional inputs, and returns, such as ``0.key``.
 
-    Of a graph without a cache there are none.
+    The list is empty for a graph without a cache.
     """
     defaults, returned = {tensor.name for tensor in model.graph.initializer}, {each.name for each in model.graph.output}
     taken = [value.name for value in model.graph.input if value.name in defaults]
@@ -22,7 +22,7 @@ def list_cache(model: Any) -> list[str]:
 
 
 def drop_cache(model: Any) -> bool:
-    """Let a graph compute whole sequences only, in place; return whether it had a cache."""
+    """Change a graph, in place, to compute whole sequences only; return whether it had a cache."""
     ends = list_cache(model)
     if not ends:
         return False
@@ -41,7 +41,7 @@ def drop_cache(model: Any) -> bool:
 
 
 def name_columns(model: Any) -> None:
-    """Give the columns of the mask the name that they have in the source: that of the new columns."""
+    """Rename the columns of the mask as in the source: with the name of the new columns."""
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param.endswith(_WHOLE):

@@ -1,4 +1,4 @@
-"""Which graphs end the process in ONNX Runtime, and which pass over the graph is to be left out for them."""
+"""Detect graphs that crash ONNX Runtime, and name the graph pass that must be disabled for them."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 import onnx
 
 LEFT_OUT = "MatmulTransposeFusion"
-"""It moves a cast between a transposition and a matrix product, and leaves operators that a later pass for x86,
-``NchwcTransformer``, takes for resolved: a null pointer (issue 28392 of ONNX Runtime, of 1.24; in 1.31.1, too)."""
+"""It moves a cast between a transposition and a matrix product, and leaves unresolved operators. A later pass for x86,
+``NchwcTransformer``, then follows a null pointer (issue 28392 of ONNX Runtime, from 1.24; also in 1.31.1)."""
 
 _CASTS = frozenset({"Cast", "CastLike"})
 _STOPS = frozenset({"MatMul", "Gemm", "Conv", "Shape", "Gather", "LayerNormalization"})
-"""Behind these no transposition is moved."""
+"""No transposition is moved past these operators."""
 
 
 def may_crash(model: Any, nodes: Iterable[Any], tensors: Iterable[Any]) -> bool:
-    """Return whether ``LEFT_OUT`` may find a cast behind a transposition in a model.
+    """Return whether ``LEFT_OUT`` may find a cast after a transposition in a model.
 
-    In fp16 ONNX Runtime adds the casts itself. What only a function computes in is not looked at, but taken for fp16.
+    In fp16, ONNX Runtime adds the casts itself. The types inside functions are not inspected, but assumed to be fp16.
 
     Args:
         model: The model.
-        nodes: Its operators, those of subgraphs and functions too.
+        nodes: Its operators, including those of subgraphs and functions.
         tensors: Its weights and constants.
     """
     own = [*nodes]

@@ -1,6 +1,6 @@
-"""Fuse a transformer's operators: attention, embeddings with their norm, norms with what is added, GELU with its bias.
+"""Fuse a transformer's operators: attention, embeddings with norm, norm with residual, GELU with bias.
 
-ONNX Runtime fuses what is simple itself when it opens a graph; attention only with these scripts of its own package.
+ONNX Runtime performs simple fusions itself when it opens a graph; attention only with these scripts of its package.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from . import graphs
 
 Json = dict[str, Any]
 
-_LIKE_BERT = "bert"  # its patterns are the widest, and they find heads and width in the graph
+_LIKE_BERT = "bert"  # its patterns are the most general, and they find heads and width in the graph
 _HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
 _WIDTHS = ("hidden_size", "n_embd", "dim", "d_model")
 _VIEWS = {"Cast", "Identity", "Unsqueeze", "Reshape"}
-_REACH = 8  # how many operators (masks, scales, views) may be between two that belong together
+_REACH = 8  # the largest number of operators (masks, scales, views) between two that belong together
 
 NO_ATTENTION = (
     "no attention of the graph could be fused, and the rest ONNX Runtime fuses by itself (attention can be that was "
@@ -41,16 +41,16 @@ def transform(job: Json) -> Json:
 
 
 def fuse(job: Json, model: Any) -> Any:
-    """Return a model with fused operators, as far as its patterns are known.
+    """Return a model with fused operators, for the known patterns.
 
-    Nothing is computed ahead of time, so that the result fits every CPU.
+    No constants are folded, so that the result fits every CPU.
 
     Args:
-        job: The worker's job; its metadata has the configuration where the source is a model of Transformers, and the
-            option ``model_type`` names a family for those that are something else.
+        job: The worker's job. Its metadata has the configuration if the source is a model of Transformers. For other
+            sources, the option ``model_type`` names a family.
         model: The ONNX model.
     """
-    if not {"Softmax", "Attention"} & graphs.count(model).keys():  # nothing to look for, and the import takes seconds
+    if not {"Softmax", "Attention"} & graphs.count(model).keys():  # nothing to fuse, and the import takes seconds
         return model
     from onnxruntime.transformers import optimizer
 
@@ -70,13 +70,13 @@ def _fuse_as(model: Any, kind: str, *, heads: int, width: int) -> Any:
 
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    del copy.graph.value_info[:]  # exporters' shapes, which the fused operators would contradict
+    del copy.graph.value_info[:]  # exporters' shapes, which would contradict the fused operators
     options = fusion_options.FusionOptions(kind)
     if any(node.op_type == "LayerNormalization" and len(node.input) < 3 for node in copy.graph.node):
-        options.enable_skip_layer_norm = False  # it reads a bias, which ModernBERT's have not
+        options.enable_skip_layer_norm = False  # the fusion reads a bias, which ModernBERT's norms do not have
     options.use_raw_attention_mask(
         use_raw_mask=True
-    )  # by default a mask becomes a length, which left padding and holes have not
+    )  # by default a mask becomes a length, which is wrong for left padding and for gaps
     fused = optimizer.optimize_by_fusion(copy, kind, heads, width, options).model
     if all(each.domain != graphs.OWN for each in fused.opset_import):
         fused.opset_import.append(onnx.helper.make_opsetid(graphs.OWN, 1))
@@ -84,7 +84,7 @@ def _fuse_as(model: Any, kind: str, *, heads: int, width: int) -> Any:
 
 
 def _read_sizes(config: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the numbers of heads and of features that a configuration states; None where it does not."""
+    """Return the numbers of heads and of features in a configuration; None if absent."""
     heads, width = (next((config[key] for key in keys if key in config), None) for keys in (_HEADS, _WIDTHS))
     if not isinstance(heads, int) or not isinstance(width, int):
         return None
@@ -92,10 +92,10 @@ def _read_sizes(config: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def find_sizes(model: Any) -> tuple[int, int]:
-    """Return the numbers of heads and of features of the first attention; (0, 0) where the graph does not state them.
+    """Return the numbers of heads and of features of the first attention; (0, 0) if they are not in the graph.
 
-    What goes into the softmax is a product of queries and keys. The queries come from a linear layer, as wide as its
-    weight, by way of a reshaping that ends with the width of one head.
+    The input of the softmax is a product of queries and keys. The queries come from a linear layer, whose width is that
+    of its weight, through a reshape that ends with the width of one head.
     """
     makers = {name: node for node in model.graph.node for name in node.output}
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
@@ -111,7 +111,7 @@ def find_sizes(model: Any) -> tuple[int, int]:
 
 
 def _climb(name: str, kind: str, makers: Mapping[str, Any]) -> Any:
-    """Return the nearest node of a kind that a tensor is computed from; None where there is none near."""
+    """Return the nearest node of a given type from which a tensor is computed; None if there is none near."""
     level = [name]
     for _ in range(_REACH):
         nodes = [makers[each] for each in level if each in makers]
@@ -122,7 +122,7 @@ def _climb(name: str, kind: str, makers: Mapping[str, Any]) -> Any:
 
 
 def _read_last(name: str, makers: Mapping[str, Any], weights: Mapping[str, Any]) -> int:
-    """Return the last number of a shape that is constant, or put together of parts whose last one is; 0 otherwise."""
+    """Return the last number of a shape that is constant, or concatenated with a constant last part; else 0."""
     if name in weights:
         return int(onnx.numpy_helper.to_array(weights[name]).flat[-1])
     node = makers.get(name)

@@ -17,7 +17,7 @@ from hone_runtime.onnx import dimensions
 from . import cached, crashes, tensors
 
 ATTENTION = {"Attention", "MultiHeadAttention", "QAttention"}
-"""Operators that compute an attention as a whole."""
+"""Operators that compute a whole attention."""
 
 OWN = "com.microsoft"
 """The domain of ONNX Runtime's own operators."""
@@ -28,14 +28,14 @@ QUANTIZED = {
 }
 """Operators of quantized graphs."""
 QUANTIZED_ACTIVATIONS = QUANTIZED - {"MatMulNBits"}
-"""Those that quantize what is computed, and not only weights."""
+"""Operators that quantize activations, not only weights."""
 
 _FUSED = ATTENTION | {
     *("EmbedLayerNormalization", "QEmbedLayerNormalization", "SkipLayerNormalization", "BiasGelu", "FastGelu"),
     *("SkipSimplifiedLayerNormalization", "RotaryEmbedding"),
 }
-_DOMAINS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.")  # whose operators ONNX Runtime may have
-_LARGEST = 1_800_000_000  # bytes of weights that always fit into one protobuf file, which ends at 2 GiB
+_DOMAINS = ("ai.onnx", "com.microsoft", "com.ms.", "org.pytorch.")  # domains that ONNX Runtime may support
+_LARGEST = 1_800_000_000  # bytes of weights that always fit into one protobuf file, whose limit is 2 GiB
 
 
 class OutsideError(ValueError):
@@ -45,8 +45,8 @@ class OutsideError(ValueError):
 def describe(job: dict[str, Any]) -> dict[str, Any]:
     """Return the inputs, the outputs and the digest of the graph of ``model.onnx``.
 
-    A model that is not taken gives ``refused`` with the reason, and ``slug`` where its external data is located outside
-    its folder.
+    For a model that is refused, return ``refused`` with the reason, and ``slug`` if its external data is outside its
+    folder.
 
     Raises:
         ValueError: The file cannot be read.
@@ -70,7 +70,7 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe_file(model: Any) -> dict[str, Any]:
-    """Return what the limits of those who take a model are about: its opset, file format, domains and operators."""
+    """Return the properties that consumers may limit: opset, IR version, domains and operators."""
     nodes = [*_find(model, onnx.NodeProto)]
     own = {function.domain for function in model.functions}
     opsets = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
@@ -84,7 +84,7 @@ def describe_file(model: Any) -> dict[str, Any]:
 
 
 def _find_refusal(model: Any) -> str | None:
-    """Say which operators are unknown, or which input or output is no tensor, and what to do; None when all is well."""
+    """Return unknown operators, or an input or output that is not a tensor, with advice; None if there are none."""
     own = {function.domain for function in model.functions}
     nodes = [node for node in _find(model, onnx.NodeProto) if node.domain and node.domain not in own]
     if odd := sorted({f"{node.domain}:{node.op_type}" for node in nodes if not node.domain.startswith(_DOMAINS)}):
@@ -111,7 +111,7 @@ def _find_refusal(model: Any) -> str | None:
 
 
 def read(folder: Path) -> Any:
-    """Read ``model.onnx`` with its external data, which may not leave the folder.
+    """Read ``model.onnx`` with its external data, which must be inside the folder.
 
     Raises:
         OutsideError: Its external data is located outside its folder.
@@ -123,7 +123,7 @@ def read(folder: Path) -> Any:
 
 
 def read_graph(folder: Path) -> Any:
-    """Read ``model.onnx`` without its external data, which may not leave the folder.
+    """Read ``model.onnx`` without its external data, which must be inside the folder.
 
     Raises:
         OutsideError: Its external data is located outside its folder.
@@ -132,7 +132,7 @@ def read_graph(folder: Path) -> Any:
     path = folder / "model.onnx"
     try:
         model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf's DecodeError is in no public module
+    except Exception as error:  # protobuf's DecodeError is not in a public module
         raise ValueError(f"model.onnx cannot be read: it is truncated, corrupt or no ONNX file ({error})") from error
     if not model.graph.node:
         raise ValueError("model.onnx cannot be read: it holds no graph")
@@ -140,7 +140,7 @@ def read_graph(folder: Path) -> Any:
     for tensor in _find(model, onnx.TensorProto):
         for location in (entry.value for entry in tensor.external_data if entry.key == "location"):
             inside = (folder / location).resolve().is_relative_to(root)
-            if not inside or "_ORT_MEM_ADDR_" in location:  # a tag that makes the offset an address in memory
+            if not inside or "_ORT_MEM_ADDR_" in location:  # a tag that turns the offset into an address in memory
                 raise OutsideError(
                     f"external data of {tensor.name!r} is located outside the model's folder, at {location!r}. Save it "
                     "again with onnx.save_model(model, path, save_as_external_data=True, location='model.onnx.data')"
@@ -150,7 +150,7 @@ def read_graph(folder: Path) -> Any:
 
 
 def _merge_opsets(model: Any) -> None:
-    """Leave out imports of operators that are there twice, as ``onnx.compose`` writes them: quantizers expect one."""
+    """Remove duplicate opset imports, as ``onnx.compose`` writes them: quantizers expect one for each domain."""
     unique = {
         (each.domain, each.version): onnx.OperatorSetIdProto.FromString(each.SerializeToString())
         for each in model.opset_import
@@ -161,7 +161,7 @@ def _merge_opsets(model: Any) -> None:
 
 
 def _find(message: Any, kind: type) -> Iterator[Any]:
-    """Yield every message of a kind within another one, at any depth: in attributes, subgraphs and functions too."""
+    """Yield every message of a type within another one, at any depth, including attributes, subgraphs and functions."""
     for field, value in message.ListFields():
         if field.message_type is not None:
             for each in [value] if hasattr(value, "ListFields") else value:
@@ -171,7 +171,7 @@ def _find(message: Any, kind: type) -> Iterator[Any]:
 
 
 def _digest(model: Any) -> str:
-    """Return a digest of operators, attributes, edges and weights that does not depend on any tensor's name."""
+    """Return a digest of operators, attributes, edges and weights that is independent of tensor names."""
     rows: list[Any] = [sorted((entry.domain, entry.version) for entry in model.opset_import)]
     rows.append(_digest_graph(model.graph, {}))
     rows += sorted(
@@ -190,7 +190,7 @@ def _digest_graph(graph: Any, outer: dict[str, str]) -> str:
 
 
 def _digest_nodes(nodes: Any, names: dict[str, str]) -> str:
-    """Digest nodes in order; ``names`` gives each tensor its canonical name, and is added to."""
+    """Digest nodes in order; ``names`` maps each tensor to its canonical name, and is extended."""
     rows = []
     for node in nodes:
         inputs = [names.get(name, name) for name in node.input]
@@ -226,26 +226,26 @@ def count(model: Any) -> Counter[str]:
 
 
 def count_fused(model: Any) -> Counter[str]:
-    """Return how often each operator of ONNX Runtime's own occurs that computes what are many of ONNX's."""
+    """Return how often each of ONNX Runtime's own operators occurs that replaces many operators of ONNX."""
     own = (node.op_type for node in model.graph.node if node.domain == OWN)
     return Counter(name for name in own if name in _FUSED)
 
 
 def is_estimator(model: Any) -> bool:
-    """Return whether the graph has operators of estimators, such as ensembles of trees."""
+    """Return whether the graph has operators of estimators, such as tree ensembles."""
     return any(node.domain == "ai.onnx.ml" for node in model.graph.node)
 
 
 def is_large(model: Any) -> bool:
-    """Return whether the weights need files of their own: external data."""
+    """Return whether the weights need separate files: external data."""
     return sum(len(tensor.raw_data) for tensor in model.graph.initializer) > _LARGEST
 
 
 def stage(model: Any, job: dict[str, Any]) -> Path:
-    """Write a model into the scratch directory, without the shapes that exporters record and the quantizers fail on.
+    """Write a model into the scratch directory, without exporters' shapes, for which the quantizers fail.
 
-    What its description knows of inputs and outputs, and the graph does not, is written into it.
-    It is also a copy because ``quantize_dynamic`` writes a file next to its input.
+    Known facts about inputs and outputs that the graph lacks are written into it.
+    The copy also protects the input's folder: ``quantize_dynamic`` writes a file next to its input.
     """
     del model.graph.value_info[:]
     dimensions.declare(model, job["input"])
@@ -255,9 +255,9 @@ def stage(model: Any, job: dict[str, Any]) -> Path:
 
 
 def split_gemms(model: Any) -> int:
-    """Write each plain Gemm with a constant weight as MatMul and Add, which the quantizer takes; return how many.
+    """Replace each plain Gemm with a constant weight by MatMul and Add, which the quantizer supports; return how many.
 
-    ONNX Runtime's own ``replace_gemm_with_matmul`` turns a weight around for the nodes that share it, too.
+    ONNX Runtime's own ``replace_gemm_with_matmul`` also transposes a weight for other nodes that share it.
     """
     weights = {tensor.name: tensor for tensor in model.graph.initializer}
     nodes, splits = [], 0
@@ -284,7 +284,7 @@ def split_gemms(model: Any) -> int:
 
 
 def _drop_unused(graph: Any) -> None:
-    """Remove the weights of the main graph that nothing reads, neither a node nor a subgraph."""
+    """Remove the weights of the main graph that neither a node nor a subgraph reads."""
     read = {name for node in _find(graph, onnx.NodeProto) for name in node.input}
     read |= {value.name for each in (graph, *_find(graph, onnx.GraphProto)) for value in each.output}
     kept = [tensor for tensor in graph.initializer if tensor.name in read]

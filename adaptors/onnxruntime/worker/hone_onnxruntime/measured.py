@@ -1,4 +1,4 @@
-"""What a source returns when it is run: shapes that its graph declares wrongly, and names that stand for two sizes."""
+"""Run a source to find shapes that its graph declares wrongly, and names that stand for two sizes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ import numpy as np
 import onnxruntime as ort
 
 Json = dict[str, Any]
-Key = tuple[str, int]  # of an input's axis: its tensor's name, and its place
+Key = tuple[str, int]  # an axis of an input: the tensor's name, and the axis
 
 BATCH = "batch"
 _ROWS = 3
 _TRIED = (8, 16, 32, 64, 224)
-"""Sizes at which a graph is tried, and multiples of them for further names: some take no small ones, or no odd ones."""
-_LONGEST = 5.0  # seconds of one run, after which it is ended, and no other is made
+"""Sizes to try for a graph, and multiples of them for further names: some graphs reject small or odd sizes."""
+_LONGEST = 5.0  # time limit of one run in seconds; after a run that reaches it, no further run is started
 
 
 def correct(folder: Path, described: Json, asked: Mapping[str, int]) -> Json:
-    """Return a description with the shapes that the source itself gives, and ``warnings`` of what it declares wrongly.
+    """Return a description with measured shapes, and ``warnings`` about shapes that are declared wrongly.
 
-    ``asked`` are the sizes of the recipe's first shape, by name. Equal names are equal sizes: where the graph runs with
-    two sizes for a name, and the recipe gives it none, each place gets a name of its own. It stays as it is where the
-    graph does not run with random numbers.
+    ``asked`` are the sizes of the recipe's first shape, by name. Equal names mean equal sizes. If the graph runs with
+    two sizes for a name, and the recipe does not set it, each axis gets its own name. If the graph does not run with
+    random numbers, the description is unchanged.
     """
     try:
         trial = _Trial(folder, described)
@@ -41,19 +41,19 @@ def correct(folder: Path, described: Json, asked: Mapping[str, int]) -> Json:
 
 
 class _Trial:
-    """A source's graph, run with random numbers of some shapes; sizes are those of each dynamic axis of the inputs."""
+    """A source's graph, run with random inputs of some shapes; sizes are those of each dynamic axis of the inputs."""
 
     def __init__(self, folder: Path, described: Json) -> None:
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4  # shapes that are declared wrongly, which is what is looked for
-        options.enable_mem_pattern, options.enable_mem_reuse = False, False  # planned by the names of dimensions
+        options.log_severity_level = 4  # no warnings about wrongly declared shapes, which are what this class looks for
+        options.enable_mem_pattern, options.enable_mem_reuse = False, False  # they rely on the names of dimensions
         self._session = ort.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
         self._described, self._slow = described, False
         self._draw = np.random.default_rng(0)
 
     def find_sizes(self, asked: Mapping[str, int]) -> dict[Key, int] | None:
-        """Return sizes at which the graph runs; None where it does not."""
+        """Return sizes at which the graph runs; None if it does not."""
         axes = _list_axes(self._described["inputs"])
         names = dict.fromkeys(axes.values())
         tried = [{name: size * (place + 1) for place, name in enumerate(names)} for size in _TRIED]
@@ -64,7 +64,7 @@ class _Trial:
         return None
 
     def split_names(self, base: Mapping[Key, int], asked: Mapping[str, int]) -> list[Json]:
-        """Return the inputs, where each place of a name has its own if the graph runs with another size at each."""
+        """Return the inputs; each axis of a name gets its own name if the graph runs with another size at each."""
         axes = _list_axes(self._described["inputs"])
         split: dict[Key, str] = {}
         for name in dict.fromkeys(axes.values()):
@@ -79,7 +79,7 @@ class _Trial:
         ]
 
     def measure(self, base: Mapping[Key, int], inputs: list[Json]) -> tuple[list[Json], list[str]]:
-        """Return the outputs with their shapes as runs give them, and what is declared of another rank or size."""
+        """Return the outputs with measured shapes, and the differences from the declared rank or size."""
         axes = _list_axes(inputs)
         first = self._run(base)
         changed = {}
@@ -100,13 +100,13 @@ class _Trial:
             fits = len(declared) == len(found) and all(
                 isinstance(dim, str) or dim == size for dim, size in zip(declared, found, strict=True)
             )
-            if declared and not fits:  # without a shape, nothing is declared wrongly
+            if declared and not fits:  # without a declared shape, nothing is wrong
                 said = f"its output {spec['name']!r} is declared as {_say(declared)}, and a run gave {_say(found)}"
                 warnings.append(f"{said}: what the run gave counts")
         return outputs, warnings
 
     def _run(self, sizes: Mapping[Key, int]) -> dict[str, tuple[int, ...]] | None:
-        """Return the shapes of the outputs; None where the graph does not run with inputs of these sizes."""
+        """Return the shapes of the outputs; None if the graph does not run with inputs of these sizes."""
         if self._slow:
             return None
         feeds = {}
@@ -128,7 +128,7 @@ class _Trial:
         return {name: np.shape(value) for name, value in zip(names, found, strict=True)}
 
     def _end(self, options: Any) -> None:
-        """End a run, which may be a loop that random numbers do not end, and make no other."""
+        """Stop a run, which may be a loop that never ends with random numbers, and start no further one."""
         self._slow = options.terminate = True
 
 
@@ -141,9 +141,9 @@ def _list_axes(inputs: list[Json]) -> dict[Key, str]:
 def _find_shape(
     spec: Json, found: tuple[int, ...], sizes: Mapping[str, int], others: Mapping[str, tuple[int, ...]]
 ) -> list[int | str]:
-    """Return an output's shape: a declared name where it holds, else that of the input's size that it follows.
+    """Return an output's shape: correct declared names, else the name of the input size on which an axis depends.
 
-    ``others`` are the shapes with each of the inputs' sizes doubled, by name, as far as the graph runs with it.
+    ``others`` are the shapes with each of the inputs' sizes doubled, by name, if the graph runs with it.
     """
     declared = spec["shape"] if len(spec["shape"]) == len(found) else [None] * len(found)
     shape: list[int | str] = []

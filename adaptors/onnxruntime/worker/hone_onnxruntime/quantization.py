@@ -19,17 +19,17 @@ from . import cached, graphs
 
 Json = dict[str, Any]
 
-_BATCH = 16  # rows of one calibration call where the batch is free
+_BATCH = 16  # rows of one calibration call if the batch is dynamic
 
 
 def transform(job: Json) -> Json:
-    """Write ``model.onnx`` into the job's output as its adaptor requires, and return notes."""
-    tempfile.tempdir = job["temporary"]  # the quantizers put large intermediate models there
+    """Write ``model.onnx`` into the job's output by the job's adaptor, and return notes."""
+    tempfile.tempdir = job["temporary"]  # the quantizers write large intermediate models there
     graph = graphs.read_graph(Path(job["input"]["path"]))
     before = graphs.count(graph)
     if all(node.domain not in ("", "ai.onnx") for node in graph.graph.node):
         return {"nothing_to_do": "the graph has no standard operator that could be quantized"}
-    del graph  # of a model in one file it has the weights
+    del graph  # for a model in one file it contains the weights
     output = Path(job["output"]) / "model.onnx"
     if notes := _TRANSFORMATIONS[job["adaptor"]](job, output):
         return notes
@@ -43,7 +43,7 @@ def transform(job: Json) -> Json:
 
 
 def _quantize_dynamic(job: Json, output: Path) -> Json:
-    """Quantize the weights of MatMul, Gemm and fused attention to int8; activations at run time."""
+    """Quantize the weights of MatMul, Gemm and fused attention to int8; activations are quantized at run time."""
     model = graphs.read(Path(job["input"]["path"]))
     if job["adaptor"] == "onnxruntime.int8-fused":
         from . import fusing  # slow to import
@@ -52,13 +52,13 @@ def _quantize_dynamic(job: Json, output: Path) -> Json:
         if not graphs.ATTENTION & graphs.count_fused(model).keys():
             return {"nothing_to_do": fusing.NO_ATTENTION}
     options, present = job["options"], graphs.count(model)
-    operators = ["MatMul", "Gemm"]  # both, since a Gemm is written as MatMul and Add first
-    if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # ONNX has one of this name
+    operators = ["MatMul", "Gemm"]  # both, since a Gemm is first replaced by MatMul and Add
+    if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # also in ONNX
         operators.append("Attention")
     if not any(present[name] for name in operators):
         return {"nothing_to_do": "the graph has no MatMul or Gemm"}
     large, source = graphs.is_large(model), graphs.stage(model, job)
-    del model  # the quantizer holds it three times at once
+    del model  # the quantizer has three copies of it in memory
     quantization.quantize_dynamic(
         source,
         output,
@@ -68,7 +68,7 @@ def _quantize_dynamic(job: Json, output: Path) -> Json:
         weight_type=quantization.QuantType.QInt8,
         nodes_to_exclude=list(options["exclude"]),
         use_external_data_format=large,
-        extra_options={"DefaultTensorType": 1},  # float32 where the shape inference knows no element type
+        extra_options={"DefaultTensorType": 1},  # float32 if shape inference finds no element type
     )
     return {}
 
@@ -78,7 +78,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     if graphs.count(model).keys() & graphs.QUANTIZED_ACTIVATIONS:
         return {"nothing_to_do": "the graph is quantized already"}
-    cached.drop_cache(model)  # the quantizer would take what it begins with for weights
+    cached.drop_cache(model)  # the quantizer would treat its initial values as weights
     if get_opset_version(model) < 13:  # per-channel scales need it
         model = onnx.version_converter.convert_version(model, 13)
     prepared = Path(job["temporary"]) / "prepared.onnx"
@@ -94,12 +94,12 @@ def _quantize_static(job: Json, output: Path) -> Json:
     try:
         try:
             quantization.quantize_static(str(prepared), str(output), batches, **arguments)
-        except ValueError as error:  # its adjustment of scales to biases takes one with two dimensions for numbers
+        except ValueError as error:  # its scale adjustment for biases fails for scales with two dimensions
             if "truth value" not in str(error):
                 raise
             arguments["extra_options"]["QDQDisableWeightAdjustForInt32Bias"] = True
             quantization.quantize_static(str(prepared), str(output), _Batches(job), **arguments)
-    except AssertionError as error:  # "scale issue": a range is NaN, as when every batch holds NaN
+    except AssertionError as error:  # "scale issue": a range is NaN, for example if every batch contains NaN
         if "scale" not in str(error) or not (missing := batches.find_missing()):
             raise
         return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so that ranges are not known"}
@@ -107,7 +107,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
 
 
 def _make_static_arguments(options: Json, *, large: bool) -> Json:
-    """Return the arguments of ``quantize_static`` that the adaptor's options name."""
+    """Return the arguments of ``quantize_static`` for the adaptor's options."""
     types = {"int8": quantization.QuantType.QInt8, "uint8": quantization.QuantType.QUInt8}
     methods = {method.name.lower(): method for method in quantization.CalibrationMethod}
     return {
@@ -126,7 +126,7 @@ def _make_static_arguments(options: Json, *, large: bool) -> Json:
 
 
 class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it has no types
-    """The calibration rows in batches of one size, since the histograms need it; filled up with the first rows."""
+    """The calibration rows in batches of one size, as the histograms require; filled up with the first rows."""
 
     def __init__(self, job: Json) -> None:
         specs = job["input"]["inputs"]
@@ -144,7 +144,7 @@ class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it 
         return len(self._batches)
 
     def find_missing(self) -> list[str]:
-        """Return the inputs with rows that hold NaN."""
+        """Return the inputs with rows that contain NaN."""
         arrays = self._arrays.items()
         return [name for name, array in arrays if array.dtype.kind == "f" and np.isnan(array).any()]
 
@@ -157,7 +157,7 @@ class _Batches(quantization.CalibrationDataReader):  # type: ignore[misc]  # it 
 
 
 def _quantize_weights(job: Json, output: Path) -> Json:
-    """Store the weights of MatMul and Gemm in four bits, in blocks, and keep the activations."""
+    """Store the weights of MatMul and Gemm in four bits, in blocks; activations are unchanged."""
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     split = graphs.split_gemms(model)
     quantizer = MatMulNBitsQuantizer(

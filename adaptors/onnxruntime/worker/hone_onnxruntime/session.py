@@ -1,4 +1,4 @@
-"""Run ONNX models on numpy arrays, which needs ONNX Runtime and nothing else; and save what it rewrites first."""
+"""Run ONNX models on NumPy arrays, which requires only ONNX Runtime; and save optimized graphs."""
 
 from __future__ import annotations
 
@@ -16,22 +16,25 @@ from hone_runtime.worker.loading import require_cpu
 Array = np.ndarray[Any, Any]
 
 PAST, PRESENT, SHIFT = "past_key_values.", "present.", "position_shift"
-"""How the inputs and outputs of a cache begin, and what is added to the positions; the inputs have defaults."""
+"""Prefixes of the cache's inputs and outputs, and the name of the input that is added to the positions. These inputs
+have defaults."""
 
 _UNFIT = {"Fail", "InvalidArgument", "InvalidGraph", "RuntimeException"}
-"""What ONNX Runtime raises where a graph does not fit some sizes; the last one also where memory is short."""
+"""Exceptions of ONNX Runtime if a graph does not fit some sizes; the last one is also raised if memory is short."""
 
 SPIN_US = 500
-"""For how many microseconds threads wait actively after a call, where a process has those of several sessions.
+"""The time in microseconds for which threads spin after a call, if a process has threads of several sessions.
 
-Long enough for the next call of a burst; by default it is some tens of milliseconds, in which another session's calls
-took twice as long (two cores with AVX2)."""
+
+It is long enough for the next call of a burst. The default is some tens of milliseconds, during which another
+session's calls took twice as long (two cores with AVX2)."""
 
 
 class Session:
-    """An ONNX model in ONNX Runtime on the CPU, opened as its users do: by default its own waiting policy and arenas.
+    """An ONNX model in ONNX Runtime on the CPU, opened with the usual settings: default waiting policy and arenas.
 
-    Where the graph has a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
+    If the graph has a cache of keys and values, each run starts with an empty one; ``start`` returns one that is
+    retained.
     """
 
     def __init__(self, path: Path, options: Any) -> None:
@@ -51,7 +54,7 @@ class Session:
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
 
     def start(self) -> Continuation:
-        """Return sequences that grow, none of whose columns is computed yet; as many as wanted at the same time.
+        """Return sequences that grow, without any computed columns; there may be several at the same time.
 
         Raises:
             ValueError: The graph has no cache.
@@ -62,16 +65,16 @@ class Session:
 
 
 class Continuation:
-    """Sequences that grow together: what was computed for their columns is kept, in values of ONNX Runtime's own.
+    """Sequences that grow together: their computed keys and values are retained as values of ONNX Runtime.
 
     Attributes:
-        length: How many columns were computed.
+        length: The number of computed columns.
     """
 
     def __init__(
         self, session: Any, *, inputs: Sequence[str], outputs: Sequence[str], cache: Mapping[str, Sequence[Any]]
     ) -> None:
-        """Take a session, the inputs that are fed, the outputs that are returned, and the shapes of the cache."""
+        """Store a session, its inputs, the outputs to return, and the shapes of the cache."""
         self._session, self._inputs, self._outputs, self._cache = session, inputs, outputs, cache
         self._kept: dict[str, Any] = {}
         self.length = 0
@@ -80,9 +83,9 @@ class Continuation:
         """Return the outputs of new columns.
 
         Args:
-            feeds: The tokens of the new columns, the mask of all columns, and the new ones' positions, which by default
-                are counted from the first column.
-            order: For each row the former row that it continues; its own by default.
+            feeds: The tokens of the new columns, the mask of all columns, and the new columns' positions, by default
+                counted from the first column.
+            order: For each row the former row that it continues; by default its own.
         """
         rows, columns = feeds[caching.IDS].shape
         if not self._kept:
@@ -101,12 +104,12 @@ class Continuation:
 
 
 def reorder(kept: dict[str, Any], order: Array) -> dict[str, Any]:
-    """Return keys and values whose rows go on from others; one copy of each."""
+    """Return keys and values with reordered rows; one copy of each."""
     return {name: _lower(value.numpy()[order]) for name, value in kept.items()}
 
 
 def _locate(feeds: dict[str, Array], inputs: Sequence[str], past: int) -> dict[str, Array]:
-    """Return feeds with their positions as the graph takes them: as such, or as what is added to the usual ones."""
+    """Return feeds with positions in the graph's form: absolute, or as an offset from the usual ones."""
     given = dict(feeds)
     rows, columns = feeds[caching.IDS].shape
     usual = np.broadcast_to(np.arange(past, past + columns), (rows, columns))
@@ -119,23 +122,23 @@ def _locate(feeds: dict[str, Array], inputs: Sequence[str], past: int) -> dict[s
 
 
 def _lower(array: Array) -> Any:
-    """Return a value of ONNX Runtime's that has the array's memory."""
+    """Return a value of ONNX Runtime that shares the array's memory."""
     return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array))
 
 
 def load(job: dict[str, Any]) -> Any:
-    """Open a job's model as ``open_session`` does, and again for each shape that its metadata name."""
+    """Open a job's model as ``open_session`` does, and again for each shape in its metadata."""
     several = bool(shaped.list_compiled(job["input"]))
     own = {**job, "shares_cores": True} if several else job
     return shaped.open_shaped(own, open_session, weights=_count_bytes(Path(job["input"]["path"])))
 
 
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
-    """Open ``model.onnx``; the run option ``graph_optimization`` says how much of its graph is rewritten now.
+    """Open ``model.onnx``; the run option ``graph_optimization`` sets how far its graph is optimized now.
 
-    With ``shapes``, those of all inputs by name, it takes no others, and what depends on them is computed now: a graph
-    that was rewritten when it was saved has what any sizes need, such as branches on them. Where the job
-    ``shares_cores`` with other sessions, its threads wait actively for ``SPIN_US`` only.
+    With ``shapes``, those of all inputs by name, it accepts no others, and what depends on them is folded now. A graph
+    that was optimized when it was saved still has parts for any size, such as branches. If the job ``shares_cores``
+    with other sessions, its threads spin for ``SPIN_US`` only.
 
     Raises:
         ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or
@@ -148,7 +151,7 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
         options.add_free_dimension_override_by_name(name, size)
     try:
         opened = Session(Path(job["input"]["path"]) / "model.onnx", options)
-    except Exception as error:  # ONNX Runtime's exception classes differ between versions, their messages do not
+    except Exception as error:  # ONNX Runtime's exception classes differ between versions, but their messages do not
         text = str(error)
         if shapes and type(error).__name__ in _UNFIT and "alloc" not in text:
             raise ValueError(f"model.onnx does not fit the shapes {dict(shapes)}: {text}") from error
@@ -163,9 +166,10 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
 
 
 def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
-    """Save ``model.onnx`` as ONNX Runtime rewrites it for this CPU.
+    """Save ``model.onnx`` as optimized by ONNX Runtime for this CPU.
 
-    From a staged copy: of a model with external data it would save references to files that the output does not have.
+    The input is a staged copy: otherwise, for a model with external data, the result would refer to files that are not
+    in the output.
     """
     from . import graphs
 
@@ -176,7 +180,7 @@ def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
         options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "model.onnx.data")
     Session(graphs.stage(model, job), options)
     noted = check_cache(job, rounds=bool(graphs.QUANTIZED & graphs.count(model).keys()))
-    if graphs.is_estimator(model):  # a forest of many megabytes has nothing that is planned by its shapes
+    if graphs.is_estimator(model):  # no part of a tree ensemble, which may be large, is planned by shape
         return noted
     own = {"path": job["output"], "run_options": {"graph_optimization": "disabled"}}
     opened = {**job, "input": {**job["input"], **own}}
@@ -185,9 +189,9 @@ def save_rewritten(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_cache(job: dict[str, Any], *, rounds: bool) -> dict[str, Any]:
-    """Return notes that say that the saved graph's cache is not to be used, where it is wrong as it runs here.
+    """Return notes that disable the saved graph's cache if it is wrong on this machine.
 
-    Its steps have to give the logits of one run.
+    Its steps must return the logits of a single run.
     """
     if not is_cached(job):
         return {}
@@ -197,12 +201,12 @@ def check_cache(job: dict[str, Any], *, rounds: bool) -> dict[str, Any]:
 
 
 def is_cached(job: dict[str, Any]) -> bool:
-    """Tell whether the metadata of a job's input say that it has a cache of keys and values."""
+    """Return whether the metadata of a job's input declare a cache of keys and values."""
     return "absent" not in job["input"].get("metadata", {}).get("cache", {"absent": ""})
 
 
 def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> str | None:
-    """Return what is wrong with the steps of a session with a cache; None where nothing is."""
+    """Return what is wrong with the steps of a session with a cache; None if nothing is."""
     source = metadata.get("transformers", {})
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
     feeds = caching.make_rows(words, limit)
@@ -214,12 +218,12 @@ def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> st
 
 
 def _count_bytes(folder: Path) -> int:
-    """Return the bytes of a model and its external data, which are nearly all weights."""
+    """Return the size of a model with its external data in bytes, nearly all of it weights."""
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
 
 
 def _list_dimensions(job: dict[str, Any], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """Return the sizes of the dynamic dimensions, by name, at which the inputs have these shapes."""
+    """Return the sizes of the dynamic dimensions, by name, for these input shapes."""
     specs = {spec["name"]: spec["shape"] for spec in job["input"].get("inputs", [])}
     pairs = (pair for name, shape in shapes.items() for pair in zip(specs[name], shape, strict=True))
     return {dimension: size for dimension, size in pairs if isinstance(dimension, str)}
@@ -230,7 +234,7 @@ def _make_options(job: dict[str, Any], level: str) -> Any:
     if "crashes" in noted:
         options.add_session_config_entry("optimization.disable_specified_optimizers", noted["crashes"])
     if "cache" in noted:
-        options.log_severity_level = 3  # it warns of each input with a default
+        options.log_severity_level = 3  # otherwise it warns of each input with a default
     options.intra_op_num_threads = int(job["threads"])
     if job.get("shares_cores"):
         options.add_session_config_entry("session.intra_op.spin_duration_us", str(SPIN_US))

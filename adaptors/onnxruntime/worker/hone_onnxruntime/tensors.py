@@ -1,4 +1,4 @@
-"""The inputs and outputs of an ONNX graph: as it declares them, and corrected by what the source itself returns."""
+"""The inputs and outputs of an ONNX graph: as declared, and corrected by the outputs of the source itself."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ BATCH = "batch"
 def describe(model: Any, job: Json, *, hidden: Iterable[str] = ()) -> Json:
     """Return the specs of a graph's ``inputs`` and ``outputs``; ``hidden`` outputs are left out.
 
-    The first dynamic first dimension of the inputs is called ``batch``. Equal names are equal sizes: a dimension of
-    which nothing is known has a name of its own, such as ``dim_2``, or the tensor's with its axis where several tensors
-    have such a one. A name of that form that the recipe's shapes have is for all of them, since the recipe says so.
-    Of an output that is known, and that the graph declares with another rank, the known shape is returned.
+    The first dynamic first dimension of the inputs is called ``batch``. Equal names mean equal sizes. An unknown
+    dimension gets its own name such as ``dim_2``, or the tensor's name with the axis if several tensors would have the
+    same one. If the recipe's shapes have a name of that form, it applies to all these dimensions. If the shape of an
+    output is known, and the graph declares another rank, the known shape is returned.
     """
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
@@ -70,7 +70,7 @@ class _Names:
         return {"name": value.name, "dtype": "str" if dtype == np.dtype(object) else dtype.name, "shape": shape}
 
     def make(self, name: str, axis: int) -> str:
-        """Return a name that no dimension of the graph has."""
+        """Return a name that no dimension of the graph has yet."""
         made = f"{name}_{axis}"
         while made in self._taken:
             made += "_"

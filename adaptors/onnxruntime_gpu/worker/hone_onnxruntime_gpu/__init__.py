@@ -14,7 +14,7 @@ load, describe = session.open_session, hone_onnxruntime.describe
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Copy the model into the job's output after one profiled call that shows where its operators run."""
+    """Copy the model into the job's output after one profiled call that shows which provider runs its operators."""
     from hone_onnxruntime import cached, graphs
 
     source = Path(job["input"]["path"])
@@ -29,7 +29,7 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def probe(job: dict[str, Any]) -> dict[str, Any]:
-    """Return what this machine ``lacks`` for the job's adaptor: a graph of one operator has to be placed on the GPU."""
+    """Return what this machine ``lacks`` for the job's adaptor: a one-operator graph must be placed on the GPU."""
     import onnx
 
     model = onnx.parser.parse_model(

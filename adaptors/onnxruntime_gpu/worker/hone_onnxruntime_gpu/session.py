@@ -1,7 +1,7 @@
-"""Sessions of ONNX Runtime on one GPU, which are refused where it falls back to the CPU.
+"""Sessions of ONNX Runtime on one GPU, refused if they fall back to the CPU.
 
-A provider that cannot be loaded is left out by ONNX Runtime without an error, and an operator that a provider does not
-have is given to the CPU. The first is seen in ``session.get_providers()``, the second in a profile of one call.
+ONNX Runtime drops a provider that cannot be loaded without an error, and assigns operators that a provider lacks to
+the CPU. The first case is visible in ``session.get_providers()``, the second in a profile of one call.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 CPU = "CPUExecutionProvider"
 PROVIDERS = {"cuda": "CUDAExecutionProvider", "tensorrt": "TensorrtExecutionProvider"}
-"""The run option ``provider``, and what ONNX Runtime calls it."""
+"""Values of the run option ``provider``, with ONNX Runtime's names."""
 
 _SIZES = {
     *("Shape", "Size", "Gather", "Slice", "Concat", "Unsqueeze", "Squeeze", "Cast", "Range", "ConstantOfShape"),
@@ -41,26 +41,26 @@ _SIZES = {
         "MemcpyFromHost",
     ),
 }
-"""Operators that ONNX Runtime gives to the CPU on purpose, where they compute the sizes of other operators' arrays."""
+"""Operators that ONNX Runtime places on the CPU on purpose if they compute the sizes of other arrays."""
 _CAPTURED = 16
-"""Of how many shapes a session keeps a graph, each with memory of its own on the GPU."""
-_SMALL = 16  # numbers of an output: more than an array has dimensions
+"""The number of shapes for which a session retains a CUDA graph, each with its own GPU memory."""
+_SMALL = 16  # numbers of an output: more than the rank of any array
 
 
 class FallbackError(ValueError):
-    """What was to run on the GPU runs on the CPU."""
+    """A model for the GPU runs on the CPU."""
 
 
 class Session:
-    """An ONNX model on a GPU: arrays in the machine's memory in and out.
+    """An ONNX model on a GPU: arrays in host memory in and out.
 
-    ``run`` returns when the outputs are in the machine's memory, so that nothing is left to wait for.
+    ``run`` returns when the outputs are in host memory, so no further wait is needed.
     """
 
     has_cache = False
 
     def __init__(self, session: Any) -> None:
-        """Take a session of ONNX Runtime."""
+        """Store a session of ONNX Runtime."""
         self.session = session
         self._outputs = [output.name for output in session.get_outputs()]
 
@@ -71,13 +71,13 @@ class Session:
 
 @dataclass(frozen=True)
 class Captured:
-    """A graph of CUDA for one shape of every input: the arrays on the GPU that it reads and writes.
+    """A CUDA graph for one shape of every input: the arrays on the GPU that it reads and writes.
 
     Attributes:
-        inputs: What the feeds are copied to, by name.
-        outputs: What it leaves, by name.
-        binding: Both, as ONNX Runtime takes them.
-        options: A run's options, with the graph's number.
+        inputs: The arrays to which the feeds are copied, by name.
+        outputs: The arrays that it writes, by name.
+        binding: Both, as an object of ONNX Runtime.
+        options: The options of a run, with the graph's number.
     """
 
     inputs: dict[str, Any]
@@ -87,14 +87,14 @@ class Captured:
 
 
 class GraphSession(Session):
-    """A session whose calls are captured, a graph for each shape, and replayed: all kernels are started at once.
+    """A session whose calls are captured, one CUDA graph for each shape, and replayed: all kernels are started at once.
 
-    Graphs are kept of the first sixteen shapes; later ones are called without. One call runs at a time.
+    Graphs are retained for the first sixteen shapes; later shapes run without. One call runs at a time.
     Source: https://onnxruntime.ai/docs/execution-providers/CUDA-ExecutionProvider.html, "Using CUDA Graphs".
     """
 
     def __init__(self, session: Any, *, number: int) -> None:
-        """Take a session of ONNX Runtime that may capture, and the GPU's number."""
+        """Store a session of ONNX Runtime that may capture, and the GPU's number."""
         super().__init__(session)
         self._number, self._lock = number, threading.Lock()
         self._captured: dict[Any, Captured] = {}
@@ -118,7 +118,7 @@ class GraphSession(Session):
         return dict(zip(self._outputs, found, strict=True))
 
     def _prepare(self, feeds: dict[str, Array]) -> Captured:
-        """Return arrays on the GPU for feeds of these shapes; the first run with them captures."""
+        """Return arrays on the GPU for feeds of these shapes; the first run with them captures the graph."""
         place, binding = ("cuda", self._number), self.session.io_binding()
         inputs = {name: ort.OrtValue.ortvalue_from_numpy(array, *place) for name, array in feeds.items()}
         outputs = {
@@ -133,18 +133,18 @@ class GraphSession(Session):
 
 
 def _number_graph(number: int) -> Any:
-    """Return a run's options that name its graph; -1 captures none."""
+    """Return the options of a run with its graph's number; -1 captures none."""
     options = ort.RunOptions()
     options.add_run_config_entry("gpu_graph_id", str(number))
     return options
 
 
 def open_session(job: Json) -> Session:
-    """Open ``model.onnx`` on the job's GPU, with the provider that its run options name.
+    """Open ``model.onnx`` on the job's GPU, with the provider in its run options.
 
     Raises:
         FallbackError: The provider is not used.
-        ValueError: The model is for no GPU.
+        ValueError: The model is not for a GPU.
     """
     asked = job["input"]["run_options"]
     graphs = asked.get("graphs", False) and job["input"]["metadata"].get("graphs", False)
@@ -161,11 +161,11 @@ def _open_session(job: Json, asked: Json) -> Session:
 def place(job: Json) -> dict[str, Any]:
     """Return the ``placement`` of one call at the first of the job's shapes, and whether ``graphs`` can be captured.
 
-    The placement is how many operators each provider ran, by its name.
+    The placement is the number of operators that each provider ran, by its name.
 
     Raises:
-        FallbackError: The provider is not used, or operators that compute run on the CPU.
-        ValueError: The model is for no GPU.
+        FallbackError: The provider is not used, or operators with real computations run on the CPU.
+        ValueError: The model is not for a GPU.
     """
     options = _make_options(job)
     options.enable_profiling = True
@@ -182,10 +182,10 @@ def place(job: Json) -> dict[str, Any]:
 
 
 def _can_capture(job: Json, asked: Json, feeds: dict[str, Array]) -> bool:
-    """Whether calls can be replayed: not where a loop, or what moves arrays to the CPU, is between the operators."""
+    """Whether calls can be replayed: not if a loop, or a copy of arrays to the CPU, is between the operators."""
     try:
         session = _open_session(job, asked)
-        for _ in range(2):  # the second is a replay
+        for _ in range(2):  # the second call is a replay
             session.run(feeds)
     except Exception:  # noqa: BLE001 - what ONNX Runtime and CUDA raise has no other class in common
         traceback.print_exc()  # into the step's log
@@ -194,7 +194,7 @@ def _can_capture(job: Json, asked: Json, feeds: dict[str, Array]) -> bool:
 
 
 def make_feeds(inputs: list[Json], sizes: dict[str, int]) -> dict[str, Array]:
-    """Return ones of the shapes of a model's inputs."""
+    """Return inputs of ones, in the shapes of a model's inputs."""
     return {
         spec["name"]: np.ones(
             [sizes.get(dim, 1) if isinstance(dim, str) else dim for dim in spec["shape"]], spec["dtype"]
@@ -204,7 +204,7 @@ def make_feeds(inputs: list[Json], sizes: dict[str, int]) -> dict[str, Array]:
 
 
 def read_placement(events: list[Json]) -> list[tuple[str, str, int]]:
-    """Return the provider, the operator and the numbers of its largest output for each operator of a profile."""
+    """Return the provider, the operator, and the size of its largest output, for each operator of a profile."""
     return [
         (each["provider"], each["op_name"], _find_largest(each["output_type_shape"]))
         for each in (event["args"] for event in events if event["name"].endswith("_kernel_time"))
@@ -216,10 +216,10 @@ def _find_largest(outputs: list[dict[str, list[int]]]) -> int:
 
 
 def require_placement(placed: list[tuple[str, str, int]], wanted: str) -> None:
-    """Refuse a model that a provider does not compute.
+    """Refuse a model that a provider does not run.
 
     Raises:
-        FallbackError: No operator ran there, or one ran on the CPU that does more than to compute a size.
+        FallbackError: No operator ran there, or one ran on the CPU that does more than compute a size.
     """
     strays = Counter(
         operator
@@ -244,14 +244,14 @@ def _open(job: Json, asked: Json, options: Any) -> Any:
     providers = [cuda] if wanted == PROVIDERS["cuda"] else [(wanted, given), cuda]
     if wanted not in ort.get_available_providers():
         raise FallbackError(f"asked for {wanted}, and this build of ONNX Runtime has {ort.get_available_providers()}")
-    ort.preload_dlls()  # CUDA and cuDNN of the environment's own wheels, which the loader does not find
+    ort.preload_dlls()  # CUDA and cuDNN from the environment's own wheels, which the loader does not find
     session = ort.InferenceSession(str(Path(job["input"]["path"], "model.onnx")), options, providers=providers)
     if wanted not in (used := session.get_providers()):
         raise FallbackError(
             f"asked for {wanted}, and ONNX Runtime fell back to {', '.join(used)}: the GPU, its driver or the "
             "provider's libraries are missing; the log names them"
         )
-    session.disable_fallback()  # else it would go on on the CPU after an error of the GPU
+    session.disable_fallback()  # otherwise it would continue on the CPU after a GPU error
     return session
 
 

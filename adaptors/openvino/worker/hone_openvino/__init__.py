@@ -1,6 +1,6 @@
 """OpenVINO and NNCF: convert, quantize and run models as IR.
 
-Every function raises ValueError where the files cannot be read, or this CPU lacks the precision asked for.
+Every function raises ValueError if the files cannot be read, or this CPU lacks the requested precision.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ describe, transform = session.describe, steps.transform
 
 
 def load(job: dict[str, Any]) -> Any:
-    """Open a job's IR as ``session.open_session`` does, and again for each shape that its metadata name."""
+    """Open a job's IR as ``session.open_session`` does, and again for each shape in its metadata."""
     return shapes.open_shaped(job, session.open_session, weights=session.count_bytes(job["input"]["path"]))

@@ -1,4 +1,4 @@
-"""Read IR, describe it, and run it on numpy arrays. Needs OpenVINO and nothing else."""
+"""Read IR, describe it, and run it on NumPy arrays. Needs only OpenVINO."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ import numpy as np
 from hone_runtime.sessions import caching
 from hone_runtime.worker.loading import require_cpu, set_variables
 
-# The telemetry starts a thread that keeps the process alive; only CI and a file in the user's home disable it.
+# The telemetry starts a thread that prevents the process from exiting; only CI and a file in the user's home disable
+# it.
 with set_variables(CI="true"):
     import openvino as ov
 
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 
-_PART = 1 << 16  # bytes of an IR that are parsed at once
-_DIGITS = 20  # that no number of 64 bits has
-DIMENSIONS = "kedro_hone_dimensions"  # where an IR keeps their names, which OpenVINO itself drops
+_PART = 1 << 16  # bytes of an IR that are parsed at a time
+_DIGITS = 20  # no 64-bit number has so many digits
+DIMENSIONS = "kedro_hone_dimensions"  # the IR's key for the names of dimensions, which OpenVINO itself drops
 ORDER = "beam_idx"
 _OWN = frozenset({caching.POSITIONS, ORDER})
-"""Inputs of an IR with a cache that no caller gives."""
+"""Inputs of an IR with a cache that callers never pass."""
 
 
 class Session:
-    """An IR compiled for the CPU, with one request: inputs are shared for the call, outputs are copies.
+    """An IR compiled for the CPU, with one request: inputs are shared during the call, outputs are copies.
 
-    Calls of several threads wait for one another: a request computes one at a time, and all threads' share the cores.
+    Calls from several threads are serialized: a request runs one call at a time, which uses all cores.
 
-    Where the IR has a state, a cache of keys and values, each run begins with an empty one; ``start`` keeps it.
-    Names are those of the IR: compiling gives a tensor also the names of those that it is fused with.
+    If the IR has a state, a cache of keys and values, each run starts with an empty one; ``start`` returns sequences
+    that retain it. Names are those of the IR: compilation also gives a tensor the names of those that it is fused with.
     """
 
     def __init__(self, compiled: Any, model: Any) -> None:
@@ -59,14 +60,14 @@ class Session:
             return self._infer(self._request, feeds)
 
     def start(self) -> Continuation:
-        """Return sequences that grow, none of whose columns is computed yet; as many as wanted at the same time.
+        """Return sequences that grow, without any computed columns; there may be several at the same time.
 
         Raises:
             ValueError: The IR has no cache.
         """
         if not self.has_cache:
             raise ValueError("the IR has no cache of keys and values")
-        request = self._compiled.create_infer_request()  # each has a state of its own
+        request = self._compiled.create_infer_request()  # each request has its own state
 
         def advance(feeds: Arrays, past: int) -> Arrays:
             return self._infer(request, fill(feeds, self._inputs, past))
@@ -80,10 +81,10 @@ class Session:
 
 
 class Continuation:
-    """Sequences that grow together: what was computed for their columns is kept.
+    """Sequences that grow together: their computed keys and values are retained.
 
     Attributes:
-        length: How many columns were computed.
+        length: The number of computed columns.
     """
 
     def __init__(self, advance: Callable[[Arrays, int], Arrays]) -> None:
@@ -94,9 +95,9 @@ class Continuation:
         """Return the outputs of new columns.
 
         Args:
-            feeds: The tokens of the new columns, the mask of all columns, and the new ones' positions, which by default
-                are counted from the first column.
-            order: For each row the former row that it continues; its own by default.
+            feeds: The tokens of the new columns, the mask of all columns, and the new columns' positions, by default
+                counted from the first column.
+            order: For each row the former row that it continues; by default its own.
         """
         given = feeds if order is None else {**feeds, ORDER: order.astype(np.int32)}
         outputs = self._advance(given, self.length)
@@ -105,7 +106,7 @@ class Continuation:
 
 
 def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
-    """Return feeds with the inputs that are an IR's own: its rows go on as they are, and so do the positions."""
+    """Return feeds with an IR's own inputs added: unchanged order of rows, and consecutive positions."""
     if not _OWN.intersection(names):
         return feeds
     rows, columns = feeds[caching.IDS].shape
@@ -117,18 +118,18 @@ def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
 
 
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
-    """Compile the job's ``model.xml`` for the CPU with its run options, which are properties of OpenVINO's own.
+    """Compile the job's ``model.xml`` for the CPU with its run options, which are properties of OpenVINO.
 
-    With ``shapes``, those of all inputs by name, it takes no others.
+    With ``shapes``, those of all inputs by name, it accepts no others.
 
     Raises:
-        ValueError: The files cannot be read; or the model is for another device; or this CPU does not compute in the
-            precision that was asked for, which OpenVINO silently replaces by another; or it does not fit the shapes.
+        ValueError: The files cannot be read; or the model is for another device; or this CPU does not support the
+            requested precision, which OpenVINO would silently replace by another; or it does not fit the shapes.
     """
     require_cpu(job)
     properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}
     model = read(job["input"]["path"])
-    if model.get_sinks():  # a cache of eight bits by default
+    if model.get_sinks():  # otherwise the cache is stored in eight bits
         properties["KV_CACHE_PRECISION"] = properties.get("INFERENCE_PRECISION_HINT", "f32")
     try:
         if shapes is not None:
@@ -146,7 +147,7 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
 
 
 def count_bytes(folder: str) -> int:
-    """Return how many bytes of weights there are; none where the file is missing, which opening it will tell."""
+    """Return the size of the weights in bytes; 0 if the file is missing, which is reported when it is opened."""
     path = Path(folder, "model.bin")
     return path.stat().st_size if path.is_file() else 0
 
@@ -169,10 +170,10 @@ def read(folder: str) -> Any:
 
 
 def _find_problem(path: Path, weights: int) -> str:
-    """Return why a file is not XML with the root ``net``, whose constants are within so many bytes; empty where it is.
+    """Return why a file is not XML with the root ``net`` and constants within ``weights`` bytes; empty if it is.
 
-    OpenVINO takes the format from the content, as ONNX for instance; and the number of elements of a constant may pass
-    64 bits there, so that it reads memory behind the weights.
+    OpenVINO detects the format from the content, for example ONNX. Also, the number of elements of a constant may
+    exceed 64 bits there, so that it reads memory behind the weights.
     """
     root: dict[str, str] = {}
     problems: list[str] = []
@@ -189,14 +190,14 @@ def _find_problem(path: Path, weights: int) -> str:
         if file.read(1) != b"<":
             return "it is no IR"
         file.seek(0)
-        with contextlib.suppress(expat.ExpatError):  # the rest is OpenVINO's to judge
+        with contextlib.suppress(expat.ExpatError):  # OpenVINO checks the rest
             while not problems and (part := file.read(_PART)):
                 parser.Parse(part, False)  # noqa: FBT003 - expat takes no names
     return problems[0] if problems else "" if root.get("tag") == "net" else "it is no IR"
 
 
 def _fits(constant: dict[str, str], weights: int) -> bool:
-    """Whether a constant has its bytes among the weights, and no more elements than these have bits."""
+    """Whether a constant's bytes are within the weights, and it has no more elements than these bytes have bits."""
     sizes = [constant["size"], constant["offset"], *filter(None, constant.get("shape", "").split(","))]
     if not all(text.strip().isdecimal() and len(text) < _DIGITS for text in sizes):
         return False
@@ -205,7 +206,7 @@ def _fits(constant: dict[str, str], weights: int) -> bool:
 
 
 def find_name(port: Any) -> str:
-    """Return the tensor's name: the first of its names, or its node's where it has none."""
+    """Return the tensor's name: the first of its names, or its node's if it has none."""
     return str(min(port.get_names(), default=port.get_node().get_friendly_name()))
 
 
@@ -225,7 +226,7 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _spec(port: Any, names: dict[str, list[int | str]]) -> dict[str, Any]:
-    """Return a tensor's specification; dimensions are named as the IR's source named them."""
+    """Return a tensor's specification; dimensions have the names from the IR's source."""
     name, partial = find_name(port), port.get_partial_shape()
     if partial.rank.is_dynamic:
         raise ValueError(f"the rank of {name!r} is not fixed")

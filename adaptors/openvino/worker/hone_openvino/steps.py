@@ -21,17 +21,17 @@ from . import session
 
 Json = dict[str, Any]
 
-_REACH = 4  # how many operators (casts, masks, views) may be between an attention's softmax and its matrix product
+_REACH = 4  # the most operators (casts, masks, views) between an attention's softmax and its matrix product
 
 
 def transform(job: Json) -> Json:
-    """Write ``model.xml`` and ``model.bin`` into the job's output as its adaptor demands, and return notes."""
-    os.environ.update(CI="true", NNCF_CI="true")  # no telemetry: see session; a step has its process for itself
+    """Write ``model.xml`` and ``model.bin`` into the job's output by the job's adaptor, and return notes."""
+    os.environ.update(CI="true", NNCF_CI="true")  # no telemetry: see session; each step has its own process
     return _STEPS[job["adaptor"]](job, Path(job["output"]))
 
 
 def _convert(job: Json, output: Path) -> Json:
-    """Convert ONNX to IR, keep the weights in their own precision, and keep the names that OpenVINO drops."""
+    """Convert ONNX to IR with the weights in their own precision, and store the names that OpenVINO drops."""
     source = Path(job["input"]["path"], "model.onnx")
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find(b"_ORT_MEM_ADDR_") >= 0 or content[:1] == b"<":
@@ -43,12 +43,12 @@ def _convert(job: Json, output: Path) -> Json:
             return {"failed": {"class": "convert", "reason": f"tensor {spec['name']!r} is not in the converted model"}}
         port.get_tensor().set_names({spec["name"]})
     model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in specs}), session.DIMENSIONS)
-    ov.save_model(model, output / "model.xml", compress_to_fp16=False)  # as it would by default
+    ov.save_model(model, output / "model.xml", compress_to_fp16=False)  # the default is fp16
     return {}
 
 
 def _compile(job: Json, output: Path) -> Json:
-    """Copy the files, check that this CPU computes in the adaptor's precision, and note what is compiled by shape."""
+    """Copy the files, check that this CPU computes in the adaptor's precision, and note the shapes to compile for."""
     hint = {"INFERENCE_PRECISION_HINT": job["adaptor"].removeprefix("openvino.")}
     hinted = {**job, "input": {**job["input"], "run_options": hint}}
     opened = session.open_session(hinted)
@@ -63,17 +63,17 @@ def _compile(job: Json, output: Path) -> Json:
 
 
 def _find_fault(opened: session.Session, source: Json) -> str | None:
-    """Return what is wrong with steps that use the cache, as it runs here: their logits are not those of one run."""
+    """Return what is wrong with steps that use the cache on this machine: their logits differ from a single run's."""
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
     feeds = caching.make_rows(words, limit)
-    del feeds[caching.POSITIONS]  # the source may not take them
+    del feeds[caching.POSITIONS]  # the source may have no such input
     wanted = opened.run(feeds)["logits"]
     fault: str | None = caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=True)
     return fault
 
 
 def _quantize(job: Json, output: Path) -> Json:
-    """Quantize, or refuse a model whose operators are where NNCF looks for no ranges."""
+    """Quantize, or refuse a model whose operators are where NNCF finds no ranges."""
     import nncf
 
     try:
@@ -95,11 +95,11 @@ def _quantize_seen(job: Json, output: Path) -> Json:
     fixed, name = shapes.find_fixed_batch(spec["shape"] for spec in inputs), inputs[0]["name"]
     size = fixed or 1
     rows = _read_rows(job["calibration"], inputs)
-    stateful = bool(model.get_sinks())  # its runs fill inputs of their own
+    stateful = bool(model.get_sinks())  # its runs add inputs of their own
     own = {session.find_name(port) for port in model.inputs} if stateful else set()
     batches = [session.fill(part, own) for part in _split(rows, range(len(rows[name])), size)]
     transformer = _has_attention(model) if options["transformer"] is None else options["transformer"]
-    # Seven bits for all weights, or NNCF's own default: for those of the first convolutions.
+    # Seven bits for all weights, or NNCF's default: seven bits for the first convolutions.
     fix = nncf.OverflowFix.ENABLE if options["reduce_range"] else nncf.OverflowFix.FIRST_LAYER
     advanced = nncf.AdvancedQuantizationParameters(overflow_fix=fix)
     if options["smooth_quant"] is not None:
@@ -109,7 +109,7 @@ def _quantize_seen(job: Json, output: Path) -> Json:
         "model_type": nncf.ModelType.TRANSFORMER if transformer else None,
         "subset_size": min(-(-options["subset_size"] // size), len(batches)),
         "fast_bias_correction": options["fast_bias_correction"],
-        # Names that do not exist are an error, as by default in NNCF.
+        # Names that do not exist are an error, as is NNCF's default.
         "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
     }
     if job["adaptor"] == "openvino.int8-ptq":
@@ -132,7 +132,7 @@ def _quantize_seen(job: Json, output: Path) -> Json:
 
 
 def _explain_unseen(model: Any, error: Exception) -> str | None:
-    """Return why NNCF finds no calibration rows where there are some: those of operators in a body, which it skips."""
+    """Return why NNCF finds no calibration rows though there are some: it skips operators in a subgraph body."""
     kinds = sorted({node.get_type_name() for node in model.get_ops()} & {"If", "Loop", "TensorIterator"})
     if "must not be empty" not in str(error) or not kinds:
         return None
@@ -140,7 +140,7 @@ def _explain_unseen(model: Any, error: Exception) -> str | None:
 
 
 def _has_attention(model: Any) -> bool:
-    """Return whether a graph has attention: its operator, or a softmax whose result goes into a matrix product."""
+    """Return whether a graph has attention: its operator, or a softmax whose result enters a matrix product."""
     return any(
         kind == "ScaledDotProductAttention" or (kind == "Softmax" and _feeds(node, _REACH))
         for kind, node in ((node.get_type_name(), node) for node in model.get_ops())
@@ -148,18 +148,18 @@ def _has_attention(model: Any) -> bool:
 
 
 def _feeds(node: Any, reach: int) -> bool:
-    """Return whether a matrix product takes what a node gives, directly or through a few others."""
+    """Return whether a node's output enters a matrix product, directly or through a few other nodes."""
     readers = [port.get_node() for output in node.outputs() for port in output.get_target_inputs()]
     return any(each.get_type_name() == "MatMul" or (reach > 1 and _feeds(each, reach - 1)) for each in readers)
 
 
 def _compress(job: Json, output: Path) -> Json:
-    """Store weights in eight bits, or in four bits in groups, and keep the activations."""
+    """Store weights in eight bits, or in four bits in groups; activations are unchanged."""
     import nncf
 
     options, four = job["options"], job["adaptor"] == "openvino.int4-weights"
     types = ("i4", "u4") if four else ("i8", "u8")
-    sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)  # channels where no layer can be divided
+    sizes = dict.fromkeys((options["group_size"], -1)) if four else (None,)  # whole channels if no layer can be divided
     arguments = {
         "ignored_scope": nncf.IgnoredScope(names=options["exclude"]) if options["exclude"] else None,
         "mode": nncf.CompressWeightsMode[f"INT{4 if four else 8}_{'SYM' if options['symmetric'] else 'ASYM'}"],
@@ -199,7 +199,7 @@ def _count_quantizers(model: Any) -> int:
 
 
 def _count_weights(model: Any, types: tuple[str, ...]) -> int:
-    """Return how many weights (constants of at least two dimensions) have one of these element types."""
+    """Return the number of weights (constants of at least two dimensions) with one of these element types."""
     return sum(
         node.get_type_name() == "Constant"
         and node.get_element_type().get_type_name() in types
@@ -215,13 +215,13 @@ def _read_rows(path: str, inputs: Sequence[Json]) -> session.Arrays:
 
 
 def _split(arrays: session.Arrays, rows: Sequence[int], size: int) -> list[session.Arrays]:
-    """Return these rows of each array in calls of one size; the last one is filled up with the first rows."""
+    """Return these rows of each array in calls of one size; the last call is filled up with the first rows."""
     parts = np.resize(rows, (-(-len(rows) // size), size))
     return [{name: array[part] for name, array in arrays.items()} for part in parts]
 
 
 def _open_metric(job: Json, model: Any, feeds: session.Arrays, *, size: int) -> tuple[str, Callable[..., Any]]:
-    """Return the name of the program's metric, and the metric as NNCF needs it: higher is better."""
+    """Return the name of the program's metric, and the metric in NNCF's form: higher is better."""
     row = job["program"]
     program = load_program(row["path"], row["library"])
     options = {**getattr(program, "OPTIONS", {}), **row["options"]}
@@ -234,7 +234,7 @@ def _open_metric(job: Json, model: Any, feeds: session.Arrays, *, size: int) -> 
             targets = shared.merge_targets(program, targets, outputs)
 
     def measure(compiled: Any, rows: Iterable[int]) -> tuple[float, list[Any]]:
-        """Return the metric over these rows, and what NNCF compares row by row: scores, or else outputs.
+        """Return the metric over these rows, and NNCF's values for comparing rows: scores, or else outputs.
 
         A metric such as the area under a curve has no value for one row.
         """

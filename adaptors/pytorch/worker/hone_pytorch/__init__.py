@@ -26,7 +26,7 @@ _STEPS = {
 
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
-    """Make ``job["output"]`` from ``job["input"]`` as ``job["adaptor"]`` says; a class only where it is trusted."""
+    """Write ``job["output"]`` from ``job["input"]`` by the job's adaptor; a class is run only if trusted."""
     if job["input"]["format"] == "pytorch-module" and (refusal := jobs.find_distrust(job)):
         return {"refused": refusal}
     return _STEPS[job["adaptor"]](job)

@@ -1,4 +1,4 @@
-"""Weights of adapters, such as LoRA's, among those of a model: without a place in its class they would be lost."""
+"""Weights of adapters, such as LoRA's, in a model's state: its class has no place for them, so they would be lost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 MERGE = "merge it where it was trained: model = model.merge_and_unload(), and then model.save_pretrained(folder)"
-"""The two lines of PEFT that make a model of its class of a model with an adapter."""
+"""The two lines of PEFT code that merge an adapter, and return a model of the base model's class."""
 
 SLUG = "adapter-unmerged"
-"""How the host knows such a refusal."""
+"""The host recognizes such a refusal by this text."""
 _OF_ADAPTERS = re.compile(
     r"(.*\.)?(lora(_\w+)?|(ia3|hada|lokr|vera|vblora|fourierft|randlora|gralora|delora|waveft)_\w+"
     r"|(oft|boft)_(r|s|blocks)|hra_u|(bone|miss)_block|shira_\w+|c3a_kernel|road_(theta|alpha)|trainable_tokens_\w+"
@@ -17,23 +17,23 @@ _OF_ADAPTERS = re.compile(
     r"|adaption_(prompt|gate)|ln_tuning_layers|ranknum|adapters|adapter_(up|down))(\..*)?",
     re.IGNORECASE,
 )
-"""Names that PEFT, and libraries like it, give to the weights of adapters and to the layers that these are around."""
+"""Names in PEFT and similar libraries for the weights of adapters, and for the layers that adapters wrap."""
 
 
 def list_adapters(names: Iterable[str]) -> list[str]:
-    """Return the names that are of an adapter, sorted."""
+    """Return the names that belong to an adapter, sorted."""
     return sorted(name for name in names if _OF_ADAPTERS.fullmatch(name))
 
 
 class UnmergedError(RuntimeError):
-    """Weights of an adapter are among a model's; the message has their names, and what to do."""
+    """A model's state contains weights of an adapter; the message has their names, and what to do."""
 
 
 def refuse(names: Iterable[str]) -> None:
-    """Refuse weights that have no place in a model's class where some are of an adapter.
+    """Refuse weights that have no place in a model's class if some belong to an adapter.
 
     Raises:
-        UnmergedError: Some are.
+        UnmergedError: Some belong to an adapter.
     """
     if found := list_adapters(names):
         raise UnmergedError(_explain(found))

@@ -1,13 +1,14 @@
-"""Read a ``.pt2`` archive without running anything that it holds.
+"""Read a ``.pt2`` archive without running any code in it.
 
-``torch.export.load`` can run code from the file in seven ways: pickled tensors, constants and example inputs, custom
-objects, shared libraries of AOTInductor, symbolic expressions (``sympy.sympify`` evaluates them), guards, names that it
-looks up or imports (operators in ``torch`` by attribute, classes of arguments or results, enumerations among keys),
-and values that ``torch.fx`` pastes into Python that it executes: names of tensors, arguments and attributes, and texts
-in the place of numbers. Inductor pastes symbols, texts and metadata into what it compiles.
-A model from a registry may use none of them. So :mod:`schema` compares the JSON with torch's own schema, each value,
-and :mod:`texts` says what each text may be. Torch gets a new archive that holds what was checked and nothing else, and
-neither guards nor example inputs: its reader of archives and Python's do not always find the same bytes under a name.
+``torch.export.load`` can run code from the file in seven ways: pickled tensors, constants and example inputs; custom
+objects; shared libraries of AOTInductor; symbolic expressions (``sympy.sympify`` evaluates them); guards; names that it
+looks up or imports (operators in ``torch`` by attribute, classes of arguments or results, enumerations among keys); and
+values that ``torch.fx`` pastes into Python that it executes: names of tensors, arguments and attributes, and texts in
+place of numbers. Inductor pastes symbols, texts and metadata into the code that it compiles.
+
+A model from a registry may use none of these. So :mod:`schema` compares each value of the JSON with torch's own schema,
+and :mod:`texts` defines the allowed texts. Torch gets a new archive with the checked content only, without guards and
+example inputs: torch's and Python's archive readers do not always find the same bytes under a name.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from typing import Any
 from . import schema, texts
 
 NAMES_FILE = "kedro_hone.json"
-"""The extra file in which we keep the names of a program's inputs and outputs."""
+"""The extra file in which kedro-hone stores the names of a program's inputs and outputs."""
 
 _PROGRAM = "models/model.json"
 FOLDER = "model"
-"""The one folder of the archive that ``copy_checked`` writes."""
+"""The only folder of the archive that ``copy_checked`` writes."""
 WEIGHTS = "data/weights"
 LIST = f"{WEIGHTS}/model_weights_config.json"
-"""What lists the tensors in ``WEIGHTS``."""
+"""The list of the tensors in ``WEIGHTS``."""
 _PAYLOADS = {
     LIST: r"weight_\d+",
     "data/constants/model_constants_config.json": r"tensor_\d+",
 }
-"""What lists the tensors of a folder, and the names that they have there."""
+"""The lists of the tensors of a folder, with their names there."""
 _PLAIN = {
     "archive_format": r"pt2",
     "archive_version": r"\d{1,4}",
@@ -45,18 +46,18 @@ _PLAIN = {
     "version": r"\d{1,4}\n?",
     ".data/serialization_id": r"\w{0,80}",
 }
-"""Short texts that torch's writer adds, and what they may say."""
+"""Short texts that torch's writer adds, with their allowed contents."""
 _SAMPLES = "data/sample_inputs/model.pt"
-"""Pickled rows; torch gets none, and then writes no guards, which only repeat what it compares anyway."""
+"""Pickled rows. Torch does not get them; it then makes no guards, which only repeat its other checks."""
 _TENSOR = re.compile(r"data/weights/weight_\d+|data/constants/tensor_\d+")
-_EXTRA = "extra/"  # where files for others are, of any name; torch gets none of them
-_LARGEST_JSON = 256 << 20  # bytes of the program or a list; that of ten thousand operators has ten million
+_EXTRA = "extra/"  # folder of extra files with arbitrary names; torch gets none of them
+_LARGEST_JSON = 256 << 20  # limit in bytes for the program or a list; ten thousand operators need ten million
 
 _NO_PROGRAM = (
     *(zipfile.BadZipFile, ValueError, KeyError, TypeError, AttributeError, RuntimeError, EOFError),
     *(OSError, OverflowError, struct.error),  # from an offset beyond the end of the file
 )
-"""What reading a damaged or foreign file raises: JSON that is nested too deeply is a RuntimeError, for example."""
+"""Exceptions from reading a damaged or foreign file: for example, too deeply nested JSON raises RuntimeError."""
 
 
 class Threat(PermissionError):  # noqa: N818 - the name of what was found
@@ -80,7 +81,7 @@ def _read_entries(path: Path, name: str) -> list[bytes]:
 
 
 def copy_checked(path: Path) -> io.BytesIO:
-    """Return an archive of a program, in memory, with the entries that were checked and nothing else.
+    """Return an archive of a program, in memory, with only the checked entries.
 
     Raises:
         Threat: Loading the file could run code from it.
@@ -101,7 +102,7 @@ def copy_checked(path: Path) -> io.BytesIO:
 
 
 def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
-    """Return the entries by their names in the one folder, all of which are needed and found under one name only."""
+    """Return the entries by name, from the archive's only folder; each must be needed, and stored under one name."""
     entries: dict[str, zipfile.ZipInfo] = {}
     folders = set()
     for info in archive.infolist():
@@ -148,7 +149,7 @@ def _find_threats(
 
 
 def _drop_unneeded(program: Any) -> None:
-    """Take out what torch would make code of, or show, and nothing needs: guards, and most metadata."""
+    """Remove guards and most metadata: torch would generate code from them, or show them, but does not need them."""
     if isinstance(program.get("guards_code"), list):
         program["guards_code"] = []
     stack = [program]
@@ -160,7 +161,7 @@ def _drop_unneeded(program: Any) -> None:
 
 
 def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], documents: Mapping[str, Any]) -> io.BytesIO:
-    """Write what was checked into a new archive: documents from their parsed values, all else byte for byte."""
+    """Write the checked content into a new archive: documents from their parsed values, all else byte for byte."""
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as new:
         for name, info in entries.items():
@@ -172,9 +173,9 @@ def _copy(archive: zipfile.ZipFile, entries: Mapping[str, zipfile.ZipInfo], docu
 
 
 def find_result_class(path: Path) -> str | None:
-    """Return the name of the author's class that a saved program's result is of; None where it is of none.
+    """Return the name of the author's class of a saved program's result; None if it has no such class.
 
-    ``torch.export.load`` refuses such a file without saying why. None, too, for a file that is no such archive.
+    ``torch.export.load`` refuses such a file without a reason. Also None if the file is not such an archive.
     """
     try:
         graph = json.loads(_read_entries(path, _PROGRAM)[0])["graph_module"]

@@ -1,4 +1,4 @@
-"""What an exported program takes and returns besides tensors; refusals name the argument."""
+"""Arguments and results of an exported program other than tensors; refusals name the argument."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _APART = "export a small module that takes each of its tensors as an argument of
 
 
 def find_refusal(program: torch.export.ExportedProgram) -> str | None:
-    """Return why the arguments of a program are not taken, with the first such argument's name; None where they are.
+    """Return why the arguments of a program are refused, with the first such argument's name; None if accepted.
 
-    Only plain tensors are fed: a value that is none was fixed by the export, and its callers would have to repeat it.
+    Only plain tensors can be fed: any other value was fixed by the export, and each caller would have to repeat it.
     """
     if nested := _find_nested(program):
         name, kind = nested
@@ -34,7 +34,7 @@ def find_refusal(program: torch.export.ExportedProgram) -> str | None:
 
 
 def _find_nested(program: torch.export.ExportedProgram) -> tuple[str, str] | None:
-    """Return the name and the kind of the first argument that holds tensors, instead of being one."""
+    """Return the name and the kind of the first argument that is a container of tensors."""
     arguments, keywords = program.call_spec.in_spec.children()
     signature = program.module_call_graph[0].signature if program.module_call_graph else None
     known = getattr(signature, "forward_arg_names", None) or ()
@@ -52,7 +52,7 @@ def _find_nested(program: torch.export.ExportedProgram) -> tuple[str, str] | Non
 
 
 def read_result(program: torch.export.ExportedProgram) -> Any:
-    """Return what a program returns, without running it: a value as its graph notes it in the place of each tensor."""
+    """Return the structure of a program's result, without running it; a tensor is its value in the graph's metadata."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     outputs = [spec.arg for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
     leaves = [values[one.name] if isinstance(one, TensorArgument) else getattr(one, "value", 0) for one in outputs]
@@ -60,10 +60,10 @@ def read_result(program: torch.export.ExportedProgram) -> Any:
 
 
 def returns_none(program: torch.export.ExportedProgram) -> bool:
-    """Return whether None is among a program's results."""
+    """Return whether a program's results include None."""
     return None in program.graph_signature.user_outputs
 
 
 def check(program: torch.export.ExportedProgram) -> str | None:
-    """Return why a program's arguments or its results are not taken; None where they are."""
+    """Return why a program's arguments or results are refused; None if they are accepted."""
     return find_refusal(program) or models.find_refusal(read_result(program))

@@ -1,6 +1,6 @@
-"""Causal language models as functions of tensors, with the keys and values of each layer, and what they need for it.
+"""Causal language models as functions of tensors that include each layer's keys and values.
 
-``stateful`` makes an IR of OpenVINO of them, and ``merged`` a graph of ONNX.
+``stateful`` converts them to an OpenVINO IR, and ``merged`` to an ONNX graph.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from .models import Job
 
 IDS, MASK, POSITIONS = check.IDS, check.MASK, check.POSITIONS
 ORDER = "beam_idx"
-"""For each row, which row of the cache it continues."""
+"""For each row, the row of the cache that it continues."""
 SHIFT = "position_shift"
-"""What is added to the positions, which are counted from the first column of the cache."""
-PAST = 5  # columns of the example's cache
+"""The offset that is added to the positions, which are counted from the first column of the cache."""
+PAST = 5  # columns of the cache in the example
 
-_MASKED = -1e30  # finite in bf16 too: a row that sees nothing stays a number
+_MASKED = -1e30  # finite in bf16 too: a row that attends to nothing still has finite numbers
 
 
 def find_refusal(model: nn.Module, job: Job) -> str | None:
-    """Return why a model's cache cannot be converted; None where it may be tried."""
+    """Return why a model's cache cannot be converted; None if a conversion can be tried."""
     return _judge_call(model, job) or _judge_cache(model)
 
 
@@ -58,7 +58,7 @@ def _judge_cache(model: nn.Module) -> str | None:
 
 
 def find_limit(job: Job) -> int:
-    """Return the most tokens that the model takes; 0 where nothing limits them."""
+    """Return the largest number of tokens that the model accepts; 0 for no limit."""
     return int(job["input"]["metadata"]["transformers"].get("limits", {}).get("length", 0))
 
 
@@ -68,19 +68,19 @@ def _run(model: nn.Module, ids: torch.Tensor, **kwargs: Any) -> Any:
 
 
 class Cached(nn.Module):  # type: ignore[misc]  # torch is not installed where types are checked
-    """A language model as a function of tensors: what it takes by name, then the keys and values of each layer.
+    """A language model as a function of tensors: its named inputs, then the keys and values of each layer.
 
-    It returns the logits, and the keys and values with those of the new columns.
+    It returns the logits, and the keys and values including those of the new columns.
     """
 
     def __init__(self, model: nn.Module, names: Sequence[str]) -> None:
-        """Take a model and the names of its first inputs, where ``beam_idx`` and ``position_shift`` may be among."""
+        """Store a model and the names of its first inputs, which may include ``beam_idx`` and ``position_shift``."""
         super().__init__()
         self.model, self.names = model, names
-        self.train(model.training)  # an exporter sets all modules to what the outer one was
+        self.train(model.training)  # an exporter later sets all modules to the outer module's mode
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Compute the new columns; the mask is that of all columns, those of the cache included."""
+        """Compute the new columns; the mask covers all columns, including those of the cache."""
         from transformers.cache_utils import DynamicCache, DynamicLayer
 
         count = len(self.names)
@@ -105,10 +105,10 @@ class Cached(nn.Module):  # type: ignore[misc]  # torch is not installed where t
 
 
 def _mask(mask: torch.Tensor, new: int) -> torch.Tensor:
-    """Return what is added to the scores (batch, 1, new, all): each column sees itself and the real ones before it.
+    """Return the mask added to the scores (batch, 1, new, all): each column attends to itself and earlier real ones.
 
-    The model's own mask is made by branches that a tracer would freeze; and where a row sees nothing, as padding on the
-    left does, a runtime's attention may return no numbers.
+    The model's own mask uses branches that a tracer would freeze. And if a row attends to nothing, as with padding on
+    the left, a runtime's attention may return NaN.
     """
     columns = torch.arange(mask.shape[1])
     seen = columns[None, :] <= columns[mask.shape[1] - new :][:, None]
@@ -117,13 +117,13 @@ def _mask(mask: torch.Tensor, new: int) -> torch.Tensor:
 
 
 def make_past(model: nn.Module) -> list[torch.Tensor]:
-    """Return keys and values of each layer in turn, of three rows and a few columns."""
+    """Return keys and values of each layer in turn, for three rows and a few columns."""
     layers = _run(model, torch.ones(3, PAST, dtype=torch.int64)).past_key_values.layers
     return [tensor for layer in layers for tensor in (layer.keys, layer.values)]
 
 
 def make_examples(limit: int) -> dict[str, torch.Tensor]:
-    """Return three rows of new columns behind those of the cache; one is padded on the left, as in a real batch."""
+    """Return three rows of new columns after those of the cache; one is padded on the left, as in a real batch."""
     new = max(2, min(12, limit - PAST))
     mask = torch.ones(3, PAST + new, dtype=torch.int64)
     mask[0, :2] = 0
@@ -132,18 +132,18 @@ def make_examples(limit: int) -> dict[str, torch.Tensor]:
         IDS: torch.arange(3 * new).reshape(3, new) % 2,
         MASK: mask,
         POSITIONS: positions,
-        ORDER: torch.arange(3, dtype=torch.int32),  # OpenVINO fuses a cache with its attention by an order of this type
+        ORDER: torch.arange(3, dtype=torch.int32),  # OpenVINO fuses cache and attention only for this type
         SHIFT: positions - torch.arange(PAST, PAST + new),
     }
 
 
 def describe(past: Sequence[torch.Tensor]) -> dict[str, int]:
-    """Return what the metadata tell of a cache of these keys and values."""
+    """Return the metadata for a cache of these keys and values."""
     return {"layers": len(past) // 2, "heads": past[0].shape[1], "head_size": past[0].shape[3]}
 
 
 def make_check(model: nn.Module, job: Job) -> tuple[dict[str, np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-    """Return rows to check a cache with, and the model's own logits."""
+    """Return rows for checking a cache, and the model's own logits."""
     feeds = check.make_rows(model.config.get_text_config().vocab_size, find_limit(job))
     with torch.no_grad():
         logits = model(**{name: torch.from_numpy(array) for name, array in feeds.items()}, use_cache=False).logits
@@ -151,5 +151,5 @@ def make_check(model: nn.Module, job: Job) -> tuple[dict[str, np.ndarray[Any, An
 
 
 def is_language_model(job: Job) -> bool:
-    """Tell whether the source is one whose callers generate with a cache."""
+    """Return whether the source is a model that generates with a cache."""
     return bool(job["input"].get("metadata", {}).get("transformers", {}).get("auto_class") == "AutoModelForCausalLM")

@@ -18,20 +18,21 @@ from .models import Job, Notes
 
 _INDUCTOR = {
     "freezing": True,
-    # Compiled headers cost 17 s of CPU, save 2 s for each shape after the first, and end with the job.
+    # Compiled headers cost 17 s of CPU, save 2 s for each shape after the first, and are deleted with the job.
     "aot_inductor.precompile_headers": False,
 }
 
 
 def skip_vector_check() -> None:
-    """Spare Inductor a check of 7 s of CPU at each start: whether this torch exports what vectors of AVX need.
+    """Skip a check of Inductor that takes 7 s of CPU at each start: whether this torch exports the headers for AVX.
 
-    It builds three programs for it. The wheels that we pin do, and a compiler that takes their headers knows AVX.
-    Whether CPU and compiler have VNNI, bfloat16 and AMX is tried as before, and so is all on other machines than x86.
+    It builds three programs for this. The pinned wheels do export them, and a compiler that accepts their headers
+    supports AVX. Support of VNNI, bfloat16 and AMX by CPU and compiler is still checked, and so is everything on other
+    machines than x86.
     https://github.com/pytorch/pytorch/issues/100378
     """
     if platform.machine() == "x86_64":
-        from torch._inductor import config  # a second, for those alone who compile
+        from torch._inductor import config  # takes a second, and only compilation needs it
 
         config.cpp.vec_isa_ok = True
 
@@ -68,7 +69,7 @@ def compile_ahead(job: Job) -> Notes:
         name = f"model-{shape['name']}.pt2"
         with torch.no_grad():  # without it, freezing is silently ignored
             static, path = torch.export.export(flat, examples), str(Path(job["output"]) / name)
-            # The AOTInductor API has no other name than this one.
+            # The AOTInductor API has no public name for this function.
             torch._inductor.aoti_compile_and_package(static, package_path=path, inductor_configs=_INDUCTOR)  # noqa: SLF001
         packages.append({"file": name, "shapes": [list(example.shape) for example in examples]})
     cpu = torch.backends.cpu.get_cpu_capability()
@@ -78,7 +79,7 @@ def compile_ahead(job: Job) -> Notes:
 
 
 class _HalfPrecision(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A model that computes in bfloat16 and keeps the types of its inputs and outputs."""
+    """A model that computes in bfloat16, and retains the types of its inputs and outputs."""
 
     def __init__(self, model: nn.Module, dtypes: Sequence[str]) -> None:
         super().__init__()
@@ -103,7 +104,7 @@ def _list_graphs(model: nn.Module) -> list[fx.GraphModule]:
 
 
 def trace(job: Job) -> Notes:
-    """Trace a model into TorchScript, frozen where it is to be run, and check it at another batch size."""
+    """Trace a model into TorchScript, frozen if it will be run, and check it at another batch size."""
     described = job["input"]
     if described["format"] in {"pytorch-module", "transformers"}:
         flat = jobs.open_module(job)
@@ -142,19 +143,19 @@ def _are_close(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _explain_frozen(told: Sequence[str]) -> str:
-    """Return what the tracer wrote down as it was for the example, by what it warned of."""
+    """Return which values the tracer recorded as constants from the example, according to its warnings."""
     if any("to a Python boolean" in each for each in told):
         return "it branches on its input, and the tracer keeps the branch of the example"
     return "the tracer keeps what the model computed from the sizes of the example"
 
 
 def _make_traceable(module: fx.GraphModule) -> None:
-    """Let the tracer see the sizes that an exported program computes with.
+    """Make the sizes that an exported program computes with visible to the tracer.
 
-    An export states sizes as ``aten.sym_size`` and passes them to operators; the tracer writes down what both of these
-    returned for the example, as constants. It follows sizes through ``Tensor.size`` and the functions of Python's
-    ``torch`` only, which are the same operators. The program's own check of its inputs is Python and cannot be traced.
-    The module, which ``ExportedProgram.module`` returned, is changed in place.
+    An export writes sizes as ``aten.sym_size`` and passes them to operators; the tracer records the results of both for
+    the example as constants. It follows sizes only through ``Tensor.size`` and the Python functions of ``torch``, which
+    are the same operators. The program's own check of its inputs is Python code, and cannot be traced. The module, a
+    result of ``ExportedProgram.module``, is changed in place.
     """
     module.validate_inputs = False
     for node in module.graph.nodes:
@@ -168,7 +169,7 @@ def _make_traceable(module: fx.GraphModule) -> None:
 
 
 def _call_from_python(node: fx.Node) -> None:
-    """Call Python's method or function of an operator's name instead of the operator, where there is one."""
+    """Call Python's method or function with an operator's name instead of the operator, if it exists."""
     name, first = node.target.overloadpacket.__name__, next(iter(node.args), None)
     of_tensor = isinstance(first, fx.Node) and isinstance(first.meta.get("val"), torch.Tensor)
     if node.target is torch.ops.aten.slice.Tensor:

@@ -1,4 +1,4 @@
-"""What a model of Transformers takes and returns, found by calls of its own class."""
+"""Inputs and outputs of a Transformers model, found by calling its own class."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .models import Job, Notes, Spec
 from .pretrained import UnsuitedError, open_with_notes
 from .sentences import find_encoder
 
-_SAME = 1e-5  # of the largest result: with a mask of ones attention may add in another order
+_SAME = 1e-5  # relative to the largest result: with a mask of ones, additions in attention may have another order
 
 
 def describe(job: Job) -> Notes:
-    """Return the specs of a model, the structure of its results, and what callers of its class may rely on."""
+    """Return the specs of a model, the structure of its results, and the behaviour on which callers may rely."""
     try:
         model, said = open_with_notes(job)
         described = _describe(model, job)
@@ -79,19 +79,19 @@ def _call(model: nn.Module, feeds: Mapping[str, torch.Tensor]) -> Any:
 
 
 def _avoid(taken: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return names for the outputs, of which none is an input's."""
+    """Return names for the outputs that differ from all input names."""
     return [f"{name}_out" if name in taken else name for name in names]
 
 
 def _find_optional(model: nn.Module, inputs: Sequence[Spec], sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the inputs that may be left out: the results are then the same as with the number, but for rounding."""
+    """Return the inputs that may be omitted, with their fill values: the results are then equal up to rounding."""
     examples = make_examples(inputs, sizes, model)
     whole = list(models.name_outputs(_call(model, examples)).values())
     found = {}
     for name in (name for name in examples if name in FILLS):
         try:
             rest = _call(model, {other: value for other, value in examples.items() if other != name})
-        except (ValueError, TypeError, RuntimeError):  # the class needs it
+        except (ValueError, TypeError, RuntimeError):  # the class requires it
             continue
         pairs = zip(whole, models.name_outputs(rest).values(), strict=True)
         if all(_are_close(one, other) for one, other in pairs):
@@ -107,7 +107,7 @@ def _are_close(one: torch.Tensor, other: torch.Tensor) -> bool:
 def _describe_output(
     name: str, value: torch.Tensor, sizes: Mapping[str, int], others: Mapping[str, Mapping[str, torch.Tensor]]
 ) -> Spec:
-    """Return an output's spec; an axis that follows a size and is not equal to it has a name of its own."""
+    """Return an output's spec; an axis that depends on a size without being equal to it has its own name."""
     shape: list[int | str] = list(value.shape)
     for dim, results in others.items():
         changed = results[name]

@@ -1,4 +1,4 @@
-"""Export flat models with ``torch.export``, with the sizes and the bounds that are known of them."""
+"""Export flat models with ``torch.export``, with the known sizes and bounds."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .models import Flat, Job, Notes, Spec
 
 
 def has_plain_rows(program: torch.export.ExportedProgram) -> bool:
-    """Return whether a program was exported with rows that lie in memory one after another, as those that are fed do.
+    """Return whether a program was exported for contiguous rows, as are those that are fed.
 
-    Examples that are columns of a table, or a view of a larger tensor, leave symbols in the strides. A decomposition
-    may fail on such a symbol, for which torch keeps no range when the program is saved.
+    If an example is a column of a table, or a view of a larger tensor, the strides contain symbols. A decomposition may
+    fail for such a symbol, since torch stores no range for it when the program is saved.
     """
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     return all(_is_contiguous(values[str(name)]) for name in program.graph_signature.user_inputs)
 
 
 def _is_contiguous(value: Any) -> bool:
-    """Compare strides as they are written: comparing symbols would add a guard to the program."""
+    """Compare strides as written: comparing symbols would add a guard to the program."""
     due: Any = 1
     for size, stride in zip(reversed(value.shape), reversed(value.stride()), strict=True):
         if str(stride) != str(due) and size != 1:
@@ -34,9 +34,9 @@ def _is_contiguous(value: Any) -> bool:
 
 
 def export_again(job: Job, program: torch.export.ExportedProgram, described: Notes) -> torch.export.ExportedProgram:
-    """Export a program once more with rows that lie one after another; the sizes and the results stay.
+    """Export a program again with contiguous rows; the sizes and the results remain the same.
 
-    Returned is the program itself where that cannot be done.
+    If that fails, the program itself is returned.
     """
     inputs = described["inputs"]
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
@@ -51,7 +51,7 @@ def export_again(job: Job, program: torch.export.ExportedProgram, described: Not
 def export_dynamic(
     flat: Flat, examples: tuple[torch.Tensor, ...], specs: Sequence[Spec], *, bounds: Mapping[str, dict[str, int]]
 ) -> torch.export.ExportedProgram:
-    """Export what a flat module calls, with one ``Dim`` for each named dimension."""
+    """Export a flat module, with one ``Dim`` for each named dimension."""
     named = sorted({dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)})
     dims = {name: torch.export.Dim(name, **bounds.get(name, {})) for name in named}
     axes = [{axis: dims[dim] for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)} for spec in specs]
@@ -61,7 +61,7 @@ def export_dynamic(
     if flat.keywords:
         names = (*[*inspect.signature(flat.model.forward).parameters][:count], *flat.keywords)
         shapes = dict(zip(names, axes, strict=True))
-    from torch._dynamo.exc import UserError  # a second and a half, which only an export takes
+    from torch._dynamo.exc import UserError  # takes a second and a half, and only an export needs it
 
     with torch.no_grad():
         try:
@@ -74,7 +74,7 @@ def export_dynamic(
 
 
 def _read_bounds(message: str) -> dict[str, dict[str, int]]:
-    """Return the bounds that an export found necessary, of its own words; nothing where it wants a size fixed."""
+    """Return the bounds that an export requires, from its message; empty if it requires a fixed size."""
     fixes = message.partition("Suggested fixes:\n")[2].partition("\n\n")[0].splitlines()
     found = [re.fullmatch(r"\s*(\w+) = Dim\('\w+'((?:, (?:min|max)=\d+)+)\)\s*", line) for line in fixes]
     if not all(found):
@@ -85,7 +85,7 @@ def _read_bounds(message: str) -> dict[str, dict[str, int]]:
 
 
 def find_bounds(program: torch.export.ExportedProgram, specs: Sequence[Spec]) -> dict[str, dict[str, int]]:
-    """Return the bounds of each named dimension that the program itself states, as arguments of ``Dim``."""
+    """Return the bounds of each named dimension in the program itself, as arguments of ``Dim``."""
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
     limits = {str(symbol): limit for symbol, limit in program.range_constraints.items()}
     bounds: dict[str, dict[str, int]] = {}

@@ -1,4 +1,4 @@
-"""The inputs of a model of Transformers: which its class takes, how long they may be, and examples of them."""
+"""The inputs of a Transformers model: which inputs its class accepts, their largest lengths, and examples."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _AXES = {
     "decoder_input_ids": ("batch", "decoder_length"),
     "input_values": ("batch", "samples"),
 }
-"""Inputs with dynamic sizes besides the batch, and how these are called."""
+"""Inputs with dynamic sizes besides the batch, and the names of these sizes."""
 SIZES = {"batch": 3, "length": 12, "decoder_length": 9, "samples": 4000}
 CHANGED = {"batch": 2, "length": 7, "decoder_length": 5, "samples": 5600}
-"""Sizes of examples; the second ones tell which axes of the results change with which size."""
+"""Sizes of examples; the second sizes show which axes of the results depend on which size."""
 FILLS = {"attention_mask": 1, "token_type_ids": 0}
-"""What stands for an input that a caller leaves out, where the class does the same."""
-_UNREACHED = 32  # how many positions a table may have more than it serves: RoBERTa keeps 2 of 514
+"""The value of an omitted input, if the class uses the same default."""
+_UNREACHED = 32  # positions that a table may have beyond the usable ones: RoBERTa reserves 2 of 514
 _TABLES = frozenset({"position_embeddings", "wpe", "embed_positions", "position_embedding", "pos_embeddings"})
 
 
 def list_inputs(model: nn.Module, folder: Path, kind: str) -> list[Spec]:
-    """Return the inputs of a model, in the order of its ``forward``: those that its tokenizer or processor makes."""
+    """Return the inputs of a model, in the order of its ``forward``: the outputs of its tokenizer or processor."""
     parameters = inspect.signature(find_encoder(model).forward).parameters
     if kind == "image":
         return [_image_spec(model.config, folder)]
@@ -61,7 +61,7 @@ def list_inputs(model: nn.Module, folder: Path, kind: str) -> list[Spec]:
 
 
 def _find_names(model: nn.Module, folder: Path) -> set[str]:
-    """Return the names that a tokenizer's result has; without one, those that the class has a use for."""
+    """Return the names in a tokenizer's result; without a tokenizer, the inputs that the class uses."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -69,7 +69,7 @@ def _find_names(model: nn.Module, folder: Path) -> set[str]:
                 folder, local_files_only=True, trust_remote_code=False
             )
         wanted = set(tokenizer.model_input_names)
-    except Exception:  # noqa: BLE001 - it raises what its many formats do; a program that needs it says so
+    except Exception:  # noqa: BLE001 - its many formats raise anything; programs that need it report it
         wanted = {"input_ids", "attention_mask"}
     if getattr(model.config, "type_vocab_size", 0) > 1:
         wanted.add("token_type_ids")
@@ -96,8 +96,8 @@ def make_examples(
 ) -> dict[str, torch.Tensor]:
     """Return one tensor for each input: tokens of the vocabulary, masks of ones, noise for images and sound.
 
-    With ``padded`` the mask leaves out the end of the first row, as in a real batch: what is traced without any would
-    not look at it.
+    With ``padded`` the mask excludes the end of the first row, as in a real batch: a trace without padding would ignore
+    the mask.
     """
     draw = torch.Generator().manual_seed(0)
     vocabulary = getattr(model.config.get_text_config(), "vocab_size", None) or 2
@@ -118,9 +118,9 @@ def make_examples(
 
 
 def find_limits(model: nn.Module, kind: str) -> dict[str, int]:
-    """Return the most tokens that a model takes, where it keeps a table of positions; nothing for relative ones.
+    """Return the largest number of tokens of a model with a table of positions; empty for relative positions.
 
-    The table may be larger than what it serves, as RoBERTa's is, so lengths are tried from the table's down.
+    The table may be larger than the usable length, as in RoBERTa, so lengths are tried downwards from its size.
     """
     if kind != "text":
         return {}

@@ -1,4 +1,4 @@
-"""What a job says: its model, opened and described, and example tensors for it."""
+"""Open and describe a job's model, and make example tensors for it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def _describe(job: Job) -> Notes | None:
 
 
 def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
-    """Return the specs of an exported program, and the structure of its result, or why that is not taken."""
+    """Return the specs of an exported program, and the structure of its result, or why it is refused."""
     try:
         program = models.read_program(path, trust)
     except (RuntimeError, PermissionError):
@@ -70,14 +70,14 @@ def _describe_file(path: Path, trust: Sequence[str]) -> Notes:
 
 
 def open_module(job: Job) -> Flat:
-    """Build the author's class with its state, as ``module.json`` describes it, and return it as a flat model.
+    """Build the author's class with its state, from ``module.json``, and return it as a flat model.
 
-    Its inputs go by position, as most authors call a model; by name where ``forward`` has them in another order or with
-    others in between, as models of transformers do. Those that ``forward`` takes by name only go by name.
+    Its inputs are passed by position, as in most code of authors. They are passed by name if ``forward`` has them in
+    another order or with others in between, as models of transformers do, or if its parameters are keyword-only.
 
     Raises:
         PermissionError: The recipe does not trust the class, or a file is outside the folder.
-        ValueError: Nothing says what it takes.
+        ValueError: Its inputs are unknown.
     """
     if job["input"]["format"] == "transformers":
         return Flat(pretrained.open_model(job), [spec["name"] for spec in job["input"]["inputs"]])
@@ -109,7 +109,7 @@ def open_module(job: Job) -> Flat:
 
 
 def find_distrust(job: Job) -> str | None:
-    """Return why a class or a pickle may not be run: the recipe does not trust it. None where it does."""
+    """Return why a class or a pickle must not be run: the recipe does not trust it. None if it does."""
     reference = json.loads(Path(job["input"]["path"], "module.json").read_text())
     needed = "pickle" if "pickle" in reference else "module"
     if needed in job["trust"]:
@@ -119,11 +119,11 @@ def find_distrust(job: Job) -> str | None:
 
 
 def _unpickle(folder: Path, name: str) -> nn.Module:
-    """Return the module of a pickle, whose class may be in the author's code next to it (``code/``).
+    """Return the module in a pickle; its class may be in the author's code next to it (``code/``).
 
     Raises:
         ValueError: Its class cannot be imported.
-        TypeError: It holds no module.
+        TypeError: It does not contain a module.
     """
     path = _inside(folder, name)
     sys.path.insert(0, str(folder / "code"))
@@ -151,11 +151,11 @@ def _inside(folder: Path, name: str) -> Path:
 
 def _open_script(folder: Path) -> torch.jit.ScriptModule:
     module = torch.jit.load(folder / "model.pt", map_location="cpu")
-    return module.eval() if hasattr(module, "training") else module  # one that is frozen has no mode
+    return module.eval() if hasattr(module, "training") else module  # a frozen module has no mode
 
 
 def _list_parameters(module: nn.Module) -> list[str]:
-    """Return the names of what a module takes by place."""
+    """Return the names of a module's positional parameters."""
     if isinstance(module, torch.jit.ScriptModule):
         return [argument.name for argument in module.forward.schema.arguments[1:]]
     parameters = inspect.signature(module.forward).parameters.values()
@@ -163,9 +163,9 @@ def _list_parameters(module: nn.Module) -> list[str]:
 
 
 def _describe_module(job: Job) -> Notes:
-    """Run the class, and once more with each dynamic size changed: a class does not declare its results.
+    """Run the class, then once more with each dynamic size changed, since a class does not declare its results.
 
-    Inputs that nobody states are those of the exported program that its state is in.
+    If the inputs are not declared, those of the exported program with its state are used.
     """
     if not job["input"]["inputs"] and job["input"]["format"] == "torchscript-module":
         parameters = ", ".join(_list_parameters(_open_script(Path(job["input"]["path"]))))
@@ -186,7 +186,7 @@ def _describe_module(job: Job) -> Notes:
         sizes = choose_sizes(job, inputs)
         try:
             result = flat.call(*make_examples(inputs, sizes))
-        except Exception:  # a class may raise anything; what it raises with shared sizes, too, is its own fault
+        except Exception:  # a class may raise anything; if it also raises with shared sizes, the fault is its own
             shared = _share_sizes(job, inputs)
             if shared == inputs:
                 raise
@@ -209,7 +209,7 @@ def _describe_module(job: Job) -> Notes:
 
 
 def _describe_state(job: Job) -> Notes:
-    """Return the specs of the exported program that holds a class's state, or why there are none."""
+    """Return the specs of the exported program that contains a class's state, or why there are none."""
     folder = Path(job["input"]["path"])
     reference = json.loads((folder / "module.json").read_text())
     if Path(reference.get("state", "")).suffix != ".pt2":
@@ -220,7 +220,7 @@ def _describe_state(job: Job) -> Notes:
 def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:
     """Return the inputs with one size for all dynamic axes but the batch, such as the length of tokens and mask.
 
-    A signature does not tell which sizes are the same. It has the name that the recipe's shapes give it, if any.
+    A signature does not show which sizes are equal. The size has its name from the recipe's shapes, if any.
     """
     named = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)} - {"batch"}
     if len(named) < 2:
@@ -231,7 +231,7 @@ def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:
 
 
 def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str]) -> list[Spec]:
-    """Name inputs that are ``input_0``, ``input_1`` … as ``forward`` does, unless an output has the name."""
+    """Rename inputs ``input_0``, ``input_1`` … as in ``forward``, unless an output has that name."""
     names = [name for name in _list_parameters(module)[: len(inputs)] if name not in taken]
     if len(names) < len(inputs) or any(spec["name"] != f"input_{index}" for index, spec in enumerate(inputs)):
         return inputs
@@ -239,9 +239,9 @@ def _name_inputs(module: nn.Module, inputs: list[Spec], *, taken: Sequence[str])
 
 
 def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
-    """Return example sizes: those of the recipe's first shape, and 3 rows, since torch treats 0 and 1 as constants.
+    """Return example sizes: from the recipe's first shape, and 3 rows, since torch treats 0 and 1 as constants.
 
-    No two are equal, and none is over the model's own limit: an export would take equal ones for one size.
+    All are different, and within the model's own limits: an export would treat equal ones as the same size.
     """
     given = job["shapes"][0]["sizes"] if job["shapes"] else {}
     dynamic = {dim for spec in specs for dim in spec["shape"] if isinstance(dim, str)}
@@ -255,7 +255,7 @@ def choose_sizes(job: Job, specs: Sequence[Spec]) -> dict[str, int]:
 
 
 def make_model_examples(job: Job, flat: Flat, sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-    """Return example tensors for a model that was opened: with padding, where it has a mask."""
+    """Return example tensors for an opened model; with padding if it has a mask."""
     specs = job["input"]["inputs"]
     if job["input"]["format"] != "transformers":
         return make_examples(specs, sizes)
@@ -268,19 +268,19 @@ def find_limits(job: Job) -> dict[str, int]:
 
 
 def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:
-    """Return the input's program, described with the names that the host knows it by."""
+    """Return the input's program, described with the host's names of its tensors."""
     program = models.read_program(Path(job["input"]["path"]) / "model.pt2", job["trust"])
     return program, models.describe_program(program, job["input"])
 
 
 def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
-    """Return the notes of an expected failure: its class, and the reason with the error, which the host cuts."""
+    """Return the notes of an expected failure: its class, and the reason with the error, which the host shortens."""
     said = str(error).strip()[:4000] if error else ""
     return {"failed": {"class": failure, "reason": f"{reason}:\n{said}" if said else reason}}
 
 
 def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:
-    """Return one tensor for each input, of these dynamic sizes: random numbers, or ones for integers."""
+    """Return one tensor for each input, for these dynamic sizes: random numbers, or ones for integers."""
     generator, examples = torch.Generator().manual_seed(0), []
     for spec in specs:
         shape = [dim if isinstance(dim, int) else sizes[dim] for dim in spec["shape"]]

@@ -1,8 +1,8 @@
-"""Adapters of PEFT that are added to the weights of their base model: LoRA, with DoRA and its other variants.
+"""Merge PEFT adapters into the weights of their base model: LoRA, with DoRA and its other variants.
 
-What PEFT's ``merge_and_unload`` computes, without that library: ``W + s B A`` for each pair of matrices, and the layers
-that the adapter has whole (``modules_to_save``) in the place of the base model's. An option that changes what is
-computed in another way is refused.
+This computes the result of PEFT's ``merge_and_unload`` without that library: ``W + s B A`` for each pair of matrices.
+Layers that the adapter contains whole (``modules_to_save``) replace the base model's. An option that changes the
+computation in another way is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .pretrained import import_transformers
 from .ties import find_partners, list_ties, untie_where_different
 
 ADAPTER = "adapter"
-"""The folder of the adapter's files in that of the base model."""
+"""The folder of the adapter's files within that of the base model."""
 _CLASSES = {
     "SEQ_CLS": "AutoModelForSequenceClassification",
     "TOKEN_CLS": "AutoModelForTokenClassification",
@@ -35,24 +35,24 @@ _CLASSES = {
 _LABELS = frozenset({"SEQ_CLS", "TOKEN_CLS"})
 _PREFIX = "base_model.model."
 _REPLACED = ".original_module."
-"""What the name of a weight of the base model has that a module of ``modules_to_save`` replaces."""
+"""A part of the name of a base model's weight that a module of ``modules_to_save`` replaces."""
 _PARTS = re.compile(r"(?P<module>.+)\.lora_(?P<part>A|B|embedding_A|embedding_B|magnitude_vector)(\.weight)?")
 _MERGED = frozenset({"lora_alpha", "alpha_pattern", "use_rslora", "use_dora", "init_lora_weights", "bias", "peft_type"})
-"""Options that are followed here, each with all values or with those that are checked."""
+"""Supported options, with all values or with those that are checked."""
 _IN_THE_WEIGHTS = frozenset(
     {"r", "rank_pattern", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"}
     | {"modules_to_save", "fan_in_fan_out"}
 )
-"""Options whose effect is read from the weights: which modules have a pair, of which rank, and which are whole."""
+"""Options whose effect is visible in the weights: which modules have a pair, its rank, and which are whole."""
 _WITHOUT_EFFECT = frozenset(
     {"task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode"}
-    | {"lora_dropout", "runtime_config"}  # of training, and of where it is computed
-    | {"loftq_config", "eva_config", "corda_config", "lora_ga_config"}  # read only by other values of init_lora_weights
+    | {"lora_dropout", "runtime_config"}  # of training, and of the runtime
+    | {"loftq_config", "eva_config", "corda_config", "lora_ga_config"}  # only for other values of init_lora_weights
     | {"megatron_core", "qalora_group_size"}  # read only with megatron_config and use_qalora
 )
 _KNOWN = _MERGED | _IN_THE_WEIGHTS | _WITHOUT_EFFECT
 _STARTS = (True, False, "gaussian", "orthogonal")
-"""Values of ``init_lora_weights`` that leave the base model's weights as they are. PiSSA and others change them."""
+"""Values of ``init_lora_weights`` that do not change the base model's weights. PiSSA and others change them."""
 _BIASES = ("none", "all", "lora_only")
 
 
@@ -61,7 +61,7 @@ class UnmergeableError(ValueError):
 
 
 def merge(job: Job) -> Notes:
-    """Write the base model with its adapter merged, as ``save_pretrained`` writes it."""
+    """Write the base model with its adapter merged, in the form of ``save_pretrained``."""
     try:
         _merge(job)
     except UnmergeableError as error:
@@ -84,7 +84,7 @@ def _merge(job: Job) -> None:
     compare(before, after, changed)
     model.save_pretrained(job["output"])
     kind = type(model)
-    del model  # two would need twice the memory
+    del model  # two models would need twice the memory
     _check_written(kind, job["output"], after)
 
 
@@ -101,11 +101,11 @@ def _check(config: Mapping[str, Any]) -> None:
 def _read_state(path: Path) -> dict[str, Tensor]:
     """Return an adapter's weights, without those of the base model that it replaces.
 
-    They have the names of the base model's weights. A weight of the base model that nothing replaces stays as
-    ``original_module``: the base model has none of that name, so that merging refuses it.
+    They have the names of the base model's weights. A base model's weight that nothing replaces retains its name
+    ``original_module``. The base model has no such name, so merging refuses it.
 
     Raises:
-        UnmergeableError: Two weights of one name have different values.
+        UnmergeableError: Two weights with the same name have different values.
     """
     from safetensors.torch import load_file
 
@@ -120,7 +120,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
 
 
 def _name_as_base(name: str) -> str:
-    """Return what the base model calls a weight of an adapter: PEFT adds a prefix and modules around the weight's."""
+    """Return the base model's name of an adapter's weight: PEFT adds a prefix, and wraps the weight's module."""
     name = name.removeprefix(_PREFIX)
     for added in (".default.", ".modules_to_save.", ".base_layer."):
         name = name.replace(added, ".")
@@ -128,7 +128,7 @@ def _name_as_base(name: str) -> str:
 
 
 def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], own: str) -> tuple[nn.Module, set[str]]:
-    """Return the base model by the class that the adapter was trained with, and the weights that its files lack."""
+    """Return the base model in the class of the adapter's training, and the weights that its files lack."""
     task = config.get("task_type")
     name = _CLASSES.get(str(task), own)
     options: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False, "weights_only": True}
@@ -146,7 +146,7 @@ def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], 
 
 
 def _count_labels(state: Mapping[str, Tensor]) -> int | None:
-    """Return how many classes the head has that came with the adapter."""
+    """Return the number of classes of the head in the adapter."""
     heads = [name for name in state if re.fullmatch(r"(.*\.)?(score|classifier|out_proj|logits_proj)\.weight", name)]
     return state[heads[-1]].shape[0] if heads else None
 
@@ -154,10 +154,10 @@ def _count_labels(state: Mapping[str, Tensor]) -> int | None:
 def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> tuple[set[str], set[str]]:
     """Add an adapter's weights to a model's, in place.
 
-    Returned are the names of the weights that it brought whole, and of all that it changed.
+    Returns the names of the weights that the adapter contains whole, and of all that it changed.
 
     Raises:
-        UnmergeableError: A weight has no place in the model, is of another size, or is tied to another one.
+        UnmergeableError: A weight has no place in the model, has another size, or is tied to another one.
     """
     pairs: dict[str, dict[str, Tensor]] = {}
     whole = {}
@@ -178,7 +178,7 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
                 "one of them means for the other is not defined"
             )
     with torch.no_grad():
-        # First: PEFT saves the weight of an embedding beside its pair, which is added to it.
+        # First: PEFT also saves the embedding's own weight, to which its pair is then added.
         changed = _put_whole(model, whole)
         changed |= {f"{name}.weight" for name, parts in pairs.items() if _add_pair(name, modules[name], parts, config)}
     if not pairs:
@@ -187,7 +187,7 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
 
 
 def _put_whole(model: nn.Module, whole: Mapping[str, Tensor]) -> set[str]:
-    """Put weights in the place of a model's, and return the names of those that this changed."""
+    """Replace weights of a model, and return the names of those that changed."""
     own = _list_weights(model)
     for name, value in whole.items():
         if name not in own or own[name].shape != value.shape:
@@ -215,7 +215,7 @@ def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config:
     if not isinstance(module, nn.Linear | nn.Embedding) and type(module).__name__ != "Conv1D":
         raise UnmergeableError(f"{name:.100} is a {type(module).__name__}, into which nothing is merged here")
     change = _scale(name, first.shape[0], config) * (second @ first)
-    turned = embedding or type(module).__name__ == "Conv1D"  # which keep their weights the other way round
+    turned = embedding or type(module).__name__ == "Conv1D"  # their weights are transposed
     weight: Tensor = module.weight
     if (change.T if turned else change).shape != weight.shape:
         raise UnmergeableError(
@@ -236,32 +236,32 @@ def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config:
 
 
 def _scale(name: str, rank: int, config: Mapping[str, Any]) -> float:
-    """Return what a change is multiplied by; patterns give single modules another rank or another alpha."""
+    """Return the factor of a change; patterns give single modules another rank or another alpha."""
     alpha = _find_pattern(name, config.get("alpha_pattern"), config.get("lora_alpha", 8))
     return float(alpha) / (math.sqrt(rank) if config.get("use_rslora") else rank)
 
 
 def _find_pattern(name: str, patterns: Any, usual: Any) -> Any:
-    """Return the value of the first pattern that ends a module's name, as PEFT looks for it; else the usual one."""
+    """Return the value of the first pattern that matches the end of a module's name, as in PEFT; else the default."""
     found = (value for pattern, value in (patterns or {}).items() if re.match(rf"(.*\.)?({pattern})$", name))
     return next(found, usual)
 
 
 def digest(model: nn.Module) -> dict[str, str]:
-    """Return a digest of the values of each weight of a model, by all its names."""
+    """Return a digest of the values of each weight of a model, for all its names."""
     return {name: _digest_one(value.detach()) for name, value in model.state_dict().items()}
 
 
 def _digest_one(value: Tensor) -> str:
-    value = value + 0.0 if value.is_floating_point() else value  # which makes one of both zeros
+    value = value + 0.0 if value.is_floating_point() else value  # turns -0.0 into 0.0
     return hashlib.sha256(value.contiguous().flatten().view(torch.uint8).numpy()).hexdigest()
 
 
 def compare(before: Mapping[str, str], after: Mapping[str, str], meant: set[str]) -> None:
-    """Check that the weights that were meant to change have changed, and no others.
+    """Check that exactly the intended weights have changed.
 
     Raises:
-        RuntimeError: Others have: this module has a fault.
+        RuntimeError: Others have changed: this module has a bug.
     """
     changed = {name for name in after if before.get(name) != after[name]}
     if odd := sorted(changed ^ meant):
@@ -270,7 +270,7 @@ def compare(before: Mapping[str, str], after: Mapping[str, str], meant: set[str]
 
 
 def _check_written(kind: Any, folder: str, wanted: Mapping[str, str]) -> None:
-    """Open what was written, and refuse it if it is another model than the merged one."""
+    """Open the written model, and refuse it if it differs from the merged one."""
     options = {"local_files_only": True, "trust_remote_code": False, "weights_only": True, "dtype": torch.float32}
     found = digest(kind.from_pretrained(folder, **options))
     if odd := sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name)):

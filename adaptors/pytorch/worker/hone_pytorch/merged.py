@@ -1,10 +1,10 @@
-"""Causal language models with a cache of keys and values, as one graph of ONNX for whole sequences and for steps.
+"""Causal language models with a cache of keys and values, as one ONNX graph for whole sequences and for steps.
 
-The graph takes and returns what the model does. In addition it has inputs that need not be given, since they have
-defaults (initializers, as ONNX calls them): ``past_key_values.<layer>.key`` and ``.value`` (rows, heads, columns, size
-of a head), which are empty by default, and ``position_shift`` (rows, columns), which is added to the positions and by
-default 0; and the outputs ``present.<layer>.key`` and ``.value``, the cache with the new columns. So there is one file
-and one copy of the weights, and what optimizes or quantizes the graph does so for both.
+The graph has the model's inputs and outputs. It has additional optional inputs, with defaults as initializers:
+``past_key_values.<layer>.key`` and ``.value`` (rows, heads, columns, size of a head), empty by default; and
+``position_shift`` (rows, columns), which is added to the positions, 0 by default. Its additional outputs
+``present.<layer>.key`` and ``.value`` are the cache with the new columns. So there is one file and one copy of the
+weights, and any optimization or quantization of the graph applies to both uses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from . import caching, steps
 from .caching import SHIFT
 from .models import Job, Notes, Spec
 
-_WHOLE = " + past"  # of the columns of the cache and the new ones; another name, since they are another size
+_WHOLE = " + past"  # suffix for the columns of cache and new tokens together, which are another size
 
 
 def write(model: nn.Module, job: Job) -> Notes | str:
@@ -49,7 +49,7 @@ def write(model: nn.Module, job: Job) -> Notes | str:
 
 
 def _convert(model: nn.Module, job: Job) -> tuple[Any, dict[str, int]]:
-    """Return the graph, and what is known of its cache."""
+    """Return the graph, and the facts about its cache."""
     import onnx
 
     given, past = job["input"]["inputs"], caching.make_past(model)
@@ -82,7 +82,7 @@ def _convert(model: nn.Module, job: Job) -> tuple[Any, dict[str, int]]:
 
 
 def _widen(spec: Spec) -> Spec:
-    """Return an input's specification as it is with a cache: the mask has the columns of the cache as well."""
+    """Return an input's specification for use with a cache: the mask also covers the columns of the cache."""
     if spec["name"] != caching.MASK:
         return spec
     rows, columns = spec["shape"]
@@ -90,12 +90,12 @@ def _widen(spec: Spec) -> Spec:
 
 
 def _describe(name: str, shape: Sequence[int] = ()) -> Spec:
-    """Return the specification of an input that no caller gives; its rows are as many as those of others, or one."""
+    """Return the specification of an input that callers never pass; its rows are those of the other inputs, or one."""
     return {"name": name, "shape": ["rows", shape[1], "past", shape[3]] if shape else ["rows", "columns"]}
 
 
 def _begin_empty(graph: Any, value: Any) -> None:
-    """Give an input its default, and no names to its sizes: the default has one row, however many the others have."""
+    """Give an input its default, and unnamed sizes: the default has one row, however many rows the others have."""
     from onnx import numpy_helper
 
     dims = value.type.tensor_type.shape.dim
@@ -108,7 +108,7 @@ def _begin_empty(graph: Any, value: Any) -> None:
 
 
 def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
-    """Return what is wrong with the saved graph: logits of real tokens that are not the model's."""
+    """Return what is wrong with the saved graph: logits of real tokens that differ from the model's."""
     from onnx.reference import ReferenceEvaluator
 
     feeds, wanted = caching.make_check(model, job)
@@ -121,7 +121,7 @@ def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
 
 
 class _Steps:
-    """Sequences that grow, computed by ONNX's own evaluator: what the operators of the graph mean."""
+    """Sequences that grow, computed by ONNX's reference evaluator: the definition of the graph's operators."""
 
     def __init__(self, evaluator: Any, past: Sequence[torch.Tensor]) -> None:
         self._evaluator = evaluator

@@ -1,7 +1,7 @@
 """Open models of PyTorch's formats, and describe their inputs and outputs.
 
-Everything else in this worker sees a model as a *flat* module: positional tensors in the order of the inputs' specs,
-a tuple of tensors in the order of the outputs'.
+The rest of this worker uses a model as a *flat* module. Its inputs are positional tensors in the order of the inputs'
+specs. Its output is a tuple of tensors in the order of the outputs' specs.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ ADVICE = "return a tensor, or one tuple, list or dictionary of tensors (a small 
 
 
 class Flat(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A model with positional tensors in and a tuple of tensors out; it takes the last ones by name: ``keywords``."""
+    """A model from positional tensors to a tuple of tensors; the last inputs are passed by name: ``keywords``."""
 
     def __init__(self, model: nn.Module, keywords: Sequence[str] = ()) -> None:
         super().__init__()
         self.model, self.keywords = model, tuple(keywords)
-        self.training = False  # and not by ``eval``, which an exported program inside does not have
+        self.training = False  # not by ``eval``, which an exported program inside does not have
 
     def call(self, *tensors: torch.Tensor) -> Any:
-        """Call the model, for its result as it is."""
+        """Call the model, and return its result unchanged."""
         return call(self.model, tensors, self.keywords)
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Call the model, for the tensors of its result."""
+        """Call the model, and return the tensors of its result."""
         return tuple(name_outputs(self.call(*tensors)).values())
 
 
 def call(model: Callable[..., Any], tensors: Sequence[torch.Tensor], keywords: Sequence[str]) -> Any:
-    """Call something with tensors, the last of them by these names."""
+    """Call a function with tensors, the last of them by these names."""
     count = len(tensors) - len(keywords)
     return model(*tensors[:count], **dict(zip(keywords, tensors[count:], strict=True)))
 
 
 def find_refusal(value: Any) -> str | None:
-    """Return why a result is not taken, or None.
+    """Return why a result is refused, or None.
 
-    It may hold tensors one level deep: the specs of an artifact are a flat list, as are the results of most runtimes.
+    Tensors may be nested one level deep: the specs of an artifact are a flat list, like the results of most runtimes.
     """
     if isinstance(value, torch.Tensor):
         return None
@@ -74,11 +74,11 @@ def find_refusal(value: Any) -> str | None:
 
 
 def describe_structure(value: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Return the structure of a result, whose tensors have these names in order, as a note; none for a tensor.
+    """Return the structure of a result, whose tensors have these names in order, as a note; empty for a tensor.
 
-    The source artifact keeps it, so that ``kedro_hone.load`` can give it back. ``structure`` has ``kind`` (``tuple``,
-    ``list`` or ``dict``), and the ``items``: each tensor's name, in a dictionary with its key before it; a value that
-    is None stays so.
+    It is stored in the source artifact, so that ``kedro_hone.load`` can restore it. ``structure`` has ``kind``
+    (``tuple``, ``list`` or ``dict``), and ``items``: each tensor's name, in a dictionary preceded by its key; None
+    values remain None.
     """
     if isinstance(value, torch.Tensor):
         return {}
@@ -90,9 +90,9 @@ def describe_structure(value: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def list_operators(model: nn.Module | torch.export.ExportedProgram) -> list[str]:
-    """Return what a model computes with.
+    """Return the operators and modules that a model uses.
 
-    These are the classes of its innermost modules, those of PyTorch's own quantization with their package, and the
+    These are the classes of its innermost modules, those of PyTorch's quantization with their package, and the
     operators of a script or of an exported program.
     """
     if not isinstance(model, nn.Module):
@@ -112,14 +112,14 @@ def list_operators(model: nn.Module | torch.export.ExportedProgram) -> list[str]
 
 
 def _list_kinds(script: torch.jit.ScriptModule) -> set[str]:
-    """Return the operators of a script, with those of all that it calls; none of a part without a method forward."""
+    """Return the operators of a script and of everything it calls; a part without a method ``forward`` has none."""
     try:
         kinds = _walk(script.inlined_graph)
     except RuntimeError:
         return set()
     is_frozen = not hasattr(script, "training")
     if any(kind.endswith("_fp16") for kind in kinds) and not is_frozen:  # it has two branches, and freezing drops one
-        with suppress(RuntimeError):  # such as that of a script in training mode
+        with suppress(RuntimeError):  # for example, if the script is in training mode
             return _walk(torch.jit.freeze(script).graph)
     return kinds
 
@@ -134,7 +134,7 @@ def _walk(graph: Any) -> set[str]:
 
 
 def _name_quantized(module: nn.Module) -> str:
-    """Return a class of PyTorch's quantization with its package; without it where only the weights are of fp16."""
+    """Return a class of PyTorch's quantization with its package; without it if only the weights are fp16."""
     packed = getattr(module, "_packed_params", module)
     kind = type(module)
     if getattr(packed, "dtype", None) is torch.float16:
@@ -143,10 +143,10 @@ def _name_quantized(module: nn.Module) -> str:
 
 
 def name_outputs(value: Any) -> dict[str, torch.Tensor]:
-    """Return a result as tensors by name: a mapping's own names, else ``output_0`` and so on.
+    """Return a result as tensors by name: with a mapping's own names, else ``output_0`` and so on.
 
     Raises:
-        TypeError: Such a result is not taken.
+        TypeError: Such a result is not supported.
     """
     if isinstance(value, torch.Tensor):
         return {"output_0": value}
@@ -162,7 +162,7 @@ def _name(value: Any) -> str:
 
 
 def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgram:
-    """Load a file that ``torch.export.save`` wrote; with ``pickle`` trusted, also one that runs code when it is loaded.
+    """Load a file of ``torch.export.save``; if ``pickle`` is trusted, also one that runs code when it is loaded.
 
     Raises:
         PermissionError: Loading the file could run code from it.
@@ -170,13 +170,13 @@ def read_program(path: Path, trust: Sequence[str]) -> torch.export.ExportedProgr
     source = path if "pickle" in trust else check_archive(path)
     if archive.is_quantized(path):
         importlib.import_module("torchao.quantization.pt2e.quantize_pt2e")  # registers PT2E's operators
-    # Makes every torch.load in it refuse pickled code, if asked for it too.
+    # Makes every torch.load in it refuse pickled code, even if the file requires it.
     with set_variables(**({} if "pickle" in trust else {"TORCH_FORCE_WEIGHTS_ONLY_LOAD": "1"})):
         return torch.export.load(source)
 
 
 def check_archive(path: Path) -> io.BytesIO:
-    """Return an archive of a program with what was checked and nothing else.
+    """Return an archive of a program with its checked content only.
 
     Raises:
         PermissionError: Loading the file could run code from it.
@@ -189,19 +189,19 @@ def check_archive(path: Path) -> io.BytesIO:
 
 
 def save_program(program: torch.export.ExportedProgram, folder: Path, specs: Notes) -> None:
-    """Write ``model.pt2`` with the tensors' specs, and without example rows and the paths of the author's machine."""
+    """Write ``model.pt2`` with the tensors' specs, and without example rows or paths of the author's machine."""
     program.example_inputs = None
     for node in program.graph.nodes:
-        for name in ("stack_trace", "from_node"):  # the latter holds addresses in memory, other ones in each process
+        for name in ("stack_trace", "from_node"):  # the latter has memory addresses, which differ between processes
             node.meta.pop(name, None)
     torch.export.save(program, folder / "model.pt2", extra_files={archive.NAMES_FILE: json.dumps(specs)})
 
 
 def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, Any]) -> Notes:
-    """Return the specs that the graph itself states; only names of tensors and dimensions come from ``names``.
+    """Return the specs in the graph itself; only names of tensors and dimensions come from ``names``.
 
-    A dynamic first dimension is called ``batch``, another one ``size_1``, ``size_2`` …, unless ``names`` knows better:
-    each symbol has one name in the whole program.
+    A dynamic first dimension is called ``batch``, others ``size_1``, ``size_2`` …, unless ``names`` has better ones.
+    Each symbol has one name in the whole program.
     """
     symbols: dict[str, str] = {}
     values = {node.name: node.meta.get("val") for node in program.graph.nodes}
@@ -224,7 +224,7 @@ def describe_program(program: torch.export.ExportedProgram, names: Mapping[str, 
 
 
 def digest_graph(program: torch.export.ExportedProgram) -> str:
-    """Return a digest of what is computed: operators, their arguments, and the bytes of weights and constants."""
+    """Return a digest of the computation: operators, their arguments, and the bytes of weights and constants."""
     order = {node.name: index for index, node in enumerate(program.graph.nodes)}
     digest = hashlib.sha256()
     for node in program.graph.nodes:
@@ -242,7 +242,7 @@ def flatten_program(program: torch.export.ExportedProgram) -> Flat:
     """Return an exported program as a flat module.
 
     Raises:
-        TypeError: It takes something other than plain tensors.
+        TypeError: An argument is not a plain tensor.
     """
     arguments, keywords = program.call_spec.in_spec.children()
     if not all(leaf.is_leaf() for leaf in (*arguments.children(), *keywords.children())):

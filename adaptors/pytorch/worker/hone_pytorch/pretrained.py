@@ -23,26 +23,26 @@ class UnsuitedError(ValueError):
 
 
 def open_model(job: Job) -> nn.Module:
-    """Open the model of a job by its automatic class, in fp32 and evaluation mode, with its default attention.
+    """Open the model of a job with its automatic class, in fp32 and evaluation mode, with its default attention.
 
     Nothing is downloaded, and no code of the repository runs unless ``trust: [remote-code]``.
 
     Raises:
-        UnsuitedError: The class is unknown here, or the weights are not all there.
+        UnsuitedError: The class is unknown here, or weights are missing.
         PermissionError: The weights are a pickle, and the recipe does not trust it.
     """
     return open_with_notes(job)[0]
 
 
 def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
-    """Return the model of a job, and warnings of weights that its files lack and of weights that its class ignores.
+    """Return the model of a job, and warnings about weights that its files lack and weights that its class ignores.
 
-    Where the files lack a pooler's weights, the model is opened without a pooler.
+    If the files lack a pooler's weights, the model is opened without a pooler.
 
     Raises:
-        UnsuitedError: As ``open_model``.
-        UnmergedError: Weights of an adapter are among the model's.
-        PermissionError: As ``open_model``.
+        UnsuitedError: As in ``open_model``.
+        UnmergedError: The model's weights include an adapter's.
+        PermissionError: As in ``open_model``.
     """
     folder, said = Path(job["input"]["path"]), job["input"]["metadata"]["transformers"]
     pickled = not any(folder.glob("*.safetensors"))
@@ -54,7 +54,7 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
     missing, pooler = sorted(found["missing_keys"]), []
     takes_none = "add_pooling_layer" in inspect.signature(type(model)).parameters
     if takes_none and missing and all(name.startswith("pooler.") for name in missing):
-        pooler = missing  # many sentence encoders come without one, and the class fills it with random numbers
+        pooler = missing  # many sentence encoders have none, and the class would fill it with random numbers
         model, found = _load(auto, folder, job, {"add_pooling_layer": False}, pickled=pickled)
         missing = sorted(found["missing_keys"])
     if missing or found["mismatched_keys"]:
@@ -65,13 +65,13 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
         )
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "use_cache"):
-            module.config.use_cache = False  # what a cache returns is no tensor
+            module.config.use_cache = False  # the result with a cache is not a tensor
     notes = [*_warn(type(model).__name__, pooler=pooler, unused=sorted(found["unexpected_keys"]))]
     return _add_modules(model.eval(), folder, said.get("modules") or []), notes
 
 
 def _add_modules(model: nn.Module, folder: Path, listed: list[Any]) -> nn.Module:
-    """Return an encoder with the modules of sentence-transformers that are part of the model; itself without any."""
+    """Return an encoder with the sentence-transformers modules that belong to the model; unchanged without any."""
     try:
         return sentences.wrap(model, folder, listed) if listed else model
     except sentences.UnknownModuleError as error:
@@ -88,8 +88,8 @@ def _warn(name: str, *, pooler: list[str], unused: list[str]) -> Iterator[str]:
 
 
 def import_transformers() -> Any:
-    """Return the package, quiet and without the network."""
-    os.environ.setdefault("HF_MODULES_CACHE", tempfile.mkdtemp())  # where remote code is copied to before it runs
+    """Return the package, without messages and network access."""
+    os.environ.setdefault("HF_MODULES_CACHE", tempfile.mkdtemp())  # remote code is copied there before it runs
     os.environ.update(HF_HUB_OFFLINE="1", HF_HUB_DISABLE_TELEMETRY="1")
     transformers = importlib.import_module("transformers")
     transformers.logging.set_verbosity_error()
@@ -102,7 +102,7 @@ def _load(
 ) -> tuple[nn.Module, dict[str, Any]]:
     options = {
         **kwargs,
-        "local_files_only": True,  # what protects comes last: nothing that a model says replaces it
+        "local_files_only": True,  # the protective options come last, so that no model can replace them
         "trust_remote_code": "remote-code" in job["trust"],
         "dtype": torch.float32,
         "use_safetensors": not pickled,

@@ -1,7 +1,7 @@
-"""Compare a program's JSON with torch's own schema: every value is of the type that is declared there, or refused.
+"""Compare a program's JSON with torch's own schema: every value has the declared type, or the program is refused.
 
-``torch.export`` builds its dataclasses without comparing types, and writes what it got into Python. So nothing of
-another type reaches it; and every text is in a place that :mod:`texts` knows, which says what a text may be there.
+``torch.export`` builds its dataclasses without checking types, and writes their values into Python code. This module
+ensures that no other type reaches it, and that every text is in a place for which :mod:`texts` has a rule.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 from . import texts
 
-_DEEPEST = 100  # nested values; a graph in a graph has six more
-_ENDLESS = {"Infinity", "-Infinity", "NaN"}  # what torch writes for numbers that JSON does not have
+_DEEPEST = 100  # limit of nesting; a graph in a graph has six more levels
+_ENDLESS = {"Infinity", "-Infinity", "NaN"}  # torch's texts for numbers that JSON does not have
 _BITS = 64
 
 
 def find_program(value: Any) -> Iterator[str]:
-    """Yield what a program's JSON has that torch would not write."""
+    """Yield the parts of a program's JSON that torch would not write."""
     from torch._export.serde import schema
 
     yield from _find(value, schema.ExportedProgram, "program")
@@ -32,7 +32,7 @@ def find_program(value: Any) -> Iterator[str]:
 
 
 def find_payloads(value: Any) -> Iterator[str]:
-    """Yield what the JSON of a list of tensors has that torch would not write."""
+    """Yield the parts of a tensor list's JSON that torch would not write."""
     from torch._export.serde import schema
 
     yield from _find(value, schema.PayloadConfig, "list")
@@ -49,7 +49,7 @@ def _values(kind: Any) -> frozenset[int]:
 
 
 def _find(value: Any, kind: Any, place: str, depth: int = 0) -> Iterator[str]:
-    """Yield what is not of a type of the schema; a place is a class with its field, as ``TensorArgument.name``."""
+    """Yield values of a wrong type; a place is a class of the schema with its field, as ``TensorArgument.name``."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if depth > _DEEPEST:
         yield "its values are nested too deeply"

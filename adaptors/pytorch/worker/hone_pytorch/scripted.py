@@ -1,4 +1,4 @@
-"""Modules of TorchScript, which their authors scripted or traced: opened, described, frozen and written as ONNX."""
+"""Modules of TorchScript, scripted or traced by their authors: opened, described, frozen and converted to ONNX."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .models import Job, Notes
 
 
 def freeze(job: Job) -> Notes:
-    """Write the module with its parameters as constants, in inference, under the names of its tensors."""
+    """Write the module in inference mode with its parameters as constants, and with its tensors' names."""
     described, module = job["input"], jobs.open_module(job).model
     try:
-        frozen = torch.jit.freeze(module) if hasattr(module, "training") else module  # its author has done so
+        frozen = torch.jit.freeze(module) if hasattr(module, "training") else module  # else it is frozen already
     except Exception as error:  # noqa: BLE001 - the compiler raises many classes
         return jobs.fail("compile", "the module cannot be frozen", error)
     names = json.dumps({side: described[side] for side in ("inputs", "outputs")})
@@ -25,7 +25,7 @@ def freeze(job: Job) -> Notes:
 
 
 def to_onnx(job: Job) -> Notes:
-    """Write the module as ONNX by the exporter of TorchScript, with the dynamic sizes of its inputs."""
+    """Write the module as ONNX with the TorchScript exporter, with the dynamic sizes of its inputs."""
     import onnx
 
     flat, described = jobs.open_module(job), job["input"]
@@ -35,7 +35,7 @@ def to_onnx(job: Job) -> Notes:
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
-            # Around the module, whose own code stays as it is: the exporter takes a tuple, and no dictionary.
+            # A wrapper around the unchanged module: the exporter accepts a tuple, but not a dictionary.
             traced = torch.jit.trace(flat, examples, strict=False, check_trace=False)
             torch.onnx.export(
                 traced,

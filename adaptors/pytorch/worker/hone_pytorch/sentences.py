@@ -1,4 +1,4 @@
-"""Encoders of sentences: what sentence-transformers computes after the encoder, without that library."""
+"""Sentence encoders: the modules of sentence-transformers after the encoder, without that library."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types he
     """An encoder of Transformers with the modules that follow it: tokens in, one vector for each row out.
 
     Attributes:
-        encoder: Opened by its own class.
-        config: That of the encoder.
+        encoder: The encoder, opened by its own class.
+        config: The encoder's configuration.
     """
 
     def __init__(self, encoder: nn.Module, modules: Sequence[nn.Module]) -> None:
@@ -35,7 +35,7 @@ class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types he
         self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
     ) -> dict[str, Tensor]:
         """Return the embeddings of rows."""
-        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}  # not every class takes them
+        types = {} if token_type_ids is None else {"token_type_ids": token_type_ids}  # not every class accepts them
         tokens = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **types)[0]
         mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
         found = tokens
@@ -44,17 +44,17 @@ class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types he
         return {EMBEDDING: found}
 
     def set_attn_implementation(self, name: str) -> None:
-        """Choose the encoder's attention, as its own method does."""
+        """Set the encoder's attention, like its own method."""
         self.encoder.set_attn_implementation(name)
 
 
 def find_encoder(model: nn.Module) -> nn.Module:
-    """Return the model of Transformers itself, whose class defines what it takes."""
+    """Return the Transformers model itself, whose class defines the inputs."""
     return model.encoder if isinstance(model, SentenceEncoder) else model
 
 
 class Pooling(nn.Module):  # type: ignore[misc]  # as above
-    """Vectors of tokens to one vector: one mode, or several side by side."""
+    """Pool the vectors of tokens into one vector: by one mode, or by several modes that are concatenated."""
 
     def __init__(self, modes: Sequence[str]) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ _POOLS = {
 
 
 class Dense(nn.Module):  # type: ignore[misc]  # as above
-    """A linear layer with its activation, and with a way around it if its configuration has one."""
+    """A linear layer with its activation, and with a residual connection if configured."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ class Dense(nn.Module):  # type: ignore[misc]  # as above
             self.residual = nn.Linear(*sizes, bias=False)
 
     def forward(self, found: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG002 - as of a pooling
-        """Return other vectors."""
+        """Return the transformed vectors."""
         made: Tensor = self.activation(self.linear(found))
         if self.around:
             made = made + (self.residual(found) if hasattr(self, "residual") else found)
@@ -128,14 +128,14 @@ class Dense(nn.Module):  # type: ignore[misc]  # as above
 
 
 class LayerNorm(nn.Module):  # type: ignore[misc]  # as above
-    """A normalization of the embedding's numbers."""
+    """Layer normalization of the embedding."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(int(config["dimension"]))
 
     def forward(self, found: Tensor, mask: Tensor) -> Tensor:  # noqa: ARG002 - as of a pooling
-        """Return vectors whose numbers have the mean and the spread that were learned."""
+        """Return vectors normalized to the learned mean and spread."""
         made: Tensor = self.norm(found)
         return made
 
@@ -160,10 +160,10 @@ def _make_activation(name: object) -> nn.Module:
 
 
 def wrap(encoder: nn.Module, folder: Path, listed: Sequence[Json]) -> SentenceEncoder:
-    """Return an encoder with its modules, as the host listed them: each with its kind, its path and its configuration.
+    """Return an encoder with its modules, as listed by the host: each with its kind, its path and its configuration.
 
     Raises:
-        UnknownModuleError: A module cannot be made, or its weights are not those of its configuration.
+        UnknownModuleError: A module cannot be made, or its weights do not fit its configuration.
     """
     made = []
     for row in listed:

@@ -1,4 +1,4 @@
-"""Run models of PyTorch's formats on numpy arrays."""
+"""Run models of PyTorch's formats on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from . import compilers, jobs, models
 
 Array = np.ndarray[Any, Any]
 
-_MOST_SIGNATURES = 4096  # of inputs that are remembered; beyond these, inputs are checked at each call
+_MOST_SIGNATURES = 4096  # number of input signatures that are cached; beyond these, inputs are checked at each call
 
 
 class PlainProgram:
     """An exported program as an ordinary module, without the overhead that only the archive format adds.
 
-    ``ExportedProgram.module()`` checks its inputs and walks through trees of arguments at each call, which takes a
-    Linear from 9 to 60 µs. Here the inputs are checked once for each signature (shapes and types), and what is called
-    is the graph alone (``module``), with positional tensors in the order of its inputs.
+    ``ExportedProgram.module()`` checks its inputs and walks through trees of arguments at each call, which slows a
+    Linear from 9 to 60 µs. Here the inputs are checked once for each signature (shapes and types). Then only the graph
+    is called (``module``), with positional tensors in the order of its inputs.
     """
 
     def __init__(self, flat: models.Flat) -> None:
@@ -37,10 +37,10 @@ class PlainProgram:
         self._known: set[tuple[tuple[torch.Size, torch.dtype], ...]] = set()
 
     def prepare(self, tensors: Sequence[torch.Tensor]) -> Callable[..., Any]:
-        """Check inputs, and return the function to be called with them: the graph's own, with nothing around it.
+        """Check inputs, and return the function to call with them: the graph's own, without any wrapper.
 
         Raises:
-            Exception: What the program itself raises, such as AssertionError for a size that its guards exclude.
+            Exception: As raised by the program itself, such as AssertionError for a size that its guards exclude.
             TypeError: An input has another type of numbers than the program was exported with.
         """
         signature = tuple((tensor.shape, tensor.dtype) for tensor in tensors)
@@ -55,8 +55,8 @@ class PlainProgram:
         return forward
 
     def _check(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> None:
-        """Check inputs as torch's hook does before each call, and by the guards that are part of some programs."""
-        from torch.export import _unlift  # a second, which a package and TorchScript do not need
+        """Check inputs like torch's hook before each call, and with the guards of programs that contain some."""
+        from torch.export import _unlift  # takes a second, and packages and TorchScript do not need it
 
         _unlift._check_input_constraints_pre_hook(self._guarded, args, kwargs)  # noqa: SLF001 - there is no public name
         if hasattr(self._guarded, "_guards_fn"):
@@ -68,20 +68,20 @@ class PlainProgram:
 
 
 def _make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
-    """Return what ``ExportedProgram.module`` returned as a module that computes and does nothing else.
+    """Return the result of ``ExportedProgram.module`` as a module that only computes.
 
-    The operators and their order stay, so the results are the same to the bit. Removed are the guards, the hooks, the
-    trees of arguments, and the checks of types that follow from the types of the inputs. Tensors become attributes of
-    the module itself, where Python finds them without asking ``nn.Module.__getattr__`` for each part of a path.
-    ``guarded`` gives away its graph and shares its tensors: a buffer that one changes is changed for the other.
+    The operators and their order are unchanged, so the results are equal to the bit. Removed are the guards, the hooks,
+    the trees of arguments, and the type checks that follow from the input types. Tensors become attributes of the
+    module itself, so that Python finds them without calling ``nn.Module.__getattr__`` for each part of a path. The
+    result takes over the graph of ``guarded`` and shares its tensors: a change of a buffer is visible in both.
     """
     graph = guarded.graph
     for node in [*graph.nodes]:
         if node.target == "_guards_fn" or _checks_types_only(node):
             graph.erase_node(node)
     output = graph.output_node()
-    result = pytree.tree_unflatten(output.args[0], guarded._out_spec)  # noqa: SLF001 - torch keeps it nowhere else
-    if type(result) in (fx.Node, tuple, list, dict):  # torch builds the results of other classes, by its own code
+    result = pytree.tree_unflatten(output.args[0], guarded._out_spec)  # noqa: SLF001 - torch stores it nowhere else
+    if type(result) in (fx.Node, tuple, list, dict):  # torch builds results of other classes by their own code
         output.args = (result,)
         graph.set_codegen(fx.graph.CodeGen())
     names: dict[str, str] = {}
@@ -95,7 +95,7 @@ def _make_plain(guarded: fx.GraphModule) -> fx.GraphModule:
 
 
 def _checks_types_only(node: fx.Node) -> bool:
-    """Whether a node checks an intermediate's type, which follows from the inputs' types and so from their check."""
+    """Whether a node only checks the type of an intermediate value, which follows from the checked input types."""
     if node.target is not torch.ops.aten._assert_tensor_metadata.default:  # noqa: SLF001 - an operator's name
         return False
     sizes = (*node.args[1:3], node.kwargs.get("size"), node.kwargs.get("stride"))
@@ -103,7 +103,7 @@ def _checks_types_only(node: fx.Node) -> bool:
 
 
 class Session:
-    """A loaded model, with its inputs' names in the order of its arguments, and the names given to its results."""
+    """A loaded model, with its inputs' names in the order of its arguments, and the names of its results."""
 
     def __init__(self, call: Callable[..., Any], artifact: dict[str, Any], keywords: Sequence[str] = ()) -> None:
         self.inputs, self.outputs = ([spec["name"] for spec in artifact[side]] for side in ("inputs", "outputs"))
@@ -121,7 +121,7 @@ class Session:
 
 
 class AuthorsSession(Session):
-    """A source model, which is timed as its author calls it: with tensors, and in inference mode."""
+    """A source model, timed as its author calls it: with tensors, and in inference mode."""
 
     def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
         """Return one call of the model on these arrays, without the conversion of arrays."""
@@ -138,11 +138,11 @@ class AuthorsSession(Session):
 
 
 class StaticPackages:
-    """AOTInductor packages, one for each shape that the recipe asks for.
+    """AOTInductor packages, one for each shape of the recipe.
 
-    They are opened by the C++ loader itself: ``aoti_load_package`` imports all of Inductor and has a C++ compiler try
-    three programs, which made the first start take 14 seconds instead of two. What it checks with them,
-    the kind of CPU, is checked here.
+    They are opened by the C++ loader itself. ``aoti_load_package`` imports all of Inductor and compiles three programs
+    with a C++ compiler, so that the first start took 14 seconds instead of two. The kind of CPU, which it checks with
+    these programs, is checked here.
 
     Raises:
         RuntimeError: The packages were compiled for another kind of CPU.
@@ -155,7 +155,7 @@ class StaticPackages:
             raise RuntimeError(f"compiled for a CPU with {index['cpu']}; this one has {here}")
         self.inputs, self.outputs = ([spec["name"] for spec in index[side]] for side in ("inputs", "outputs"))
         open_package = torch._C._aoti.AOTIModelPackageLoader  # noqa: SLF001 - there is no public name
-        self._loaders = {  # each with its one model and one runner; torch's binding takes no names
+        self._loaders = {  # each has one model and one runner; torch's binding accepts no keywords
             tuple(map(tuple, each["shapes"])): open_package(str(folder / each["file"]), "model", False, 1, -1)  # noqa: FBT003
             for each in index["packages"]
         }
@@ -175,7 +175,7 @@ class StaticPackages:
 
 
 def open_session(job: models.Job) -> Session | StaticPackages:
-    """Return a session on ``job["input"]``; what is compiled at each start is warmed up at every known shape.
+    """Return a session for ``job["input"]``; if it is compiled at each start, it is warmed up at every known shape.
 
     Raises:
         ValueError: It is for another device than the CPU.

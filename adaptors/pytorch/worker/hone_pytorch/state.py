@@ -1,8 +1,8 @@
-"""The state of a module: of safetensors, or read from an archive of an exported program without ``torch.export``.
+"""The state of a module, from safetensors, or from an exported program's archive without ``torch.export``.
 
-The import of the latter takes a second or two, which each start of a model that is built from its author's class would
-pay for weights alone. The layout of an archive is that of ``torch/export/pt2_archive/_package.py`` (torch 2.13): the
-bytes of a tensor's whole storage, and what shape it has in a list.
+Importing ``torch.export`` takes a second or two, which each start of a model built from its author's class would need
+only for its weights. The layout of an archive is defined in ``torch/export/pt2_archive/_package.py`` (torch 2.13): the
+bytes of a tensor's whole storage, and its shape in a list.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _DTYPES = {
     12: torch.bool,
     13: torch.bfloat16,
 }
-"""Torch's types by the numbers of ``torch._export.serde.schema.ScalarType``; what has another one is left to torch."""
+"""Torch's types by the numbers of ``torch._export.serde.schema.ScalarType``; torch reads tensors of other types."""
 _VERSION = b"0"
-"""The one that torch 2.13 writes."""
+"""The version of the archive that torch 2.13 writes."""
 _STRIDED = 7
 """The number of dense tensors in ``torch._export.serde.schema.Layout``."""
 
@@ -41,16 +41,16 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
     """Load a state into a module, strictly.
 
     Raises:
-        RuntimeError: Names are missing, or are none of the module's.
-        UnmergedError: Those that are none of the module's are an adapter's.
-        Exception: As ``read_state``; what safetensors raises for a broken file.
+        RuntimeError: Names are missing, or do not belong to the module.
+        UnmergedError: Names that do not belong to the module are an adapter's.
+        Exception: As in ``read_state``; or as raised by safetensors for a broken file.
     """
     if path.suffix != ".safetensors":
         state = read_state(path, trust)
         adapters.refuse(state.keys() - module.state_dict().keys())
         module.load_state_dict(state)
         return
-    from safetensors.torch import load_file  # not every toolchain that uses this one's parts has it
+    from safetensors.torch import load_file  # not every toolchain that uses these modules has it
 
     found, own = load_file(path), module.state_dict()
     adapters.refuse(found.keys() - own.keys())
@@ -60,7 +60,7 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
             raise RuntimeError(f"{name} is {given} in {path.name}, and {wanted} in the class")
     fitted = module.load_state_dict(found, strict=False)
     loaded = [own[name] for name in found.keys() & own.keys()]
-    # Of names that share one tensor, safetensors.torch.save_model writes one.
+    # If several names share one tensor, safetensors.torch.save_model writes only one.
     missing = [name for name in fitted.missing_keys if not any(_has(tensor, own[name]) for tensor in loaded)]
     if missing or fitted.unexpected_keys:
         raise RuntimeError(
@@ -69,7 +69,7 @@ def load_state(module: torch.nn.Module, path: Path, trust: Sequence[str]) -> Non
 
 
 def _has(loaded: torch.Tensor, tensor: Any) -> bool:
-    """Return whether all of a tensor's memory is that of one that was loaded."""
+    """Return whether all of a tensor's memory belongs to one that was loaded."""
     if not isinstance(tensor, torch.Tensor) or not tensor.numel():
         return False
     (first, last), (begin, end) = _find_memory(loaded), _find_memory(tensor)
@@ -77,27 +77,27 @@ def _has(loaded: torch.Tensor, tensor: Any) -> bool:
 
 
 def _find_memory(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return the addresses of a tensor's first byte, and of the one after its last."""
+    """Return the addresses of a tensor's first byte, and of the byte after its last."""
     reach = 1 + sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     return tensor.data_ptr(), tensor.data_ptr() + reach * tensor.element_size()
 
 
 def read_state(path: Path, trust: Sequence[str]) -> dict[str, torch.Tensor]:
-    """Return the state of an archived program by name; names that share their storage still do.
+    """Return the state of an archived program by name; names that share a storage still share it.
 
-    What is not as torch writes it for dense tensors is left to torch, which says what is wrong.
+    If a tensor is not written in torch's form for dense tensors, torch reads the archive, or reports the error.
 
     Raises:
         PermissionError: Loading the file could run code from it, and ``pickle`` is not trusted.
         RuntimeError: A tensor is larger than its storage.
-        Exception: What ``torch.export.load`` raises.
+        Exception: As raised by ``torch.export.load``.
     """
     plain = None if "pickle" in trust else _read_plain(models.check_archive(path))
     return models.read_program(path, trust).state_dict if plain is None else plain
 
 
 def _read_plain(stream: io.BytesIO) -> dict[str, torch.Tensor] | None:
-    """Return the tensors of a checked archive; None where one is of a kind, or not as, torch alone reads it."""
+    """Return the tensors of a checked archive; None if one has a kind or a form that only torch reads."""
     try:
         with zipfile.ZipFile(stream) as entries:
             told = [entries.read(f"{archive.FOLDER}/{name}") for name in ("byteorder", "archive_version")]
@@ -131,5 +131,5 @@ def _is_plain(described: Any) -> bool:
 
 
 def _make_storage(content: bytes, dtype: torch.dtype) -> torch.Tensor:
-    """Return the bytes of a storage as a flat tensor; torch writes none for one without elements."""
+    """Return the bytes of a storage as a flat tensor; torch writes no file for an empty one."""
     return torch.frombuffer(bytearray(content), dtype=dtype) if content else torch.empty(0, dtype=dtype)

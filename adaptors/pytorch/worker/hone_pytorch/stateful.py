@@ -1,8 +1,8 @@
-"""Causal language models with a cache of keys and values, as a stateful IR of OpenVINO.
+"""Causal language models with a cache of keys and values, as a stateful OpenVINO IR.
 
-The IR takes and returns what the model does. The cache is its state, which is empty for a plain run; two more inputs
-are the runtime's own to fill: ``beam_idx`` (which rows of the state the rows continue) and, unless the model has it
-anyway, ``position_ids``. Method: ``MakeStateful`` and the initial values of the state as optimum-intel has them.
+The IR has the model's inputs and outputs. The cache is its state, which is empty for a plain run. The runtime fills two
+additional inputs: ``beam_idx`` (which rows of the state the rows continue) and, unless the model has it anyway,
+``position_ids``. Method: ``MakeStateful`` and the initial values of the state, as in optimum-intel.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from .models import Job, Notes
 
 
 def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
-    """Return the stateful model of OpenVINO, and what is known of its cache.
+    """Return the stateful OpenVINO model, and the facts about its cache.
 
     Raises:
-        RuntimeError: Among others of torch's and OpenVINO's: it cannot be traced or converted.
+        RuntimeError: It cannot be traced or converted; torch and OpenVINO may raise other exceptions too.
     """
     import openvino as ov
     from openvino._offline_transformations import apply_make_stateful_transformation
@@ -55,7 +55,7 @@ def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
 
 
 def _begin_empty(made: Any) -> None:
-    """Let each state begin with as many rows as the tokens have, and no columns."""
+    """Initialize each state with as many rows as the tokens have, and no columns."""
     from openvino import opset13 as operators
 
     rows = operators.gather(
@@ -72,7 +72,7 @@ def _begin_empty(made: Any) -> None:
 
 
 def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
-    """Return what is wrong with the saved IR: logits of real tokens that are not the model's."""
+    """Return what is wrong with the saved IR: logits of real tokens that differ from the model's."""
     import openvino as ov
 
     feeds, wanted = caching.make_check(model, job)
@@ -83,7 +83,7 @@ def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
 
 
 class _Steps:
-    """Sequences that grow in a state of their own."""
+    """Sequences that grow, with their own state."""
 
     def __init__(self, compiled: Any) -> None:
         self._request = compiled.create_infer_request()
@@ -97,9 +97,9 @@ def write(model: nn.Module, job: Job, dimensions: str) -> Notes | str:
     """Write the stateful IR into the job's output and check it; return its notes, or why it has no cache.
 
     Args:
-        model: A model that was opened.
-        job: The job of the adaptor.
-        dimensions: Under which name the IR keeps the names of its tensors' sizes.
+        model: An opened model.
+        job: The adaptor's job.
+        dimensions: The key under which the IR stores the names of its tensors' sizes.
     """
     import openvino as ov
 

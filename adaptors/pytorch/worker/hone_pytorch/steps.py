@@ -16,10 +16,10 @@ from . import archive, arguments, caching, exporting, jobs, models
 from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
-LARGEST_ONNX = 1_900_000_000  # protobuf ends at 2 GiB, and the graph takes some of it
+LARGEST_ONNX = 1_900_000_000  # protobuf's limit is 2 GiB, and the graph needs a part of it
 
 Quantize = Callable[[torch.nn.Module, Callable[[torch.nn.Module], None], Notes], Any]
-"""Makes a quantized module of an exported program's; see :func:`write_quantized`."""
+"""Converts an exported program's module into a quantized one; see :func:`write_quantized`."""
 
 
 def export(job: Job) -> Notes:
@@ -29,7 +29,7 @@ def export(job: Job) -> Notes:
     with torch.no_grad():
         result = flat.call(*examples)
     absent = isinstance(result, dict) and None in result.values()  # an exported program would return it too
-    # The module of another class would be needed to load the program.
+    # Otherwise the class's own module would be needed to load the program.
     plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
     try:
         bounds = {name: {"max": limit} for name, limit in jobs.find_limits(job).items()}
@@ -42,7 +42,7 @@ def export(job: Job) -> Notes:
 
 
 def to_onnx(job: Job) -> Notes:
-    """Write an exported program as ONNX by the dynamo exporter; a PT2E program becomes a QDQ model."""
+    """Write an exported program as ONNX with the dynamo exporter; a PT2E program becomes a QDQ model."""
     import onnx
 
     program, described = jobs.read_program(job)
@@ -51,7 +51,7 @@ def to_onnx(job: Job) -> Notes:
         program = exporting.export_again(job, program, described)
     try:
         _write_onnx(program, target, described, opset=job["options"]["opset"])
-    except Exception:  # a decomposition of torch's may fail with what its own export has written
+    except Exception:  # a decomposition in torch may fail for the result of torch's own export
         again = exporting.export_again(job, program, described)
         if again is program:
             raise
@@ -67,7 +67,7 @@ def to_onnx(job: Job) -> Notes:
 
 def _write_onnx(program: torch.export.ExportedProgram, target: Path, described: Notes, *, opset: int) -> None:
     size = sum(value.numel() * value.element_size() for value in program.state_dict.values())
-    with torch.no_grad():  # as it was exported: with gradients attention is decomposed into another layout
+    with torch.no_grad():  # as exported: with gradients, attention is decomposed into another layout
         torch.onnx.export(
             program,
             f=target,
@@ -81,7 +81,7 @@ def _write_onnx(program: torch.export.ExportedProgram, target: Path, described: 
 
 
 def note_file(model: Any) -> Notes:
-    """Return the opset of a graph, since requests are not always met, its file format, its domains and operators."""
+    """Return a graph's opset (the requested one is not always used), IR version, domains and operators."""
     written = {entry.domain or "ai.onnx": entry.version for entry in model.opset_import}
     own = {function.domain for function in model.functions}
     pending = [*model.graph.node, *(node for function in model.functions for node in function.node)]
@@ -101,7 +101,7 @@ def note_file(model: Any) -> Notes:
 
 
 def clean_onnx(model: Any, described: Notes) -> None:
-    """Name dynamic dimensions as the specs do; drop the author's paths, and shapes that ORT's quantizers fail on."""
+    """Name dynamic dimensions as in the specs; remove the author's paths, and shapes that break ORT's quantizers."""
     values = [*model.graph.input, *model.graph.output]
     for value, spec in zip(values, [*described["inputs"], *described["outputs"]], strict=True):
         for dim, name in zip(value.type.tensor_type.shape.dim, spec["shape"], strict=True):
@@ -114,7 +114,7 @@ def clean_onnx(model: Any, described: Notes) -> None:
 
 
 def save_onnx(model: Any, module: torch.nn.Module, job: Job) -> None:
-    """Save a graph into the job's output, with weights in a file of their own where protobuf is too small for them."""
+    """Save a graph into the job's output; weights are in a separate file if protobuf's limit requires it."""
     import onnx
 
     size = sum(value.numel() * value.element_size() for value in module.state_dict().values())
@@ -124,7 +124,7 @@ def save_onnx(model: Any, module: torch.nn.Module, job: Job) -> None:
 
 
 def list_dynamic(spec: Spec) -> dict[int, str]:
-    """Return the names of a tensor's dynamic sizes by axis."""
+    """Return the names of a tensor's dynamic sizes, by axis."""
     return {axis: dim for axis, dim in enumerate(spec["shape"]) if isinstance(dim, str)}
 
 
@@ -144,10 +144,10 @@ def _quantize_for_x86(model: torch.nn.Module, calibrate: Callable[[torch.nn.Modu
 
 
 def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
-    """Write what a function of PT2E makes of an exported program, with the sizes and names that it had.
+    """Write an exported program that is quantized by a function of PT2E, with the original sizes and names.
 
     The function gets the program's module, a function that runs a prepared module on the calibration rows, and the
-    options. ``scheme`` is what the metadata says of the result.
+    options. ``scheme`` describes the result in the metadata.
     """
     path = Path(job["input"]["path"]) / "model.pt2"
     if archive.is_quantized(path):
@@ -174,7 +174,7 @@ def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
 
 
 def read_batches(job: Job, specs: Sequence[Spec]) -> list[list[torch.Tensor]]:
-    """Return calibration rows in batches of the model's fixed size, or of 64; a single row at the end is left out."""
+    """Return calibration rows in batches of the model's fixed size, or of 64; a last batch of one row is dropped."""
     rows = np.load(job["calibration"])
     count = min(len(rows[specs[0]["name"]]), job["options"]["samples"])
     fixed = shapes.find_fixed_batch(spec["shape"] for spec in specs)

@@ -1,4 +1,4 @@
-"""What a text in a program's JSON may say: torch writes names, strings and comments into Python or C++ that is run."""
+"""Allowed texts in a program's JSON: torch writes names, strings and comments into Python or C++ that is run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 METADATA = frozenset({"nn_module_stack", "source_fn_stack", "torch_fn"})
-"""Metadata of operators that torch gets; nothing needs the rest."""
+"""Metadata of operators that is passed to torch, which needs nothing else."""
 _TREE_TYPES = frozenset({None, "builtins.tuple", "builtins.list", "builtins.dict", "collections.OrderedDict"})
 _TAKEN = frozenset("self torch device inf nan NoneType fx_pytree pytree getattr slice".split())  # noqa: SIM905 - words
-_KEYWORDS = 1  # how deep the dictionary with the names of the keyword arguments is in the tree of the arguments
+_KEYWORDS = 1  # depth of the dictionary with the keyword arguments' names in the tree of the arguments
 
 _TARGET = re.compile(
     r"torch\.ops\.(?:aten|prims|quantized|quantized_decomposed|onednn|torchao|torchvision)"
@@ -41,27 +41,27 @@ _LARGEST_POWER = 64
 
 
 def is_name(text: str) -> bool:
-    """Whether it is a name, and none that source of fx uses itself: a tensor named ``self`` has other attributes."""
+    """Whether it is a name, and not used by fx's generated source: a tensor named ``self`` has other attributes."""
     return NAME.fullmatch(text) is not None and text not in _TAKEN and not keyword.iskeyword(text)
 
 
 def is_graph(text: str) -> bool:
-    """Whether it is a name of a graph, which torch counts: no attribute of a module has such a name."""
+    """Whether it is a name of a graph, which torch numbers: no attribute of a module has such a name."""
     return is_name(text) and text[-1].isdigit() and not text.startswith("_")
 
 
 def is_symbol(text: str) -> bool:
-    """Whether it is a size, whose number torch does not count up to for minutes."""
+    """Whether it is a size of fewer than seven digits: torch would count up to a larger one for minutes."""
     return is_expression(text) and re.search(r"[\d_]{7}", text) is None
 
 
 def is_attribute(text: str) -> bool:
-    """Whether it is the name of a tensor of a module: fx writes ``self.…`` or ``getattr(self, "…")`` for each part.
+    """Whether it is the name of a module's tensor: fx writes ``self.…`` or ``getattr(self, "…")`` for each part.
 
-    Python normalizes the first, so that a part may be another attribute than torch compared.
+    Python normalizes identifiers in the first form, so a part may be another attribute than the one torch compared.
     """
     normal = unicodedata.normalize("NFKC", text) == text and text.isprintable()
-    normal = normal and re.sub(r"[^a-z]", "", text.lower()) != "self"  # as fx makes a name of it
+    normal = normal and re.sub(r"[^a-z]", "", text.lower()) != "self"  # since fx derives a name from it
     return normal and not re.search(r"[\"'\\#]|(^|\.)__\w+__(\.|$)", text)
 
 
@@ -73,7 +73,7 @@ def is_text(text: str) -> bool:
 def is_expression(text: str) -> bool:
     """Whether a text is arithmetic on sizes: known functions, and strings only as names of symbols.
 
-    Sympy drops the ends of lines before it parses, so that a string may say something else to it than to Python.
+    Sympy drops line ends before parsing, so that a string may have another meaning for it than for Python.
     """
     try:
         nodes = [*ast.walk(ast.parse(text, mode="eval"))] if is_text(text) and text.isascii() else []
@@ -100,7 +100,7 @@ def is_expression(text: str) -> bool:
 
 
 def _find_degree(node: ast.AST) -> int:
-    """Return the highest power that an expression raises to: sympy computes it, however long it takes."""
+    """Return the highest power in an expression: sympy computes it, however long that takes."""
     match node:
         case (
             ast.BinOp(left=base, op=ast.Pow() | ast.LShift(), right=exponent)
@@ -117,7 +117,7 @@ def _find_degree(node: ast.AST) -> int:
 
 
 def find_class(spec: str, *, inputs: bool = False) -> str | None:
-    """Return the first class in a tree of arguments or results that is no plain container, or what else is odd."""
+    """Return the first class in a tree of arguments or results that is not a plain container, or another anomaly."""
     try:
         protocol, tree = json.loads(spec)
         return _find_class(tree, 0 if inputs else _KEYWORDS + 1) if protocol == 1 else "of another format"
@@ -126,7 +126,7 @@ def find_class(spec: str, *, inputs: bool = False) -> str | None:
 
 
 def _find_class(tree: Any, depth: int) -> str | None:
-    """Keys of dictionaries are plain, and at one depth names of arguments: torch writes these into a signature."""
+    """Keys of dictionaries are plain, and at one depth argument names: torch writes these into a signature."""
     kind, context = tree["type"], tree["context"]
     if kind not in _TREE_TYPES:
         return str(kind)
@@ -141,7 +141,7 @@ def _find_class(tree: Any, depth: int) -> str | None:
 
 
 def find_misused(place: str, text: str) -> Iterator[str]:
-    """Yield what a text is, where it may not be that: a class of the schema with its field, ``[]`` for a key."""
+    """Yield what a text is if not allowed at this place: a class of the schema with its field, ``[]`` for a key."""
     said, allowed = _PLACES.get(place, (f"is a text, and none may be its {place}", lambda _: False))
     if not allowed(text):
         yield f"{text[:80]!r} {said}"

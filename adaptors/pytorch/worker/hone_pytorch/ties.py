@@ -1,4 +1,4 @@
-"""Weights that have more than one name in a model, such as those of its input and output embeddings."""
+"""Tied weights: weights with more than one name in a model, such as those of its input and output embeddings."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 Ties = tuple[tuple[str, ...], ...]
-"""The names of each weight that has more than one."""
+"""The names of each weight with more than one name."""
 
 
 def list_ties(model: nn.Module) -> Ties:
-    """Return the names of each weight that has more than one in a model."""
+    """Return the names of each weight with more than one name in a model."""
     names: dict[int, list[str]] = {}
     for name, parameter in model.named_parameters(remove_duplicate=False):
         names.setdefault(id(parameter), []).append(name)
@@ -28,7 +28,7 @@ def find_partners(name: str, ties: Ties) -> tuple[str, ...]:
 def untie_where_different(model: nn.Module, new: Mapping[str, Tensor]) -> None:
     """Untie all weights of a model if the new values of one weight differ between its names.
 
-    All, since its configuration has one option, ``tie_word_embeddings``, for the whole model; it is set to false.
+    All of them, since its configuration has only one option, ``tie_word_embeddings``; it is set to false.
     """
     ties, parameters = list_ties(model), dict(model.named_parameters(remove_duplicate=False))
     groups = ([new.get(name, parameters[name]) for name in group] for group in ties)

@@ -1,4 +1,4 @@
-"""Convert models of Transformers by tracing: to ONNX by the TorchScript exporter, and to OpenVINO's IR."""
+"""Convert Transformers models by tracing: to ONNX with the TorchScript exporter, and to OpenVINO's IR."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hone_runtime.worker.loading import set_variables
 from . import caching, jobs, merged, stateful, steps
 from .models import Flat, Job, Notes, Spec
 
-_DIMENSIONS = "kedro_hone_dimensions"  # where the toolchain openvino looks for the names of dimensions in an IR
+_DIMENSIONS = "kedro_hone_dimensions"  # the toolchain openvino reads the names of an IR's dimensions from there
 
 
 def to_onnx(job: Job) -> Notes:
-    """Write the model as ONNX by the exporter of TorchScript, with plain attention and dynamic sizes.
+    """Write the model as ONNX with the TorchScript exporter, with plain attention and dynamic sizes.
 
-    That of a causal language model has a cache of keys and values, or its notes say why not.
+    For a causal language model it has a cache of keys and values, or its notes state why not.
     """
     return write_onnx(*_open(job), job)
 
 
 def write_onnx(flat: Flat, examples: tuple[torch.Tensor, ...], job: Job) -> Notes:
-    """Write a model that was opened, which ``to_onnx`` does of the job's own."""
+    """Write an opened model as ``to_onnx`` writes the job's own."""
     import onnx
 
     flat.model.set_attn_implementation("eager")
@@ -62,11 +62,11 @@ def write_onnx(flat: Flat, examples: tuple[torch.Tensor, ...], job: Job) -> Note
 
 
 def to_openvino(job: Job) -> Notes:
-    """Write the model as OpenVINO's IR, its weights in their own precision, with the names of tensors and sizes.
+    """Write the model as an OpenVINO IR, its weights in their own precision, with the names of tensors and sizes.
 
-    That of a causal language model has a cache of keys and values, or its notes say why not.
+    For a causal language model it has a cache of keys and values, or its notes state why not.
     """
-    with set_variables(CI="true"):  # no telemetry, whose thread would keep the process alive
+    with set_variables(CI="true"):  # no telemetry, whose thread would prevent the process from exiting
         import openvino as ov
 
     flat, examples = _open(job)
@@ -94,7 +94,7 @@ def to_openvino(job: Job) -> Notes:
         port.get_node().set_element_type(ov.Type(_read_dtype(spec)))
     model.validate_nodes_and_infer_types()
     model.set_rt_info(json.dumps({spec["name"]: spec["shape"] for spec in (*inputs, *outputs)}), _DIMENSIONS)
-    ov.save_model(model, Path(job["output"]) / "model.xml", compress_to_fp16=False)  # as it would by default
+    ov.save_model(model, Path(job["output"]) / "model.xml", compress_to_fp16=False)  # the default is fp16
     return {"outputs": outputs, **noted}
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn, XGBoost and LightGBM: run estimators as they are, and convert them to ONNX."""
+"""scikit-learn, XGBoost and LightGBM: run estimators unchanged, and convert them to ONNX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the tensors of an estimator, or of what was made of it, and what is known of the estimator."""
+    """Return the tensors of an estimator, or of its ONNX model, and the facts about the estimator."""
     if job["input"]["format"] == "onnx":
         from . import conversion
 

@@ -1,4 +1,4 @@
-"""The converters of gradient boosting, mended: XGBoost, LightGBM and scikit-learn's histograms."""
+"""Corrected converters of gradient boosting: XGBoost, LightGBM and scikit-learn's histogram trees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import categories, parts, precision
 from .writing import ML, Array, Converter, Writer, convert_copy, replace_input
 
 LOGISTIC = frozenset({"binary:logistic", "reg:logistic"})
-"""The objectives of XGBoost that take the logistic function of a margin."""
+"""The objectives of XGBoost that apply the logistic function to a margin."""
 _ML_OF_DOUBLES = 3
 """The first version of ``ai.onnx.ml`` whose trees compare in fp64."""
 _DIGITS = 1e-12
@@ -24,11 +24,12 @@ _WRITE_HISTOGRAMS = "add_tree_to_attribute_pairs_hist_gradient_boosting"
 
 
 def mend_xgboost(convert: Converter) -> Converter:
-    """Convert the trees that XGBoost itself uses, and give ONNX the margin that these are added to.
+    """Convert only the trees that XGBoost itself uses, and give ONNX the margin to which these are added.
 
-    onnxmltools takes all trees where training stopped early, and the base score of a classifier, a probability, for its
-    margin where the first tree is a single leaf. It reads the place of a column in its name, so the copy has no names.
-    It takes trees for those of the classes in turns, which they are not where a round has several of each class.
+    onnxmltools has four bugs here. It converts all trees even if training stopped early. If the first tree is a single
+    leaf, it uses a classifier's base score, a probability, as the margin. It reads a column's index from its name, so
+    the copy has no names. It assigns trees to the classes in turn, which is wrong if a round has several trees for each
+    class.
     """
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
@@ -42,7 +43,7 @@ def mend_xgboost(convert: Converter) -> Converter:
                 if len(model.classes_) > 2:
                     trees = next(one.ints for one in node.attribute if one.name == "class_treeids")
                     _set(node, "class_ids", [owners[tree] for tree in trees])
-                    _set(node, "post_transform", "SOFTMAX")  # as XGBoost itself, whether or not the objective has it
+                    _set(node, "post_transform", "SOFTMAX")  # as XGBoost does, for any such objective
             elif node.op_type == "TreeEnsembleRegressor" and find_objective(model.get_booster()) in LOGISTIC:
                 _set(node, "base_values", find_margins(model))
                 Writer(scope, container).append(node, "Sigmoid")
@@ -51,7 +52,7 @@ def mend_xgboost(convert: Converter) -> Converter:
 
 
 def _write_missing(writer: Writer, model: Any, table: str) -> str:
-    """Write NaN in the place of the number that stands for a missing one, and return the name of the table."""
+    """Replace the number that represents a missing value by NaN, and return the name of the table."""
     if model.missing is None or np.isnan(model.missing):
         return table
     found = writer.add("Equal", table, writer.keep([model.missing]))
@@ -59,7 +60,7 @@ def _write_missing(writer: Writer, model: Any, table: str) -> str:
 
 
 def find_objective(booster: Any) -> str:
-    """Return the name of what a booster of XGBoost was trained for."""
+    """Return the name of the training objective of an XGBoost booster."""
     return str(json.loads(booster.save_config())["learner"]["objective"]["name"])
 
 
@@ -68,7 +69,7 @@ def _read(booster: Any) -> Any:
 
 
 def _copy_booster(model: Any) -> Any:
-    """Return a model of XGBoost with the trees that it uses, as trees whose columns have no names.
+    """Return an XGBoost model with only the trees that it uses, and without column names.
 
     Raises:
         NotImplementedError: It has no trees.
@@ -86,7 +87,7 @@ def _copy_booster(model: Any) -> Any:
 
 
 def _scale_trees(booster: Any) -> Any:
-    """Return a booster that drops trees as one that does not: of each tree, the leaves are as large as they count."""
+    """Return a booster that drops trees as an ordinary one: the leaves of each tree are scaled by its weight."""
     import xgboost
 
     said = _read(booster)
@@ -106,7 +107,7 @@ def _scale_trees(booster: Any) -> Any:
 
 
 def mend_lightgbm(convert: Converter) -> Converter:
-    """Write thresholds in fp64, and the sums of the trees where these are wanted: onnxmltools writes probabilities."""
+    """Write thresholds in fp64, and the sums of the trees if these are requested: onnxmltools writes probabilities."""
     convert = keep_thresholds(convert)
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
@@ -121,9 +122,9 @@ def mend_lightgbm(convert: Converter) -> Converter:
 
 
 def find_margins(model: Any) -> list[float]:
-    """Return what the leaves of a classifier of XGBoost are added to: one number, or one for each class.
+    """Return the margin to which an XGBoost classifier's leaves are added: one number, or one for each class.
 
-    XGBoost 3 stores it as ``base_score``: as a probability where the objective is logistic, and as it is elsewhere.
+    XGBoost 3 stores it as ``base_score``: as a probability for a logistic objective, and unchanged otherwise.
     """
     learner = json.loads(model.get_booster().save_config())["learner"]
     said = json.loads(learner["learner_model_param"]["base_score"])
@@ -141,9 +142,9 @@ def _set(node: onnx.NodeProto, name: str, value: Any) -> None:
 
 
 def mend_histograms(convert: Converter) -> Converter:
-    """Number the categories of columns as the trees do, and give lists of plain numbers to the container.
+    """Number the categories of columns as the trees do, and pass lists of plain numbers to the container.
 
-    ONNX takes neither the arrays nor the truth values there. skl2onnx writes thresholds in fp64 for version 3 only.
+    ONNX accepts neither the arrays nor the booleans there. skl2onnx writes thresholds in fp64 for version 3 only.
     """
     convert_version: Any = convert
 
@@ -155,10 +156,10 @@ def mend_histograms(convert: Converter) -> Converter:
 
 
 def keep_thresholds(convert: Converter) -> Converter:
-    """Write trees that compare in fp64 where their table is fp64, as LightGBM and histogram trees themselves do.
+    """Write trees that compare in fp64 if their table is fp64, as LightGBM and histogram trees themselves do.
 
-    Thresholds of histogram trees are values of the training data. Where the last digits of the table are others than
-    the source's, what is equal there is kept on its side by a little more than these.
+    Thresholds of histogram trees are values of the training data. If the last digits of the table may differ from the
+    source's, thresholds are raised slightly, so that equal values go to the same side.
     """
 
     def kept(scope: Any, operator: Any, container: Any) -> None:
@@ -186,7 +187,7 @@ def keep_thresholds(convert: Converter) -> Converter:
 
 
 def _make_doubles(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of trees with their numbers as tensors in fp64."""
+    """Return the attributes of trees with their numbers as fp64 tensors."""
     numbers = {name: attributes[name] for name in _NUMBERS if name in attributes}
     kept = {name: value for name, value in attributes.items() if name not in {*_NUMBERS, "nodes_hitrates"}}
     made = {f"{name}_as_tensor": _make_tensor(name, value) for name, value in numbers.items()}
@@ -205,9 +206,9 @@ def _make_plain(value: Any) -> Any:
 
 
 def _number_categories(writer: Writer, model: Any, table: str) -> str:
-    """Write columns of categories as their numbers, before the other columns, as scikit-learn's trees have them.
+    """Write category columns as their numbers, before the other columns, in the order of scikit-learn's trees.
 
-    Categories of text are numbers already.
+    Text categories are already numbers.
     """
     if parts.get(model, "is_categorical_") is None:
         return table
@@ -232,9 +233,9 @@ def _number_categories(writer: Writer, model: Any, table: str) -> str:
 
 
 def mend_histogram_trees(module: Any) -> None:
-    """Write the nodes of histogram trees that compare categories: skl2onnx takes these for thresholds.
+    """Write the nodes of histogram trees that compare categories: skl2onnx treats these as thresholds.
 
-    Each becomes a chain of nodes that ask for one category, since ONNX has no node for several before ``ai.onnx.ml`` 5.
+    Each becomes a chain of nodes that test one category, since ONNX has no node for several before ``ai.onnx.ml`` 5.
     """
     write = getattr(module, _WRITE_HISTOGRAMS)
 
@@ -249,17 +250,17 @@ def mend_histogram_trees(module: Any) -> None:
 
 
 def _list_bits(words: Array) -> list[float]:
-    """Return the numbers of the bits that are set in words of 32 bits."""
+    """Return the indices of the bits that are set in 32-bit words."""
     return [float(32 * at + bit) for at, word in enumerate(words.tolist()) for bit in range(32) if word >> bit & 1]
 
 
 def _write_chain(pairs: Any, first: int, at: int, found: list[float]) -> None:
-    """Let a node compare with the first of some categories, and a new one, where it is another, with the next.
+    """Make a node compare with the first of some categories, and a new node, on inequality, with the next one.
 
     Args:
         pairs: The attributes of the trees.
-        first: The place at which the last tree begins.
-        at: The place of the node.
+        first: The index at which the last tree begins.
+        at: The index of the node.
         found: The categories that go to the left.
     """
     right, names = pairs["nodes_falsenodeids"][at], [name for name in pairs if name.startswith("nodes_")]
@@ -273,4 +274,4 @@ def _write_chain(pairs: Any, first: int, at: int, found: list[float]) -> None:
             pairs[name].append(pairs[name][at])
         at = len(pairs["nodes_nodeids"]) - 1
         pairs["nodes_nodeids"][at], pairs["nodes_falsenodeids"][at] = fresh, right
-        pairs["nodes_missing_value_tracks_true"][at] = 0  # a missing one that goes to the left is there already
+        pairs["nodes_missing_value_tracks_true"][at] = 0  # a missing value that goes left already did

@@ -1,6 +1,6 @@
-"""The converters of ``CalibratedClassifierCV`` and ``StackingClassifier``: over any classifier that has a converter.
+"""The converters of ``CalibratedClassifierCV`` and ``StackingClassifier``: for any classifier that has a converter.
 
-skl2onnx does not tell a pipeline that its scores are wanted, and takes the nearest step of an isotonic calibration.
+skl2onnx does not request the scores of a pipeline, and uses the nearest step of an isotonic calibration.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:
 
 
 def shape_classifier(operator: Any) -> None:
-    """Give the outputs of a classifier their types, whatever columns it takes."""
+    """Set the output types of a classifier, for any input columns."""
     from skl2onnx.common.data_types import FloatTensorType, Int64TensorType, StringTensorType
 
     classes = operator.raw_operator.classes_
@@ -46,7 +46,7 @@ def shape_classifier(operator: Any) -> None:
 
 
 def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
-    """Write the final estimator over what the others return; skl2onnx takes both columns of two classes' scores.
+    """Write the final estimator over the outputs of the others; skl2onnx uses both columns of two classes' scores.
 
     Raises:
         NotImplementedError: It stacks labels, or scores that have no converter.
@@ -68,12 +68,12 @@ def convert_stacking(scope: Any, operator: Any, container: Any) -> None:
     made = parse(scope, container, model.final_estimator_, [stacked], options={"zipmap": False, "wide": True})
     place, probabilities = (one.full_name for one in made)
     write_numbers(writer, model, container, made=probabilities, output=operator.outputs[1].full_name)
-    # The final estimator was fitted on the places of the classes.
+    # The final estimator was fitted on the indices of the classes.
     writer.add("Gather", keep_classes(writer, model), place, output=operator.outputs[0].full_name)
 
 
 def _calibrate(writer: Writer, calibrated: Any, classes: Any, scores: str) -> str:
-    """Return the name of the probabilities that one calibrated classifier gives by its scores."""
+    """Return the name of one calibrated classifier's probabilities, computed from its scores."""
     if calibrated.method not in {"sigmoid", "isotonic"}:
         raise NotImplementedError(f"a calibration by {calibrated.method} has no converter")
     write, binary = _write_sigmoid if calibrated.method == "sigmoid" else _write_isotonic, len(classes) == 2
@@ -86,7 +86,7 @@ def _calibrate(writer: Writer, calibrated: Any, classes: Any, scores: str) -> st
     known = dict(zip(calibrated.estimator.classes_.tolist(), columns, strict=True))
     absent = writer.add(
         "Mul", columns[0], writer.keep([0.0], np.float64)
-    )  # of a class that the rows of this one lacked
+    )  # for a class that is missing in this one's training rows
     table = writer.add("Concat", *[known.get(one, absent) for one in classes.tolist()], axis=1)
     return normalize(writer, table, 1 / len(classes))
 
@@ -97,7 +97,7 @@ def _write_sigmoid(writer: Writer, score: str, calibrator: Any) -> str:
 
 
 def _write_isotonic(writer: Writer, score: str, calibrator: Any) -> str:
-    """Write a line from each threshold to the next: how far a score is along each, times how much that rises."""
+    """Write a line from each threshold to the next: how far a score is along each, times the rise of that line."""
     x, y = (np.asarray(one, np.float64) for one in (calibrator.X_thresholds_, calibrator.y_thresholds_))
     first, last = writer.keep([y[0]], np.float64), writer.keep([y[-1]], np.float64)
     above = writer.add("GreaterOrEqual", score, writer.keep([x[-1]], np.float64))
@@ -107,4 +107,4 @@ def _write_isotonic(writer: Writer, score: str, calibrator: Any) -> str:
     passed = writer.add("Div", passed, writer.keep(np.diff(x), np.float64))
     shares = writer.add("Clip", passed, writer.keep(0.0, np.float64), writer.keep(1.0, np.float64))
     risen = writer.add("Add", writer.add("MatMul", shares, writer.keep(np.diff(y)[:, None], np.float64)), first)
-    return writer.add("Where", above, last, risen)  # which is rounded: it may be above another class's
+    return writer.add("Where", above, last, risen)  # the sum is rounded, and might exceed another class's

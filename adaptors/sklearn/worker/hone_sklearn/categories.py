@@ -1,4 +1,4 @@
-"""Columns of pandas' type ``category``: which of them an estimator was fitted on, and what the number of each means."""
+"""Columns of pandas' type ``category``: those that an estimator was fitted on, and the meaning of their numbers."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import numpy as np
 from .parts import find_only, get, list_parts
 
 Categories = dict[str, list[Any]]
-"""By the name of a column: its categories, each of which stands for its place."""
+"""By the name of a column: its categories, each of which is represented by its index."""
 
 
 def list_categories(estimator: Any) -> Categories:
-    """Return the columns whose categories an estimator numbers itself, as texts or numbers; none where it has none.
+    """Return the columns whose categories an estimator numbers itself, as texts or numbers; empty if there are none.
 
-    Numbers that scikit-learn takes for categories are columns like others.
+    Numeric columns that scikit-learn treats as categories count as ordinary columns.
 
     Raises:
-        LookupError: It has some, and does not say which columns have them.
+        LookupError: There are some, but the estimator does not record in which columns.
     """
     model = find_only(estimator)
     names = _list_names(model)
@@ -39,7 +39,7 @@ def list_categories(estimator: Any) -> Categories:
 def _find_known(estimator: Any) -> Categories:
     try:
         return list_categories(estimator)
-    except (LookupError, AttributeError):  # of a part that numbers none
+    except (LookupError, AttributeError):  # a part that numbers none
         return {}
 
 
@@ -54,7 +54,7 @@ def has_categories(estimator: Any) -> bool:
 def find_cut(estimator: Any) -> str | None:
     """Return the first category, or class, that ends with a NUL character; None if absent.
 
-    NumPy's arrays of text drop it, so that it would be another category in the converted model.
+    NumPy's text arrays drop it, so that it would be another category in the converted model.
     """
     found = [*_get_lists(estimator), *_find_known(estimator).values()]
     texts = (one for known in found for one in np.ravel(np.asarray(known, object)).tolist() if isinstance(one, str))
@@ -71,7 +71,7 @@ def _get_lists(estimator: Any) -> list[Any]:
 
 
 def list_encoded(model: Any) -> list[list[Any]]:
-    """Return the categories of each column of them that histogram gradient boosting was fitted on, but missing ones."""
+    """Return the categories of each category column of histogram gradient boosting, except missing ones."""
     encoder = model._preprocessor.named_transformers_["encoder"]  # noqa: SLF001 - there is no public one
     return [[one for one in known.tolist() if one is not None and one == one] for known in encoder.categories_]  # noqa: PLR0124
 
@@ -105,7 +105,7 @@ def _list_of_xgboost(booster: Any, names: list[str]) -> Categories:
 
 
 def _read_encoded(said: Any) -> list[Any]:
-    """Return the categories of one column of XGBoost: texts as bytes one after another, or numbers."""
+    """Return the categories of one column of XGBoost: texts as concatenated bytes, or numbers."""
     if "offsets" not in said:
         return [*said["values"]]
     text, ends = bytes(byte % 256 for byte in said["values"]), said["offsets"]
@@ -118,7 +118,7 @@ def is_text(known: list[Any]) -> bool:
 
 
 def make_column(column: Any, known: list[Any]) -> Any:
-    """Return a column as pandas' type ``category``; whole numbers are whole where the known ones are."""
+    """Return a column as pandas' type ``category``; integers if the known categories are integers."""
     import pandas as pd
 
     made = pd.Categorical(column)
@@ -129,10 +129,10 @@ def make_column(column: Any, known: list[Any]) -> Any:
 
 
 def check_known(estimator: Any, columns: Mapping[str, Any]) -> None:
-    """Refuse categories that XGBoost was not fitted on: version 3.2 takes some for other ones.
+    """Refuse categories that XGBoost was not fitted on: version 3.2 confuses some with others.
 
     Raises:
-        ValueError: There is one.
+        ValueError: There is such a category.
     """
     known = list_categories(estimator) if get(find_only(estimator), "enable_categorical") else {}
     for name, values in known.items():

@@ -1,4 +1,4 @@
-"""Compare a converted estimator with its source, in the process that has both."""
+"""Compare a converted estimator with its source, in a process with both."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Array = np.ndarray[Any, Any]
 SCORES = "kedro_hone_scores"
 """The source's own scores, by which it chooses a label."""
 _BY_PROBABILITIES = ("BaggingClassifier",)
-"""The classes of scikit-learn that choose by probabilities, though they also have a ``decision_function``."""
+"""The classes of scikit-learn that choose by probabilities, although they have a ``decision_function``."""
 
 
 def compare(estimator: Any, graph: Any, job: Json) -> Any:
-    """Return how an estimator and the graph that was made of it compare, as ``agreement.Comparison``.
+    """Return the comparison of an estimator with its converted graph, as ``agreement.Comparison``.
 
-    Both are run on rows of the calibration data, and on probes that are made of them.
+    Both are run on rows of the calibration data, and on probes derived from them.
     """
     specs = job["input"]["inputs"]
     with np.load(job["calibration"], allow_pickle=False) as archive:
         data = {spec["name"]: archive[spec["name"]].reshape(-1, spec["shape"][1]) for spec in specs}
-    # Text as objects: arrays of text cut what is longer than their longest.
+    # Text as objects: text arrays cut values beyond their longest text.
     data = {name: array.astype(object) if array.dtype.kind == "U" else array for name, array in data.items()}
     names = parts.get(estimator, "feature_names_in_")
     make_probes = partial(
@@ -42,7 +42,7 @@ def compare(estimator: Any, graph: Any, job: Json) -> Any:
         seed=job["seed"],
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is odd in probes
+        warnings.simplefilter("ignore")  # about unusual values in probes
         found = agreement.compare(
             partial(_predict, estimator, specs),
             graph,
@@ -60,7 +60,7 @@ def compare(estimator: Any, graph: Any, job: Json) -> Any:
 
 
 def _predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return what an estimator predicts, and the scores of a classifier."""
+    """Return an estimator's predictions, and the scores of a classifier."""
     found = estimators.predict(estimator, specs, feeds)
     if estimators.is_classifier(estimator):
         found[SCORES] = find_scores(estimator, estimators.make_rows(estimator, specs, feeds))
@@ -70,8 +70,8 @@ def _predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> d
 def find_scores(estimator: Any, rows: Any) -> Array:
     """Return the scores by which a classifier chooses a label: a column for each class.
 
-    They are those of ``decision_function``, of which the largest becomes 1, and else the probabilities. Without either
-    of them no two are equal.
+    These are the scores of ``decision_function``, scaled so that the largest becomes 1, or else the probabilities.
+    Without either, the scores contain no ties.
     """
     classes, last = len(estimator.classes_), parts.find_last(estimator)
     if not _chooses_by_pairs(last):
@@ -86,17 +86,17 @@ def find_scores(estimator: Any, rows: Any) -> Array:
 
 
 def _chooses_by_pairs(last: Any) -> bool:
-    """Return whether the last step of a classifier, or the final one that it stacks, has a score for each pair."""
+    """Return whether the last step of a classifier, or its stacked final one, has a score for each pair of classes."""
     final = parts.get(last, "final_estimator_")
     steps = (last, *(() if final is None else (parts.find_last(final),)))
     return any(parts.get(step, "decision_function_shape") == "ovo" for step in steps)
 
 
 def _scale(scores: Array) -> Array:
-    """Return scores of which the largest of each row is 1, with differences in units of their range.
+    """Return scores scaled so that each row's largest is 1, with differences in units of their range.
 
-    That is the range of the row itself, or of the median row where this one's is smaller: one row of large scores does
-    not make ties of all others.
+    This is the range of the row itself, or of the median row if that is larger: so one row of large scores does not
+    make all others look like ties.
     """
     with np.errstate(invalid="ignore"):
         extent = np.ptp(scores, axis=1, keepdims=True)

@@ -13,11 +13,11 @@ from . import boosting, categories, comparison, converters, estimators, joining,
 
 Json = dict[str, Any]
 
-_ML_OPSET = 3  # what ONNX Runtime, and those who read its models, have had for years
+_ML_OPSET = 3  # supported by ONNX Runtime, and by consumers of its models, for years
 
 
 def transform(job: Json) -> Json:
-    """Write ``model.onnx``: its inputs and outputs are the source's; ``precision`` has what it computes in fp64."""
+    """Write ``model.onnx`` with the source's inputs and outputs; ``precision`` lists the parts computed in fp64."""
     import skl2onnx
 
     source, _ = estimators.open_estimator(job)
@@ -36,7 +36,7 @@ def transform(job: Json) -> Json:
     try:
         onnx.checker.check_model(model)
         graph = comparison.open_graph(path, job["threads"])
-    except Exception as error:  # noqa: BLE001 - of ONNX or ONNX Runtime: what a converter wrote is no valid graph
+    except Exception as error:  # noqa: BLE001 - of ONNX or ONNX Runtime: a converter wrote an invalid graph
         reason = f"skl2onnx wrote no valid graph: {' '.join(str(error).split())[:300]}"
         return {"failed": {"class": "convert", "reason": reason}}
     found = comparison.compare(source, graph, job)
@@ -65,7 +65,7 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     try:
         model: onnx.ModelProto = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
-    except Exception as error:  # noqa: BLE001 - it raises what its many converters do
+    except Exception as error:  # noqa: BLE001 - its many converters raise anything
         return naming.explain(error, estimator)
     _keep_outputs(model, job["input"]["outputs"])
     if joined:
@@ -95,10 +95,10 @@ def _specify(value: onnx.ValueInfoProto) -> Json:
 
 
 def _choose_types(specs: list[Json]) -> list[tuple[str, Any]]:
-    """Return the types of the inputs for skl2onnx; others are cast to them before, by ``_cast_input``.
+    """Return the types of the inputs for skl2onnx; ``_cast_input`` casts others to these first.
 
-    It gives columns that go to a step together the type of the first one, so whole numbers next to others are fp64,
-    and all are fp32 where no other numbers are.
+    skl2onnx gives columns that enter a step together the type of the first one. So integers next to other numbers are
+    fp64, and all columns are fp32 if there are no other numbers.
     """
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType, Int64TensorType, StringTensorType
 
@@ -109,7 +109,7 @@ def _choose_types(specs: list[Json]) -> list[tuple[str, Any]]:
 
 
 def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
-    """Let a model take an input in the source's own type, and cast it first to the one that it computes with."""
+    """Give a model an input of the source's type, cast first to the type in which the model computes."""
     graph, name = model.graph, spec["name"]
     (value,) = (value for value in graph.input if value.name == name)
     kind, own = value.type.tensor_type.elem_type, helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
@@ -125,7 +125,7 @@ def _cast_input(model: onnx.ModelProto, spec: Json) -> None:
 
 
 def _name_inputs(model: onnx.ModelProto, names: list[str]) -> None:
-    """Give a model the names of the source's columns: skl2onnx replaces what is no identifier in them."""
+    """Rename the inputs to the source's column names: skl2onnx replaces characters that are invalid in identifiers."""
     graph = model.graph
     changed = {value.name: name for value, name in zip(graph.input, names, strict=True) if value.name != name}
     made = {output for node in graph.node for output in node.output}
@@ -141,7 +141,7 @@ def _name_inputs(model: onnx.ModelProto, names: list[str]) -> None:
 
 
 def _keep_outputs(model: onnx.ModelProto, specs: list[Json]) -> None:
-    """Give a model the source's outputs, of the same names, types and shapes, with any number of rows."""
+    """Give a model the source's outputs, with the same names, types and shapes, for any number of rows."""
     graph = model.graph
     found = [value.name for value in graph.output]
     names = [spec["name"] for spec in specs]
@@ -158,7 +158,7 @@ def _keep_outputs(model: onnx.ModelProto, specs: list[Json]) -> None:
 
 
 def _clean_opsets(model: onnx.ModelProto) -> None:
-    """Name each domain once: skl2onnx writes some twice, of which readers take one or the other."""
+    """List each domain once: skl2onnx writes some twice, and consumers use either entry."""
     versions: dict[str, int] = {}
     for entry in model.opset_import:
         versions[entry.domain] = max(entry.version, versions.get(entry.domain, 0))
@@ -167,7 +167,7 @@ def _clean_opsets(model: onnx.ModelProto) -> None:
 
 
 def _dress(model: estimators.BoosterModel, job: Json) -> Any:
-    """Return a booster of XGBoost as the class of scikit-learn's interface that gives the same; None for others."""
+    """Return an XGBoost booster as the class of the scikit-learn interface with equal outputs; None for others."""
     if not type(model.booster).__module__.startswith("xgboost"):
         return None
     import xgboost

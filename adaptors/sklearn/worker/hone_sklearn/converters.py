@@ -1,4 +1,4 @@
-"""The converters of skl2onnx and onnxmltools, with what they do wrong mended."""
+"""The converters of skl2onnx and onnxmltools, with corrections."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from .scores import keep_classes
 from .writing import Converter, Writer, change
 
 Shapes = Callable[[Any], None]
-"""What gives the outputs of an operator of skl2onnx their types."""
+"""Functions that set the output types of an operator in skl2onnx."""
 
 _OF_TREES = ("decision_tree", "random_forest", "gradient_boosting", "isolation_forest")
-"""Modules of skl2onnx that write scikit-learn's trees, each by its own name for one function."""
+"""Modules of skl2onnx that convert scikit-learn's trees, each with its own name for the same function."""
 _WRITE, _MISSING = "add_tree_to_attribute_pairs", "nodes_missing_value_tracks_true"
 _OF_CLASSES = {"nocl": [True, False], "zipmap": [True, False, "columns"], "raw_scores": [True, False]}
 _OF_SCORES = {**_OF_CLASSES, "wide": [True, False]}
 
 
-@cache  # what is mended twice is wrong again
+@cache  # correcting twice would be wrong again
 def register() -> None:
-    """Register converters of XGBoost and LightGBM with skl2onnx, and mend its own."""
+    """Register converters of XGBoost and LightGBM with skl2onnx, and correct its own."""
     from skl2onnx.common._topology import Topology
 
     precision.cast_between(Topology)
@@ -97,7 +97,7 @@ def _mend_steps() -> None:
 
 
 def _mend_scores() -> None:
-    """Let classifiers whose scores are sums compute in fp64, and choose labels by these."""
+    """Make classifiers whose scores are sums compute in fp64, and choose labels by these scores."""
     from sklearn import ensemble, linear_model, multiclass, neural_network, svm
 
     for kind in (linear_model.LogisticRegression, linear_model.SGDClassifier, svm.LinearSVC):
@@ -128,7 +128,7 @@ def _replace(convert: Converter, _: Converter) -> Converter:
 def _mend(
     kind: type, mend: Callable[[Converter], Converter], *, shapes: Callable[[Shapes], Shapes] = lambda own: own
 ) -> None:
-    """Register another converter for a class of scikit-learn, and other shapes, each made of the one of skl2onnx."""
+    """Replace skl2onnx's converter and shape function for a class of scikit-learn by corrected ones."""
     from skl2onnx import update_registered_converter
     from skl2onnx._supported_operators import _get_sklearn_operator_name
     from skl2onnx.common._registration import get_converter, get_shape_calculator
@@ -156,10 +156,10 @@ def _mend_one_hot(convert: Converter) -> Converter:
 
 
 def _mend_trees(module: Any, *, votes: bool) -> None:
-    """Write which way NaN goes at each node of a tree, and whole votes where trees vote.
+    """Write the direction of NaN at each node of a tree, and integer votes if trees vote.
 
-    skl2onnx lets NaN go to the right at all nodes. It writes a vote as one over the number of trees, which fp32 rounds:
-    the order of the sum decided between classes with as many votes.
+    skl2onnx sends NaN to the right at all nodes. It writes a vote as one over the number of trees, rounded to fp32:
+    then the order of the sum decided between classes with equal votes.
     """
     write = getattr(module, _WRITE)
 
@@ -174,7 +174,7 @@ def _mend_trees(module: Any, *, votes: bool) -> None:
 
 
 def _write_both(pairs: Any, first: int) -> None:
-    """Write the votes of two classes, of which skl2onnx writes the second one's only, from a place on."""
+    """Write the votes of both classes, from an index on; skl2onnx writes only those of the second class."""
     second = pairs["class_weights"][first:]
     for name in ("class_treeids", "class_nodeids"):
         pairs[name] += pairs[name][first:]
@@ -185,7 +185,8 @@ def _write_both(pairs: Any, first: int) -> None:
 def _divide_votes(convert: Converter) -> Converter:
     """Return a converter of a forest that divides the sum of its trees' votes by their number.
 
-    Of two classes, ONNX Runtime takes the second one for a sum above 0.5: the label is that with most votes here.
+    For two classes, ONNX Runtime predicts the second one if a sum exceeds 0.5; this converter predicts the class with
+    most votes.
     """
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
@@ -203,9 +204,9 @@ def _divide_votes(convert: Converter) -> Converter:
 
 
 def _plan_votes(model: Any) -> Any:
-    """Return votes whose ``transform`` does not flatten, since ``predict`` does not call it, with weights to sum.
+    """Return a voting estimator with weights to sum; its ``transform``, not called by ``predict``, does not flatten.
 
-    The weights are those of the estimators that are not dropped, as scikit-learn itself takes them.
+    The weights are those of the estimators that are not dropped, as in scikit-learn itself.
     """
     if hasattr(model, "flatten_transform"):
         model.flatten_transform = False

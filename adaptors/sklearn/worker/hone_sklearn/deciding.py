@@ -1,7 +1,7 @@
-"""The converters of classifiers whose label is decided by scores in fp64, as scikit-learn decides it.
+"""The converters of classifiers that choose their label by scores in fp64, as scikit-learn does.
 
-skl2onnx takes the label from probabilities in fp32. These are all 1, or all 0, where a model is sure: then
-the first class was the label, whatever the source's scores were.
+skl2onnx chooses the label by probabilities in fp32. If a model is certain, these are all 1, or all 0. The label was
+then the first class, whatever the source's scores were.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ACTIVATIONS = {"identity": "Identity", "logistic": "Sigmoid", "relu": "Relu", "
 
 
 def convert_linear(scope: Any, operator: Any, container: Any) -> None:
-    """Write a linear classifier: the label of the largest score, and its probabilities, or its scores without any."""
+    """Write a linear classifier: the label of the largest score, and its probabilities, or else its scores."""
     writer, model = Writer(scope, container), operator.raw_operator
     weights = np.atleast_2d(model.coef_)
     shift = writer.keep(np.broadcast_to(model.intercept_, len(weights)), _WIDE)
@@ -34,7 +34,7 @@ def convert_linear(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _write_probabilities(writer: Writer, model: Any, scores: str, *, binary: bool) -> str:
-    """Return the name of a linear classifier's probabilities, as its class computes them."""
+    """Return the name of a linear classifier's probabilities, computed as in its class."""
     if not binary and type(model).__name__ != "SGDClassifier":
         return writer.add("Softmax", scores, axis=1)
     one = writer.keep([1.0], _WIDE)
@@ -51,7 +51,7 @@ def _write_probabilities(writer: Writer, model: Any, scores: str, *, binary: boo
 
 
 def convert_network(scope: Any, operator: Any, container: Any) -> None:
-    """Write MLPClassifier, whose largest share is that of the largest score."""
+    """Write MLPClassifier, whose largest probability is that of the largest score."""
     writer, model = Writer(scope, container), operator.raw_operator
     table = _take(writer, operator.inputs)
     for place, (weights, shift) in enumerate(zip(model.coefs_, model.intercepts_, strict=True)):
@@ -68,7 +68,7 @@ def convert_network(scope: Any, operator: Any, container: Any) -> None:
 
 
 def convert_one_vs_rest(scope: Any, operator: Any, container: Any) -> None:
-    """Write OneVsRestClassifier: its estimators' scores choose the label, and their probabilities are normalized."""
+    """Write OneVsRestClassifier: its estimators' scores decide the label, and their probabilities are normalized."""
     writer, model = Writer(scope, container), operator.raw_operator
     raw = all(hasattr(one, "decision_function") for one in model.estimators_)
     wants_scores = is_asked(container, model, "raw_scores") or not hasattr(model, "predict_proba")
@@ -90,7 +90,7 @@ def convert_one_vs_rest(scope: Any, operator: Any, container: Any) -> None:
 
 
 def replace_voting(convert: Converter) -> Converter:
-    """Return a converter of VotingClassifier by probabilities; votes by labels are left to another one."""
+    """Return a converter of VotingClassifier by probabilities; votes by labels are left to the given converter."""
 
     def written(scope: Any, operator: Any, container: Any) -> None:
         model = operator.raw_operator
@@ -112,7 +112,7 @@ def replace_voting(convert: Converter) -> Converter:
 
 
 def convert_bagging(scope: Any, operator: Any, container: Any) -> None:
-    """Write BaggingClassifier: the mean of its estimators' probabilities, or votes, each over columns of its own.
+    """Write BaggingClassifier: the mean of its estimators' probabilities, or votes, each over its own columns.
 
     skl2onnx counts votes over the rows, and leaves out the classes that an estimator was not fitted on.
     """
@@ -125,7 +125,7 @@ def convert_bagging(scope: Any, operator: Any, container: Any) -> None:
             found.append(find_votes(scope, container, one, inputs, count=model.n_classes_))
             continue
         shares = find_scores(scope, container, one, inputs, raw=raw)
-        if len(one.classes_) < model.n_classes_:  # the others are 0
+        if len(one.classes_) < model.n_classes_:  # the other classes get 0
             shares = writer.add("MatMul", shares, writer.keep(np.eye(model.n_classes_)[one.classes_], _WIDE))
         found.append(shares)
     mean = writer.add("Div", writer.add("Sum", *found), writer.keep([len(found)], _WIDE))
@@ -133,7 +133,7 @@ def convert_bagging(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _choose_inputs(scope: Any, writer: Writer, inputs: Any, places: Any) -> Any:
-    """Return a variable with some columns of an operator's inputs: in fp32 if all of these are, else in fp64."""
+    """Return a variable with some columns of an operator's inputs: fp32 if all of these are, else fp64."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     kinds = {type(one.type) for one in inputs}
@@ -149,7 +149,7 @@ def _choose_inputs(scope: Any, writer: Writer, inputs: Any, places: Any) -> Any:
 
 
 def write_sigmoid(writer: Writer, scores: str) -> str:
-    """Return the name of 1 / (1 + exp(-x)), which ONNX Runtime's own has as 0 where SciPy's is still above it."""
+    """Return the name of 1 / (1 + exp(-x)); ONNX Runtime's own operator returns 0 where SciPy's is still above it."""
     half = writer.add("Exp", writer.add("Mul", writer.add("Abs", scores), writer.keep([-0.5], _WIDE)))
     small, one = writer.add("Mul", half, half), writer.keep([1.0], _WIDE)
     above = writer.add("Greater", scores, writer.keep([0.0], _WIDE))
@@ -157,7 +157,7 @@ def write_sigmoid(writer: Writer, scores: str) -> str:
 
 
 def normalize(writer: Writer, table: str, share: float) -> str:
-    """Return the name of shares that sum to one; where all are zero, each is the given one."""
+    """Return the name of shares that sum to one; if all are zero, each becomes the given share."""
     total = writer.add("ReduceSum", table, writer.keep([1], np.int64), keepdims=1)
     empty, one = writer.add("Equal", total, writer.keep([0.0], _WIDE)), writer.keep([1.0], _WIDE)
     shares = writer.add("Div", table, writer.add("Where", empty, one, total))
@@ -183,9 +183,9 @@ def _finish(
     made: str,
     threshold: float = 0.0,
 ) -> None:
-    """Write the outputs of a classifier: the label by its scores, of equal ones the first; and ``made``.
+    """Write the outputs of a classifier: the label of the largest score, the first one in a tie; and ``made``.
 
-    One score is that of the second of two classes, which is the label where it is above the threshold.
+    A single score is that of the second of two classes, which is the label if the score exceeds the threshold.
     """
     model = operator.raw_operator
     label, second = (output.full_name for output in operator.outputs)
@@ -207,6 +207,6 @@ def _has_one(model: Any) -> bool:
 
 
 def write_numbers(writer: Writer, model: Any, container: Any, *, made: str, output: str) -> None:
-    """Write numbers in fp64 as a classifier's second output: fp32, unless another converter takes them in fp64."""
+    """Write fp64 numbers as a classifier's second output: as fp32, unless another converter requests fp64."""
     wide = is_asked(container, model, "wide") or is_asked(container, model, "raw_scores")
     writer.add("Cast", made, to=TensorProto.DOUBLE if wide else TensorProto.FLOAT, output=output)

@@ -1,4 +1,4 @@
-"""Describe what estimators take and return, or say why they are not taken."""
+"""Describe the inputs and outputs of estimators, or explain why they are refused."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _OTHERS = {
     "clusterer": "a clusterer",
     "density_estimator": "a density estimator",
 }
-"""What scikit-learn's tags call an estimator that predicts neither classes nor numbers, as a noun."""
+"""Nouns for the estimator types in scikit-learn's tags that predict neither classes nor numbers."""
 
 
 class UnsuitedError(Exception):
-    """An estimator is not taken; the message is the reason."""
+    """An estimator is refused; the message is the reason."""
 
 
 def describe(job: Json) -> Json:
-    """Return the tensors of an estimator, what the learner describes of it, and warnings; or why it is not taken."""
+    """Return the tensors of an estimator, its description for the learner, and warnings; or why it is refused."""
     try:
         estimator, said = estimators.open_estimator(job)
     except estimators.UntrustedError as error:
@@ -49,13 +49,13 @@ def describe(job: Json) -> Json:
 
 
 def _list_names(estimator: Any, stated: list[str]) -> list[str]:
-    """Return the names of the columns that an estimator was fitted on; as the signature states those with spaces."""
+    """Return the names of the columns that an estimator was fitted on; names with spaces are from the signature."""
     found = [*map(str, names)] if (names := parts.get(estimator, "feature_names_in_")) is not None else []
-    return stated if found == [name.replace(" ", "_") for name in stated] else found  # LightGBM's, which has none
+    return stated if found == [name.replace(" ", "_") for name in stated] else found  # LightGBM replaces spaces
 
 
 def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
-    """Return the inputs that the recipe or the signature states, or a matrix of as many columns as were fitted."""
+    """Return the inputs in the recipe or the signature, or a matrix with as many columns as were fitted."""
     if (first := find_text_step(estimator)) is not None:
         raise UnsuitedError(f"{type(first).__name__} takes a list of texts, and an estimator is given rows of columns")
     stated, count = job["input"]["inputs"], parts.get(estimator, "n_features_in_")
@@ -80,7 +80,7 @@ def _describe_inputs(estimator: Any, job: Json) -> list[Json]:
 
 
 def _describe_column(name: str, known: Any) -> Json:
-    """Return the input of a column, given a category of it; None if absent."""
+    """Return the input of a column, given one of its categories; None if it has none."""
     return {"name": name, "dtype": "str" if isinstance(known, str) else "float64", "shape": ["batch", 1]}
 
 
@@ -112,10 +112,10 @@ def _describe_outputs(estimator: Any, inputs: list[Json]) -> tuple[list[Json], J
 
 
 def _refuse_kind(estimator: Any) -> None:
-    """Refuse estimators that scikit-learn's own tags name as neither classifiers nor regressors.
+    """Refuse estimators that scikit-learn's own tags declare as neither classifiers nor regressors.
 
     Raises:
-        UnsuitedError: It is one.
+        UnsuitedError: The estimator is neither.
     """
     from sklearn.utils import get_tags
 
@@ -129,13 +129,13 @@ def _refuse_kind(estimator: Any) -> None:
 
 
 def _labels_several(estimator: Any) -> bool:
-    """Return whether a classifier predicts several labels for a row, though it may list its classes once."""
+    """Return whether a classifier predicts several labels for a row, even if it lists its classes only once."""
     last = parts.find_last(estimator)
     count = parts.get(last, "n_features_in_")
     if count is None:
         return False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names of columns
+        warnings.simplefilter("ignore")  # about names of columns
         try:
             return bool(np.ndim(last.predict(np.zeros((2, int(count))))) > 1)
         except Exception:  # noqa: BLE001 - one that takes text, of which no row can be made here
@@ -143,21 +143,21 @@ def _labels_several(estimator: Any) -> bool:
 
 
 def _count_targets(estimator: Any, inputs: list[Json]) -> tuple[int, bool]:
-    """Return how many numbers a regressor predicts for each row, and whether they are an array of one dimension."""
+    """Return how many numbers a regressor predicts for each row, and whether its output is one-dimensional."""
     if not estimators.is_split(inputs):
         example = {inputs[0]["name"]: np.zeros((2, inputs[0]["shape"][1]), inputs[0]["dtype"])}
         found = np.asarray(estimator.predict(estimators.make_rows(estimator, inputs, example)))
         return found.reshape(2, -1).shape[1], found.ndim == 1
     if (shape := taking.find_shape(estimator, inputs)) is not None:
         return int(np.prod(shape[1:], dtype=int)), len(shape) == 1
-    last = parts.find_last(estimator)  # nothing can be predicted without a row that it takes
+    last = parts.find_last(estimator)  # nothing can be predicted without an accepted row
     weights = parts.get(last, "coef_")
     count = parts.get(last, "n_outputs_") or (len(weights) if weights is not None and np.ndim(weights) == 2 else 1)
     return int(count), count == 1
 
 
 def find_text_step(estimator: Any) -> Any:
-    """Return the step that takes an estimator's rows as a list of texts; None if absent."""
+    """Return the step that accepts an estimator's rows as a list of texts; None if absent."""
     first = parts.find_first(estimator)
     if takes_texts(first):
         return first
@@ -166,7 +166,7 @@ def find_text_step(estimator: Any) -> Any:
 
 
 def takes_texts(step: Any) -> bool:
-    """Return whether a step takes a list of texts, as vectorizers do: of a table it would read the columns' names."""
+    """Return whether a step accepts a list of texts, like vectorizers: for a table it would read the column names."""
     from sklearn.utils import get_tags
 
     try:

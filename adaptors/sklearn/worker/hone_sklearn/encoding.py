@@ -1,4 +1,4 @@
-"""The converters of steps over columns: categories, and what is imputed."""
+"""The converters of column steps: encoders of categories, and imputers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .writing import ML, Writer
 
 
 def name_missing(encoder: Any) -> Any:
-    """Return an encoder whose category of missing text is the text that stands for it in tensors."""
+    """Return an encoder whose category of missing text is the text that represents it in tensors."""
     encoder.categories_ = [_name_missing(categories) for categories in encoder.categories_]
     return encoder
 
@@ -24,12 +24,12 @@ def _name_missing(categories: Any) -> Any:
 
 
 def _is_text(categories: Any) -> bool:
-    """Return whether categories are text, though one of them may be a missing value."""
+    """Return whether categories are text, even if one of them is a missing value."""
     return any(isinstance(one, str) for one in categories.tolist())
 
 
 def plan_imputer(imputer: Any) -> Any:
-    """Return an imputer whose missing value is what skl2onnx takes: a float, or the text that stands for it."""
+    """Return an imputer with a missing value that skl2onnx accepts: a float, or the text that represents it."""
     if _is_text(np.asarray(imputer.statistics_, object)):
         stated = isinstance(imputer.missing_values, str)
         imputer.missing_values = imputer.missing_values if stated else texts.MISSING
@@ -39,17 +39,17 @@ def plan_imputer(imputer: Any) -> Any:
 
 
 def groups(encoder: Any) -> bool:
-    """Return whether an encoder of columns groups rare categories, or takes unknown ones for these."""
+    """Return whether a column encoder groups rare categories, or maps unknown ones to these."""
     return bool(encoder._infrequent_enabled) or encoder.handle_unknown not in {"error", "ignore"}  # noqa: SLF001
 
 
 def count_columns(encoder: Any) -> int:
-    """Return how many columns an encoder makes."""
+    """Return how many columns an encoder outputs."""
     return int(sum(encoder._n_features_outs))  # noqa: SLF001 - there is no public one
 
 
 def mend_shapes(calculate: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return what gives an encoder's table its shape, with the columns that it has."""
+    """Return a function that sets the shape of an encoder's table, with the correct number of columns."""
 
     def mended(operator: Any) -> None:
         calculate(operator)
@@ -60,7 +60,7 @@ def mend_shapes(calculate: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def convert_groups(scope: Any, operator: Any, container: Any) -> None:
-    """Write an encoder that groups rare categories: skl2onnx has it for some kinds of inputs only."""
+    """Write an encoder that groups rare categories: skl2onnx supports it only for some kinds of inputs."""
     writer, encoder = Writer(scope, container), operator.raw_operator
     columns = [(one, place) for one in operator.inputs for place in range(one.type.shape[1])]
     made = [
@@ -82,7 +82,7 @@ def _encode_column(writer: Writer, encoder: Any, at: int, *, name: str, kind: st
     places = np.arange(len(encoder.categories_[at])) if mapped is None else np.asarray(mapped)
     count, unknown = int(places.max()) + 1, -1
     if mapped is not None and encoder.handle_unknown in {"infrequent_if_exist", "warn"}:
-        unknown = count - 1  # the last column is that of the rare ones
+        unknown = count - 1  # the last column is that of the rare categories
     name, keys = _make_keys(writer, name, kind, encoder.categories_[at])
     number = writer.add("LabelEncoder", name, domain=ML, values_int64s=places.tolist(), default_int64=unknown, **keys)
     zeros = int(encoder.handle_unknown != "error")
@@ -94,7 +94,7 @@ def _encode_column(writer: Writer, encoder: Any, at: int, *, name: str, kind: st
 
 
 def _make_keys(writer: Writer, name: str, kind: str, categories: Any) -> tuple[str, dict[str, Any]]:
-    """Return the name of a column of skl2onnx's kind, as ``LabelEncoder`` takes it, and categories as its keys."""
+    """Return a column of skl2onnx's kind by name, for ``LabelEncoder``, and the categories as its keys."""
     if kind == "StringTensorType":
         return name, {"keys_strings": [str(one) for one in _name_missing(categories)]}
     if kind == "Int64TensorType":
@@ -103,14 +103,14 @@ def _make_keys(writer: Writer, name: str, kind: str, categories: Any) -> tuple[s
 
 
 def convert_ordinal(scope: Any, operator: Any, container: Any) -> None:
-    """Write the number of each category; skl2onnx numbers a missing one like the others."""
+    """Write the number of each category; skl2onnx also numbers a missing one."""
     writer, encoder, made = Writer(scope, container), operator.raw_operator, list[str]()
     columns = [(one, place) for one in operator.inputs for place in range(one.type.shape[1])]
     unknown = np.nan if encoder.unknown_value is None else float(encoder.unknown_value)
     for at, (one, place) in enumerate(columns):
         known = encoder.categories_[at]
         mapped = encoder._default_to_infrequent_mappings[at] if encoder._infrequent_enabled else None  # noqa: SLF001
-        numbers = iter(range(len(known)) if mapped is None else mapped)  # which has none for the missing one
+        numbers = iter(range(len(known)) if mapped is None else mapped)  # there is no number for the missing category
         missing = float(encoder.encoded_missing_value)
         values = [missing if texts.is_missing(value) else float(next(numbers)) for value in known.tolist()]
         name, keys = _make_keys(writer, _take(writer, one, place), type(one.type).__name__, known)

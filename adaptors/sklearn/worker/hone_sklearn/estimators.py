@@ -1,4 +1,4 @@
-"""Open estimators, describe what they take and return, and run them as their authors call them."""
+"""Open estimators, describe their inputs and outputs, and run them as their authors call them."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ _SAFE = frozenset(
         "numpy.dtype",
     }
 )
-"""Types that a skops file may hold beyond those that skops itself knows to be safe: those that MLflow adds."""
+"""Types that a skops file may contain beyond those that skops itself considers safe: those that MLflow adds."""
 
 
 _LIBRARIES = frozenset({"lightgbm", "numpy", "sklearn", "xgboost"})
-"""Whose classes are opened where the logged model names them; functions are not: they would be called on any rows."""
+"""Packages whose classes are opened if the logged model names them; functions are not: they would be called on any
+rows."""
 
 
 class BoosterModel:
-    """A bare booster of LightGBM or XGBoost, called as a regressor: ``predict`` gives what the booster gives."""
+    """A bare booster of LightGBM or XGBoost, called as a regressor: ``predict`` returns the booster's output."""
 
     _estimator_type = "regressor"
 
@@ -58,7 +59,7 @@ class BoosterModel:
             booster.set_param({"nthread": threads})
 
     def predict(self, rows: Any) -> Array:
-        """Return what the booster itself gives."""
+        """Return the booster's own output."""
         if type(self.booster).__module__.startswith("lightgbm"):
             return np.asarray(self.booster.predict(rows, num_threads=self.threads))
         import xgboost
@@ -68,7 +69,7 @@ class BoosterModel:
 
 
 def read_reference(job: Json) -> Json:
-    """Return what says how the estimator of a job's input is opened, and called."""
+    """Return the reference that determines how the estimator of a job's input is opened and called."""
     reference: Json = json.loads((Path(job["input"]["path"]) / REFERENCE).read_text())
     return reference
 
@@ -81,7 +82,7 @@ def open_estimator(job: Json) -> tuple[Any, list[str]]:
     """Return the estimator of a job's input, and warnings about how it was saved.
 
     Raises:
-        UntrustedError: It is a pickle, or holds types that are not known to be safe, and the recipe trusts no pickles.
+        UntrustedError: It is a pickle, or contains types not known to be safe, and the recipe trusts no pickles.
         ValueError: It cannot be opened.
     """
     folder, reference = Path(job["input"]["path"]), read_reference(job)
@@ -134,10 +135,10 @@ def _read(reference: Json, path: Path, *, trusted: bool) -> Any:
 
 
 def is_own_class(name: str) -> bool:
-    """Return whether a type that an author names is a class of the libraries, that a file's state cannot turn to harm.
+    """Return whether a type named by an author is a class of the libraries that no file state can make harmful.
 
-    One that cleans up after itself could be made to delete any folder, or to free any memory, unless it checks the
-    state that it is given.
+    A class with clean-up code could be made to delete any folder, or to free any memory, unless it validates the state
+    that it is given.
     """
     module, _, kind = name.rpartition(".")
     if module.partition(".")[0] not in _LIBRARIES:
@@ -150,7 +151,7 @@ def is_own_class(name: str) -> bool:
 
 
 def _make_class(name: str, package: str, path: Path) -> Any:
-    """Return a model of a class of a package, with the state that is in a file."""
+    """Return a model of a package's class, with the state from a file."""
     module, _, kind = name.rpartition(".")
     if module.partition(".")[0] != package:
         raise ValueError(f"{name} is no class of {package}")
@@ -167,13 +168,13 @@ def _inside(folder: Path, name: str) -> Path:
 
 
 def _limit_threads(estimator: Any, threads: int) -> None:
-    """Give an estimator so many threads: those that ask for more, and gradient boosting, which takes all cores."""
+    """Limit an estimator's threads: if it requests more, and for gradient boosting, which uses all cores."""
     import threadpoolctl
 
     threadpoolctl.threadpool_limits(threads)
     if not hasattr(estimator, "get_params"):
         return
-    with contextlib.suppress(Exception):  # an estimator of the author's own may have parameters that it cannot set
+    with contextlib.suppress(Exception):  # an author's own estimator may have parameters that it cannot set
         found = estimator.get_params(deep=True)
         owners = {"": estimator, **found}
         for name, value in found.items():
@@ -191,17 +192,17 @@ def is_classifier(estimator: Any) -> bool:
 
 
 def wants_frame(estimator: Any, specs: list[Json]) -> bool:
-    """Return whether rows go to an estimator as a DataFrame: it knows its columns by name, or takes them one by one."""
+    """Return whether rows are passed to an estimator as a DataFrame: if it has column names, or separate columns."""
     return is_split(specs) or get(estimator, "feature_names_in_") is not None
 
 
 def is_split(specs: list[Json]) -> bool:
-    """Return whether each column is an input of its own, and not a matrix."""
+    """Return whether each column is a separate input, instead of one matrix."""
     return len(specs) > 1 or specs[0]["dtype"] == "str"
 
 
 def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> Any:
-    """Return what the estimator takes of arrays by name: a matrix, or a DataFrame where it knows its columns."""
+    """Return the estimator's input for arrays by name: a matrix, or a DataFrame if it has column names."""
     if not wants_frame(estimator, specs):
         return feeds[specs[0]["name"]]
     import pandas as pd
@@ -223,7 +224,7 @@ def make_rows(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> 
 
 
 def find_categories(estimator: Any) -> categories.Categories:
-    """Return the columns of pandas' type ``category``, with their categories; empty where these are not known."""
+    """Return the columns of pandas' type ``category``, with their categories; empty if these are unknown."""
     try:
         return categories.list_categories(estimator)
     except LookupError:
@@ -231,7 +232,7 @@ def find_categories(estimator: Any) -> categories.Categories:
 
 
 def find_missing_value(estimator: Any) -> Any:
-    """Return what a missing text is to an estimator: None or pandas' own where a step names that, else NaN."""
+    """Return an estimator's value for missing text: None or pandas' own if a step declares it, else NaN."""
     try:
         found = estimator.get_params(deep=True)
     except Exception:  # noqa: BLE001 - a booster has none, and an author's own class may not have them
@@ -242,7 +243,7 @@ def find_missing_value(estimator: Any) -> Any:
 
 
 def predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """Return the labels and probabilities of a classifier, or what a regressor predicts, as (rows, numbers)."""
+    """Return the labels and probabilities of a classifier, or a regressor's predictions, as (rows, numbers)."""
     rows = make_rows(estimator, specs, feeds)
     predicted = np.asarray(estimator.predict(rows))
     if not is_classifier(estimator):
@@ -255,7 +256,7 @@ def predict(estimator: Any, specs: list[Json], feeds: Mapping[str, Array]) -> di
 
 
 class Session:
-    """An estimator that is run as it is."""
+    """An estimator that is run unchanged."""
 
     def __init__(self, job: Json) -> None:
         require_cpu(job)
@@ -265,11 +266,11 @@ class Session:
         self._scores = hasattr(self._estimator, "predict_proba")
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return the labels and probabilities of a classifier, or what a regressor predicts, as (rows, numbers)."""
+        """Return the labels and probabilities of a classifier, or a regressor's predictions, as (rows, numbers)."""
         return predict(self._estimator, self._specs, feeds)
 
     def prepare(self, feeds: dict[str, Array]) -> Any:
-        """Return the call that is timed: the author's own, on rows as the author has them."""
+        """Return the call that is timed: the author's own, on rows in the author's form."""
         rows = make_rows(self._estimator, self._specs, feeds)
         scores = self._classifies and self._scores
         return partial(self._estimator.predict_proba if scores else self._estimator.predict, rows)

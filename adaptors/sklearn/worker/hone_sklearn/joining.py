@@ -1,4 +1,4 @@
-"""Join the columns that a model takes into the matrix that its converter takes, or split a matrix into columns."""
+"""Join a model's input columns into the matrix that its converter needs, or split a matrix into columns."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ TABLE = "kedro_hone_table"
 
 
 def find_type(estimator: Any, specs: Sequence[Json], known: Categories) -> str | None:
-    """Return the type of the matrix that an estimator takes its columns as; None if it chooses among them by name.
+    """Return the type of the matrix of an estimator's columns; None if the estimator selects columns by name.
 
-    Categories that it numbers itself are numbers there.
+    Categories that it numbers itself are numbers in the matrix.
     """
     if not estimators.is_split([*specs]) or _chooses_columns(estimator):
         return None
@@ -31,7 +31,7 @@ def find_type(estimator: Any, specs: Sequence[Json], known: Categories) -> str |
 
 
 def is_single(specs: Sequence[Json]) -> bool:
-    """Return whether all numbers among the inputs are fp32, with which scikit-learn computes in fp32."""
+    """Return whether all numbers among the inputs are fp32, for which scikit-learn computes in fp32."""
     numbers = {spec["dtype"] for spec in specs} - {"str"}
     return numbers == {"float32"}
 
@@ -41,9 +41,9 @@ def _chooses_columns(estimator: Any) -> bool:
 
 
 def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> None:
-    """Give a model that takes a matrix the columns as its inputs; text stays text where all columns are.
+    """Replace a model's matrix input by the columns; they remain text if all columns are text.
 
-    Categories become the numbers of their places; what is none of them, and a missing one, becomes NaN.
+    Categories become their indices; unknown and missing ones become NaN.
     """
     graph = model.graph
     kind = graph.input[0].type.tensor_type.elem_type
@@ -59,11 +59,11 @@ def join(model: onnx.ModelProto, specs: Sequence[Json], known: Categories) -> No
             TensorProto.STRING if spec["dtype"] == "str" else helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
         )
         graph.input.append(helper.make_tensor_value_info(spec["name"], kind, ["batch", 1]))
-    model.opset_import.append(helper.make_opsetid(ML, 3))  # with the attributes of LabelEncoder
+    model.opset_import.append(helper.make_opsetid(ML, 3))  # needed for the attributes of LabelEncoder
 
 
 def list_columns(estimator: Any, specs: Sequence[Json]) -> list[Json]:
-    """Return the columns of a matrix as inputs where the estimator chooses among them by name; else an empty list."""
+    """Return the columns of a matrix as inputs if the estimator selects them by name; else an empty list."""
     names = parts.get(estimator, "feature_names_in_")
     if estimators.is_split([*specs]) or names is None or not _chooses_columns(estimator):
         return []
@@ -71,7 +71,7 @@ def list_columns(estimator: Any, specs: Sequence[Json]) -> list[Json]:
 
 
 def split(model: onnx.ModelProto, spec: Json) -> None:
-    """Give a model that takes columns the matrix that has them, in their order, as its input."""
+    """Replace a model's column inputs by a matrix of these columns, in their order."""
     graph, table = model.graph, spec["name"]
     columns, made = [*graph.input], [*graph.node]
     whole = helper.np_dtype_to_tensor_dtype(np.dtype(spec["dtype"]))
@@ -90,7 +90,7 @@ def _name(spec: Json) -> str:
 
 
 def _write_column(spec: Json, known: list[Any] | None, kind: int) -> Iterator[onnx.NodeProto]:
-    """Yield the nodes of one column, whose last one leaves its numbers, of a kind of ONNX's."""
+    """Yield the nodes of one column; the last one outputs its numbers, in an ONNX type."""
     given, made = spec["name"], _name(spec)
     if known is None:
         yield helper.make_node("Cast", [given], [made], name=made, to=kind)

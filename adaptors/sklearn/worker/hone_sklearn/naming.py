@@ -1,4 +1,4 @@
-"""Name the step of an estimator that cannot be converted."""
+"""Find and name the step of an estimator that cannot be converted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CONVERTERS = frozenset({"onnxmltools", "skl2onnx"})
 
 
 def find_unconvertible(estimator: Any, name: str = "") -> str:
-    """Return the first step that has no converter, with its name, as a noun; empty where all have one."""
+    """Return the first step that has no converter, with its name, as a noun; empty if all have one."""
     from skl2onnx._supported_operators import sklearn_operator_name_map
 
     for step, part in parts.list_parts(estimator):
@@ -47,7 +47,7 @@ class StepError(Exception):
 
 
 def carry_steps(topology: type) -> None:
-    """Make the topology of skl2onnx raise ``StepError`` where the shapes or the nodes of a step cannot be computed."""
+    """Make skl2onnx's topology raise ``StepError`` if the shapes or the nodes of a step cannot be computed."""
     for name in ("call_shape_calculator", "call_converter"):
         setattr(topology, name, _carry_step(getattr(topology, name)))
 
@@ -56,7 +56,7 @@ def _carry_step(call: Callable[..., None]) -> Callable[..., None]:
     def carried(topology: Any, operator: Any, *args: Any, **kwargs: Any) -> None:
         try:
             call(topology, operator, *args, **kwargs)
-        except StepError:  # of a step within this one
+        except StepError:  # from a step within this one
             raise
         except Exception as error:
             raise StepError(operator.raw_operator) from error
@@ -65,7 +65,7 @@ def _carry_step(call: Callable[..., None]) -> Callable[..., None]:
 
 
 def explain(error: Exception, estimator: Any) -> Json:
-    """Return a refusal by the name of the step that has no converter; a failure for all else that was raised."""
+    """Return a refusal with the name of the step that has no converter; a failure for any other exception."""
     step, cause = estimator, error
     if isinstance(error, StepError) and isinstance(error.__cause__, Exception):
         step, cause = error.step, error.__cause__
@@ -77,7 +77,7 @@ def explain(error: Exception, estimator: Any) -> Json:
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Return whether a converter raised an error on purpose: skl2onnx and onnxmltools raise RuntimeError for most."""
+    """Return whether a converter raised an error deliberately: skl2onnx and onnxmltools raise RuntimeError for most."""
     if isinstance(error, NotImplementedError):
         return True
     where = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(error.__traceback__)]
@@ -86,7 +86,7 @@ def _is_refusal(error: Exception) -> bool:
 
 
 def _find_name(estimator: Any, step: Any) -> str:
-    """Return the name of the step that is this one, or of its class, since copies are converted; empty if absent."""
+    """Return the name of this step, or of one of its class, since copies are converted; empty if absent."""
     for name, part in parts.list_parts(estimator):
         if part is step or type(part) is type(step):
             return name

@@ -11,11 +11,11 @@ _OF_PREDICTIONS = {
     "TransformedTargetRegressor": "regressor_",
     "TunedThresholdClassifierCV": "estimator_",
 }
-"""The classes of scikit-learn that change an estimator's predictions only, and where each has it."""
+"""The classes of scikit-learn that only change an estimator's predictions, and their attribute with the estimator."""
 
 
 def get(estimator: Any, name: str) -> Any:
-    """Return an attribute; None where there is none, or where it raises, as attributes that are computed may."""
+    """Return an attribute; None if absent, or if it raises, as computed attributes may."""
     try:
         return getattr(estimator, name)
     except Exception:  # noqa: BLE001 - NotFittedError and others
@@ -23,17 +23,17 @@ def get(estimator: Any, name: str) -> Any:
 
 
 def find_last(estimator: Any) -> Any:
-    """Return the last step of a pipeline, however deep, or the estimator itself."""
+    """Return the last step of a pipeline, at any depth, or the estimator itself."""
     return _walk(estimator, unwrap, lambda steps: steps[-1])
 
 
 def find_first(estimator: Any) -> Any:
-    """Return the step that a pipeline gives its rows to, however deep, or the estimator itself."""
+    """Return the step to which a pipeline passes its rows, at any depth, or the estimator itself."""
     return _walk(estimator, _open, lambda steps: steps[0])
 
 
 def find_only(estimator: Any) -> Any:
-    """Return the estimator within pipelines of one step, and within what gives its rows to it."""
+    """Return the estimator inside single-step pipelines, and inside wrappers that pass their rows to it."""
     return _walk(estimator, _open, lambda steps: steps[0] if len(steps) == 1 else None)
 
 
@@ -46,26 +46,26 @@ def _walk(estimator: Any, open_: Callable[[Any], Any], choose: Callable[[list[An
 
 
 def _list_steps(estimator: Any) -> list[Any]:
-    """Return the steps of a pipeline, but those that are left out; empty for others."""
+    """Return the steps of a pipeline, except disabled ones; empty for others."""
     return [step for _, step in get(estimator, "steps") or () if step is not None and not isinstance(step, str)]
 
 
 def unwrap(estimator: Any) -> Any:
-    """Return the estimator that predicts in the place of another one: what a search found, or what is frozen."""
+    """Return the estimator that predicts in place of another one: a search's best one, or a frozen one."""
     while (found := get(estimator, "best_estimator_") or _thaw(estimator)) is not None:
         estimator = found
     return estimator
 
 
 def _open(estimator: Any) -> Any:
-    """Return the estimator to which another one gives its rows as they are, whatever becomes of its predictions."""
+    """Return the estimator to which another one passes its rows unchanged, even if it changes the predictions."""
     while (found := _find_within(estimator := unwrap(estimator))) is not None:
         estimator = found
     return estimator
 
 
 def _find_within(estimator: Any) -> Any:
-    """Return the fitted estimator of one that changes predictions only; None for others."""
+    """Return the fitted estimator of one that only changes predictions; None for others."""
     if name := _OF_PREDICTIONS.get(type(estimator).__name__):
         return get(estimator, name)
     calibrated = get(estimator, "calibrated_classifiers_")
@@ -77,13 +77,13 @@ def _thaw(estimator: Any) -> Any:
 
 
 def is_composed(estimator: Any) -> bool:
-    """Return whether an estimator does nothing but to call its parts: a pipeline, or steps side by side."""
+    """Return whether an estimator only calls its parts: a pipeline, or parallel steps."""
     listed = hasattr(estimator, "steps") or hasattr(estimator, "transformer_list")
     return listed or chooses_columns(estimator) or _thaw(estimator) is not None
 
 
 def chooses_columns(estimator: Any) -> bool:
-    """Return whether an estimator gives each of its parts some columns."""
+    """Return whether an estimator passes some columns to each of its parts."""
     return hasattr(estimator, "sparse_threshold") and hasattr(estimator, "transformers")
 
 

@@ -1,7 +1,7 @@
-"""Which steps of a graph compute in fp64, as scikit-learn does with rows in fp64, and which in fp32.
+"""Choose which steps of a graph compute in fp64, as scikit-learn does for fp64 rows, and which in fp32.
 
-A tree compares a number with a threshold. Where a scaler before it rounds to fp32 on the way, a row may go another way
-than in the source. So scalers, imputers, polynomials and bins are fp64, which becomes fp32 where scikit-learn casts it.
+A tree compares a number with a threshold. If a scaler before it rounds to fp32, a row may take another branch than in
+the source. So scalers, imputers, polynomials and bins use fp64, which becomes fp32 where scikit-learn casts it.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any
 from . import parts
 
 _KEPT = ("SklearnArrayFeatureExtractor", "SklearnIdentity", "SklearnMultiply")
-"""The operators of skl2onnx itself whose output is of the type of their input."""
+"""The operators of skl2onnx itself whose output has the type of their input."""
 _NEAR = ("PowerTransformer",)
-"""The steps whose last digit is another one than scikit-learn's: their logarithms are ONNX Runtime's."""
+"""The steps whose last digit differs from scikit-learn's: they use ONNX Runtime's logarithms."""
 
 
 def is_near(variable: Any) -> bool:
@@ -22,10 +22,10 @@ def is_near(variable: Any) -> bool:
 
 
 def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
-    """Return the steps whose converters take fp64 and return it, and those that take it and return fp32.
+    """Return the steps whose converters accept fp64 and return it, and those that accept it and return fp32.
 
-    All others are given fp32. Trees of scikit-learn and XGBoost cast to it themselves; what the rest computes before
-    trees, such as PCA, is rounded, so that a row near a threshold may go another way.
+    All others get fp32. Trees of scikit-learn and XGBoost cast to fp32 themselves. Other steps before trees, such as
+    PCA, round their results, so that a row near a threshold may take another branch.
     """
     import lightgbm
     from sklearn import (
@@ -81,7 +81,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
 
 
 def cast_between(topology: type) -> None:
-    """Make the topology of skl2onnx cast the inputs of a step to fp32, where its converter does not take fp64."""
+    """Make skl2onnx's topology cast the inputs of a step to fp32 if its converter does not accept fp64."""
     numbers, scores = find_doubles()
     calculate, convert = topology.call_shape_calculator, topology.call_converter  # type: ignore[attr-defined]
     casts: dict[int, list[tuple[str, str]]] = {}
@@ -115,7 +115,7 @@ def cast_between(topology: type) -> None:
 
 
 def _replace_inputs(operator: Any) -> list[tuple[str, str]]:
-    """Give an operator fp32 variables in the place of those in fp64, and return the names of each pair."""
+    """Replace an operator's fp64 variables by fp32 ones, and return the names of each pair."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     given, casts = [*operator.inputs], list[tuple[str, str]]()
@@ -130,7 +130,7 @@ def _replace_inputs(operator: Any) -> list[tuple[str, str]]:
 
 
 def _retype(operator: Any) -> None:
-    """Make fp32 of the outputs that skl2onnx took for fp64, since the input of the graph is."""
+    """Change outputs to fp32 that skl2onnx assumed to be fp64, since the input of the graph is."""
     from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
 
     for one in operator.outputs:

@@ -1,4 +1,4 @@
-"""Rows that a converter may get wrong where the calibration data lack them, made of rows of these."""
+"""Rows derived from the calibration data, for which a converter may be wrong but which the data may lack."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Array]
 
 MOST_ROWS = 1000
-"""Rows of the calibration data that are compared."""
+"""The number of calibration rows to compare."""
 _MIXED = 512
 _MOST_COLUMNS = 128
 _MOST_CHANGED, _LEAST_CHANGED = 32, 8
-"""Rows in which one column is changed; fewer where there are many columns."""
+"""The number of rows in which one column is changed; fewer if there are many columns."""
 _BUDGET = 1024
-"""Rows of one kind, but for ``_LEAST_CHANGED`` of each column."""
+"""The number of rows of one kind, except that each column has at least ``_LEAST_CHANGED``."""
 _UNSEEN = "an unseen category"
 
 
 def list_sentinels(estimator: Any) -> list[float | str]:
-    """Return the values that stand for missing ones, as an estimator's own parameters say."""
+    """Return the values that represent missing ones, from an estimator's own parameters."""
     try:
         found = estimator.get_params(deep=True)
     except Exception:  # noqa: BLE001 - a booster has none, and an author's own class may not have them
@@ -42,17 +42,17 @@ def list_sentinels(estimator: Any) -> list[float | str]:
 def make_probes(
     feeds: Arrays, agreeing: list[int], *, names: Sequence[str] | None, sentinels: Sequence[float | str], seed: int
 ) -> Iterator[Any]:
-    """Yield the probes of a table: its columns mixed, and some rows in which one column is changed.
+    """Yield the probes of a table: rows with mixed columns, and rows in which one column is changed.
 
-    Each column is set to zero, to its smallest and largest value, to what is a bit outside of these, to NaN, and to a
-    category that does not occur. What is outside is chosen by the column's own range, so that fp32 still holds it.
+    Each column is set to zero, to its smallest and largest value, to values slightly outside of these, to NaN, and to
+    an unknown category. The outside values depend on the column's own range, so that fp32 can represent them.
 
     Args:
         feeds: The calibration data: a matrix, or a column of each input.
-        agreeing: The places of the rows that are changed.
-        names: Those of the matrix's columns; None if absent.
-        sentinels: Further values, which stand for missing ones.
-        seed: Of the draws.
+        agreeing: The indices of the rows to change.
+        names: The names of the matrix's columns; None if absent.
+        sentinels: Further values, which represent missing ones.
+        seed: The random seed.
     """
     columns = _list_columns(feeds, names)
     draw = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def make_probes(
 
 
 def _list_columns(feeds: Arrays, names: Sequence[str] | None) -> list[tuple[Callable[[Arrays], Array], str]]:
-    """Return what reads each column of a table, as a view, and its name."""
+    """Return a function that reads each column of a table, as a view, with its name."""
     found: list[tuple[Callable[[Arrays], Array], str]] = []
     for name, array in feeds.items():
         for column in range(array.shape[1]):
@@ -97,7 +97,7 @@ def _take(feeds: Arrays, rows: list[int]) -> dict[str, Array]:
 
 
 def _list_values(column: Array, sentinels: Sequence[float | str]) -> Iterator[tuple[str, Any]]:
-    """Yield what a column is set to, by the kind of it."""
+    """Yield the values for a column, with their kind."""
     if column.dtype.kind not in "biuf":
         yield "unseen", "kedro-hone: unseen"
         yield "empty", ""

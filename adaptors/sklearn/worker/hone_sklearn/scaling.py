@@ -1,4 +1,4 @@
-"""The converters of steps over numbers: each computes as scikit-learn does, in fp64, and in fp32 of rows in fp32."""
+"""The converters of numeric steps: each computes like scikit-learn, in fp64, and in fp32 for fp32 rows."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx import TensorProto
 from .writing import Array, Converter, Writer
 
 Write = Callable[["Numbers", Any, str], str]
-"""Adds the nodes of a step, given the estimator and the name of its table, and returns the name of what it makes."""
+"""Adds the nodes of a step, given the estimator and the name of its table; returns the name of the result."""
 
 
 class Numbers:
-    """Adds arithmetic over a table in fp64, or in fp32 whose every result scikit-learn rounds from fp64."""
+    """Adds arithmetic over a table in fp64, or in fp32 with every result rounded from fp64 as in scikit-learn."""
 
     def __init__(self, writer: Writer, *, single: bool) -> None:
         self.writer, self._single = writer, single
@@ -38,7 +38,7 @@ class Numbers:
         return self.writer.keep(values, self.dtype)
 
     def compute(self, kind: str, table: str, values: Any) -> str:
-        """Add an operation with constants, as numpy computes it in place: in fp64, and rounded to the table's type."""
+        """Add an operation with constants, like NumPy's in-place one: in fp64, and rounded to the table's type."""
         if not self._single:
             return self.writer.add(kind, table, self.keep(values))
         wide = self.writer.add("Cast", table, to=TensorProto.DOUBLE)
@@ -54,7 +54,7 @@ class Numbers:
 
 
 def replace(write: Write) -> Callable[[Converter], Converter]:
-    """Return what replaces a converter by one that writes numbers; text is left to the one that is replaced."""
+    """Return a decorator that replaces a converter by one for numbers; text is left to the original one."""
 
     def replaced(convert: Converter) -> Converter:
         def written(scope: Any, operator: Any, container: Any) -> None:
@@ -72,7 +72,7 @@ def replace(write: Write) -> Callable[[Converter], Converter]:
 
 
 def mend_shapes(calculate: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return what gives a step over numbers its type: fp32 of rows in fp32, else fp64; text is left as it is."""
+    """Return a function that sets the type of a numeric step: fp32 for fp32 rows, else fp64; text is unchanged."""
 
     def mended(operator: Any) -> None:
         from skl2onnx.common.data_types import DoubleTensorType, FloatTensorType
@@ -122,7 +122,7 @@ def _clip(numbers: Numbers, table: str, low: float, high: float) -> str:
 
 def write_binary(numbers: Numbers, model: Any, table: str) -> str:
     """Write Binarizer, which compares numbers in their own type."""
-    wide = isinstance(model.threshold, np.float64)  # numpy then compares fp32 in fp64, but not by Python's own float
+    wide = isinstance(model.threshold, np.float64)  # NumPy then compares fp32 in fp64, but not for Python's own float
     compared, dtype = (numbers.widen(table), np.float64) if wide else (table, numbers.dtype)
     above = numbers.writer.add("Greater", compared, numbers.writer.keep(model.threshold, dtype))
     return numbers.writer.add("Where", above, numbers.keep(1.0), numbers.keep(0.0))
@@ -148,10 +148,10 @@ def write_bins(numbers: Numbers, model: Any, table: str) -> str:
 
 
 def write_imputer(numbers: Numbers, model: Any, table: str) -> str:
-    """Write SimpleImputer; columns that had no value when it was fitted are left out, as it does.
+    """Write SimpleImputer; columns without a value at its fit are left out, as in scikit-learn.
 
     Raises:
-        NotImplementedError: Numbers are imputed by a text, or a missing one is none, such as None.
+        NotImplementedError: Numbers are imputed by a text, or the missing value is not a number, such as None.
     """
     if texts := [one for one in model.statistics_ if isinstance(one, str)]:
         raise NotImplementedError(f"numbers are imputed by {texts[0]!r}")
@@ -167,7 +167,7 @@ def write_imputer(numbers: Numbers, model: Any, table: str) -> str:
 
 
 def write_products(numbers: Numbers, model: Any, table: str) -> str:
-    """Write PolynomialFeatures: of each degree, all products at once, each multiplied in scikit-learn's order."""
+    """Write PolynomialFeatures: for each degree all products at once, each multiplied in scikit-learn's order."""
     writer = numbers.writer
     wanted = [tuple(np.repeat(np.arange(len(powers)), powers).tolist()) for powers in model.powers_]
     level: dict[tuple[int, ...], int] = {(place,): place for place in range(model.n_features_in_)}
@@ -191,7 +191,7 @@ def write_products(numbers: Numbers, model: Any, table: str) -> str:
 
 
 def write_power(numbers: Numbers, model: Any, table: str) -> str:
-    """Write PowerTransformer; its logarithms and exponentials are those of ONNX Runtime, near to those of SciPy."""
+    """Write PowerTransformer; it uses ONNX Runtime's logarithms and exponentials, which are close to SciPy's."""
     write = _write_box_cox if model.method == "box-cox" else _write_yeo_johnson
     made = numbers.narrow(write(numbers.writer, np.asarray(model.lambdas_, np.float64), numbers.widen(table)))
     return write_standard(numbers, model._scaler, made) if model.standardize else made  # noqa: SLF001 - there is no public one
@@ -210,7 +210,7 @@ def _write_yeo_johnson(writer: Writer, lambdas: Array, table: str) -> str:
 
 
 def _raise(writer: Writer, logarithm: str, lambdas: Array) -> str:
-    """Write (exp(lambda * x) - 1) / lambda by columns, which is x where lambda is zero."""
+    """Write (exp(lambda * x) - 1) / lambda by columns, which is x if lambda is zero."""
     none = np.abs(lambdas) < np.finfo(np.float64).eps
     safe = writer.keep(np.where(none, 1.0, lambdas), np.float64)
     raised = writer.add("Sub", writer.add("Exp", writer.add("Mul", logarithm, safe)), writer.keep(1.0, np.float64))

@@ -1,4 +1,4 @@
-"""The scores of a classifier within another one, in fp64."""
+"""The scores of a classifier inside another one, in fp64."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .writing import Writer
 
 
 def is_asked(container: Any, model: Any, option: str) -> bool:
-    """Return whether another converter wants a classifier's ``raw_scores``, or its numbers in fp64 (``wide``)."""
+    """Return whether another converter requests a classifier's ``raw_scores``, or its numbers in fp64 (``wide``)."""
     return bool(container.get_options(model, {option: False}, fail=False).get(option))
 
 
 def find_scores(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool) -> str:
-    """Return the name of a classifier's probabilities, or of its ``raw`` scores as ``decision_function`` returns them.
+    """Return the name of a classifier's probabilities, or of its ``raw`` scores as in ``decision_function``.
 
-    The scores of two classes are two columns, of which the second one counts.
+    The scores of two classes are two columns; the second one counts.
 
     Raises:
         NotImplementedError: The scores have no converter.
@@ -28,7 +28,7 @@ def find_scores(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool
     last = parts.find_last(base)
     if raw and not container.has_options(last, "raw_scores"):
         raise NotImplementedError(f"the scores of {type(last).__name__} have no converter")
-    known = {"zipmap": False, "wide": True, **({"raw_scores": True} if raw else {})}  # LightGBM's takes False for True
+    known = {"zipmap": False, "wide": True, **({"raw_scores": True} if raw else {})}  # LightGBM's treats False as True
     found = parse(scope, container, base, inputs, options=known)[1]
     return Writer(scope, container).add("Cast", found.full_name, to=TensorProto.DOUBLE)
 
@@ -36,7 +36,7 @@ def find_scores(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool
 def find_votes(scope: Any, container: Any, base: Any, inputs: Any, *, count: int) -> str:
     """Return the name of a table with a column for each class: 1 for the predicted one, and 0 for the others.
 
-    The classes are the numbers from 0 up to ``count``.
+    The classes are the numbers from 0 to ``count`` - 1.
     """
     writer, label = Writer(scope, container), parse(scope, container, base, inputs, options={"zipmap": False})[0]
     number = writer.add("Cast", label.full_name, to=TensorProto.INT64)
@@ -45,7 +45,7 @@ def find_votes(scope: Any, container: Any, base: Any, inputs: Any, *, count: int
 
 
 def parse(scope: Any, container: Any, base: Any, inputs: Any, *, options: dict[str, bool]) -> Any:
-    """Return the variables of a classifier's label and numbers, given the options of its last step, if it has them."""
+    """Return the variables of a classifier's label and numbers, given those options that its last step supports."""
     from skl2onnx._parse import _parse_sklearn
 
     base = parts.unwrap(base)
@@ -70,7 +70,7 @@ def find_column(scope: Any, container: Any, base: Any, inputs: Any, *, raw: bool
         predicted = str(_parse_sklearn(scope, base, inputs)[0].full_name)
         wide = writer.add("Cast", predicted, to=TensorProto.DOUBLE)
         return writer.add("Reshape", wide, writer.keep([-1, 1], np.int64))
-    base = copy.deepcopy(base) if raw else base  # skl2onnx finds a step's options by the object itself
+    base = copy.deepcopy(base) if raw else base  # skl2onnx identifies a step's options by the object itself
     return writer.choose_columns(find_scores(scope, container, base, inputs, raw=raw), [1])
 
 

@@ -1,4 +1,4 @@
-"""Find out whether an estimator takes missing values, by running it on a row of what it was fitted on."""
+"""Find out whether an estimator accepts missing values, by running it on a row like those of its fit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Json = dict[str, Any]
 
 
 def find_missing(estimator: Any, specs: list[Json]) -> tuple[list[Json], list[str]]:
-    """Return the inputs, and the names of those of text of which a value may be missing.
+    """Return the inputs, and the names of text inputs that may have missing values.
 
-    Whole numbers of which one may be missing are fp64, which has NaN. Where no row is found that the estimator takes,
-    nothing is known: each text may be missing then, until the estimator is run on the user's rows.
+    Integer inputs that may have missing values become fp64, which has NaN. If no row is found that the estimator
+    accepts, nothing is known: then any text may be missing, until the estimator is run on the user's rows.
     """
     if not estimators.is_split(specs):
         return specs, []
@@ -40,13 +40,13 @@ def find_missing(estimator: Any, specs: list[Json]) -> tuple[list[Json], list[st
 
 
 def find_shape(estimator: Any, specs: list[Json]) -> tuple[int, ...] | None:
-    """Return the shape of what an estimator predicts for two rows; None where no row is found that it takes."""
+    """Return the shape of an estimator's predictions for two rows; None if no accepted row is found."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is odd in the row
+        warnings.simplefilter("ignore")  # about unusual values in the row
         try:
             rows = estimators.make_rows(estimator, specs, _repeat(specs, _make_row(estimator, specs)))
             return np.asarray(estimator.predict(rows)).shape
-        except Exception:  # noqa: BLE001 - it raises what its steps do
+        except Exception:  # noqa: BLE001 - its steps may raise anything
             return None
 
 
@@ -68,19 +68,19 @@ def _make_value(spec: Json, known: Any) -> Any:
 
 
 def _takes(estimator: Any, specs: list[Json], row: Json) -> bool:
-    """Return whether an estimator takes two equal rows."""
+    """Return whether an estimator accepts two equal rows."""
     feeds = _repeat(specs, row)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of what is odd in the row
+        warnings.simplefilter("ignore")  # about unusual values in the row
         try:
             estimators.predict(estimator, specs, feeds)
-        except Exception:  # noqa: BLE001 - it raises what its steps do
+        except Exception:  # noqa: BLE001 - its steps may raise anything
             return False
     return True
 
 
 def list_known(estimator: Any) -> Iterator[tuple[str, Any]]:
-    """Yield columns of categories, each with one that the estimator was fitted on."""
+    """Yield category columns, each with a category that the estimator was fitted on."""
     yield from ((name, known[0]) for name, known in estimators.find_categories(estimator).items() if known)
     if parts.chooses_columns(estimator):
         for _, step, columns in parts.get(estimator, "transformers_") or ():

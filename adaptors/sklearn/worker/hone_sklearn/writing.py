@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 Array = np.ndarray[Any, Any]
 Converter = Callable[[Any, Any, Any], None]
-"""What skl2onnx calls for an operator: with the scope of names, the operator and the container of nodes."""
+"""The function that skl2onnx calls for an operator: with the scope of names, the operator and the node container."""
 
 ML = "ai.onnx.ml"
 
@@ -23,14 +23,14 @@ class Writer:
         self._scope, self._container = scope, container
 
     def add(self, kind: str, *inputs: str, domain: str = "", output: str = "", **attributes: Any) -> str:
-        """Add a node; its output has a new name where none is given."""
+        """Add a node; its output gets a new name if none is given."""
         made = output or str(self._scope.get_unique_variable_name(kind.lower()))
         name = self._scope.get_unique_operator_name(kind)
         self._container.add_node(kind, [*inputs], [made], op_domain=domain, name=name, **attributes)
         return made
 
     def keep(self, values: Any, dtype: Any = np.float32) -> str:
-        """Add a constant: numbers of a type, or texts where the type is ``str``."""
+        """Add a constant: numbers of a type, or texts if the type is ``str``."""
         name = str(self._scope.get_unique_variable_name("constant"))
         if dtype is str:
             texts = [str(one).encode() for one in np.ravel(values)]
@@ -42,25 +42,25 @@ class Writer:
         return name
 
     def append(self, node: Any, kind: str, *inputs: str, place: int = 0) -> None:
-        """Add a node behind one of the outputs of another one, which it takes over."""
+        """Append a node to one of another node's outputs, whose name it takes over."""
         last = self.release(node, place)
         self.add(kind, node.output[place], *inputs, output=last)
 
     def release(self, node: Any, place: int) -> str:
-        """Give an output of a node another name, and return the one that it had."""
+        """Rename an output of a node, and return its former name."""
         last, node.output[place] = node.output[place], str(self._scope.get_unique_variable_name(node.output[place]))
         self._container._added_names_.discard(last)
         return str(last)
 
     def choose_columns(self, table: str, places: list[int]) -> str:
-        """Add a node that takes some columns of a table."""
+        """Add a node that selects some columns of a table."""
         return self.add("Gather", table, self.keep(places, np.int64), axis=1)
 
 
 def convert_copy(convert: Converter, scope: Any, operator: Any, container: Any, made: Any) -> None:
     """Convert a changed copy of an operator's estimator, in its place."""
     model, kept = operator.raw_operator, scope.options
-    if kept and id(model) in kept:  # skl2onnx finds an estimator's options by the object itself
+    if kept and id(model) in kept:  # skl2onnx identifies an estimator's options by the object itself
         scope.options = {**kept, id(made): kept[id(model)]}
     operator.raw_operator = made
     try:
@@ -70,7 +70,7 @@ def convert_copy(convert: Converter, scope: Any, operator: Any, container: Any, 
 
 
 def change(convert: Converter, make: Callable[[Any], Any]) -> Converter:
-    """Return a converter that converts what a function makes of a shallow copy of the estimator, in its place."""
+    """Return a converter for the result of ``make`` for a shallow copy of the estimator, instead of the estimator."""
 
     def changed(scope: Any, operator: Any, container: Any) -> None:
         convert_copy(convert, scope, operator, container, make(copy.copy(operator.raw_operator)))
@@ -79,7 +79,7 @@ def change(convert: Converter, make: Callable[[Any], Any]) -> Converter:
 
 
 def replace_input(convert: Converter, write: Callable[[Writer, Any, str], str]) -> Converter:
-    """Return a converter whose input is what a function writes of it, given the estimator and the input's name."""
+    """Return a converter whose input is the result of ``write``, given the estimator and the input's name."""
 
     def replaced(scope: Any, operator: Any, container: Any) -> None:
         name, before = operator.inputs[0].full_name, len(container.nodes)

@@ -12,7 +12,7 @@ describe = hone_pytorch.describe
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write the pruned ``model.pt2`` into the job's output, and return notes."""
-    os.chdir(job["temporary"])  # SparseML writes its logs where it is
+    os.chdir(job["temporary"])  # SparseML writes its logs into the current folder
     from . import pruning  # slow to import
 
     return pruning.transform(job)

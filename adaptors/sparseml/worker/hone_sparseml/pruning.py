@@ -31,7 +31,7 @@ _MODIFIER = """modifiers:
 
 
 def transform(job: Json) -> Json:
-    """Prune the job's program in one step, or while it is trained."""
+    """Prune the job's program in one step, or during training."""
     if archive.is_quantized(Path(job["input"]["path"]) / "model.pt2"):
         return {"nothing_to_do": "the program is quantized: prune first, and quantize then"}
     torch.manual_seed(job["seed"])
@@ -64,7 +64,7 @@ def transform(job: Json) -> Json:
 
 
 def write_recipe(names: list[str], options: Json, epochs: int) -> str:
-    """Return SparseML's recipe: all at once for N:M, which has one sparsity only, and in one epoch; else by steps."""
+    """Return SparseML's recipe: in one step for N:M, which has only one sparsity, or for one epoch; else gradually."""
     sparsity, at_once = options["sparsity"], options["pattern"] == "2:4" or epochs == 1
     return _MODIFIER.format(
         epochs=float(epochs),
@@ -77,7 +77,7 @@ def write_recipe(names: list[str], options: Json, epochs: int) -> str:
 
 
 def find_layers(program: torch.export.ExportedProgram, pattern: str) -> list[str]:
-    """Return the parameters that are weights of convolutions and products, and whose inputs fit the pattern."""
+    """Return the parameters that are weights of convolutions and linear layers, if their inputs fit the pattern."""
     parameters = program.graph_signature.inputs_to_parameters
     found: dict[str, bool] = {}
     for node in program.graph.nodes:
@@ -87,7 +87,7 @@ def find_layers(program: torch.export.ExportedProgram, pattern: str) -> list[str
             name = parameters.get(source.name)
             shape = source.meta["val"].shape
             if name is not None and len(shape) >= 2:
-                # SparseML's N:M mask for a convolution has its axes in another order than the weight, and fails.
+                # SparseML's N:M mask for a convolution has another order of axes than the weight, and fails.
                 fits = shape[1] % _WIDTH == 0 and (pattern == "block4" or len(shape) == 2)
                 found[name] = pattern == "unstructured" or fits
     return [name for name, fits in found.items() if fits]

@@ -1,7 +1,7 @@
-"""Train a program while SparseML prunes it: its outputs are to stay those that it had before, on the training rows.
+"""Train a program while SparseML prunes it, so that its outputs on the training rows remain as before.
 
 The loss is knowledge distillation (G. Hinton et al., "Distilling the Knowledge in a Neural Network", 2015) in its
-plainest form, the squared error of the outputs: it needs no labels and is the same for every program.
+simplest form, the squared error of the outputs: it needs no labels and is the same for every program.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hone_runtime.sessions import shapes
 Json = dict[str, Any]
 Tensors = list[torch.Tensor]
 
-_PRUNED_BY = 0.6  # the part of the epochs in which weights are pruned; in the rest the others adapt
+_PRUNED_BY = 0.6  # the share of epochs in which weights are pruned; in the rest the remaining weights adapt
 
 
 def find_last_pruned(epochs: int) -> int:
-    """Return after how many epochs all is pruned."""
+    """Return the number of epochs after which all is pruned."""
     return max(1, round(epochs * _PRUNED_BY))
 
 
 def tune(job: Json, module: torch.nn.Module, described: Json, recipe: str) -> Json:
-    """Train a module by a recipe within the job's epochs and seconds, and keep its best weights; return notes."""
+    """Train a module with a recipe within the job's epochs and seconds, and restore its best weights; return notes."""
     options, inputs, began = job["options"], described["inputs"], time.monotonic()
     rows, checked = _read(job["training"], inputs), _read(job["program"]["feeds"], inputs)
     size = shapes.find_fixed_batch(spec["shape"] for spec in inputs) or min(options["batch"], len(rows[0]))
@@ -75,13 +75,13 @@ def _read(path: str, inputs: list[Json]) -> Tensors:
 
 
 def _call(module: torch.nn.Module, tensors: Tensors) -> Tensors:
-    """Return the outputs that are trained: those of floating point."""
+    """Return the outputs that are trained: those with floating-point numbers."""
     outputs = models.name_outputs(module(*tensors)).values()
     return [one for one in outputs if one.dtype.is_floating_point]
 
 
 def _run(module: torch.nn.Module, rows: Tensors, size: int) -> Tensors:
-    """Return the outputs for all rows, in calls of one size; the last one is filled up with the first rows."""
+    """Return the outputs for all rows, in calls of one size; the last call is filled up with the first rows."""
     count, parts = len(rows[0]), []
     with torch.no_grad():
         for start in range(0, count, size):
@@ -91,13 +91,13 @@ def _run(module: torch.nn.Module, rows: Tensors, size: int) -> Tensors:
 
 
 def _compare(found: Tensors, wanted: Tensors) -> torch.Tensor:
-    """Return the mean squared error, each output in units of its own variance."""
+    """Return the mean squared error, with each output in units of its own variance."""
     errors = [((a - b) ** 2).mean() / (b.var() + 1e-6) for a, b in zip(found, wanted, strict=True)]
     return torch.stack(errors).mean()
 
 
 def _explain(epoch: int, error: float, options: Json) -> str:
-    """Return why no epoch was kept."""
+    """Return why no epoch's weights were accepted."""
     if epoch > find_last_pruned(options["epochs"]):
         rate = options["learning_rate"]
         return f"the training diverged: after {epoch} epochs its error was {error}; lower learning_rate, now {rate:g}"

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 def load(job: Json) -> Any:
-    """Return a session of a source model, or of what XLA compiles of it."""
+    """Return a session of a source model, or of its XLA program."""
     from . import session
 
     xla = job["input"]["format"] == "tensorflow-xla"
@@ -21,14 +21,14 @@ def load(job: Json) -> Any:
 
 
 def transform(job: Json) -> Json:
-    """Write what the job's adaptor makes of a model, and return notes."""
+    """Write the result of the job's adaptor for a model, and return notes."""
     from . import conversion  # slow to import
 
     return conversion.transform(job)
 
 
 def describe(job: Json) -> Json:
-    """Return the tensors of a source model, or of what was made of it.
+    """Return the tensors of a source model, or of a converted one.
 
     Raises:
         KeyError: It is of another format.

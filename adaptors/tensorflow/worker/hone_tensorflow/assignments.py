@@ -1,4 +1,4 @@
-"""Which variables a function assigns, by its graph and those of the functions that it calls."""
+"""Find the variables that a function assigns, from its graph and those of the functions that it calls."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from .models import SEED
 _ASSIGNS = re.compile(r"Assign(Add|Sub)?(VariableOp)?|Resource(Scatter|Apply|SparseApply|StridedSliceAssign|Count)\w*")
 """Operators that change the variable at their first input."""
 _SKIPPED = {"If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
-"""Inputs of an operator that come before those of its functions."""
+"""The number of an operator's inputs before those of its functions."""
 
 Handles = Mapping[str, str]
-"""The variables that tensors of a graph are handles of, by the names of the tensors."""
+"""Tensors of a graph that are handles of variables, by the names of the tensors."""
 
 
 def find_assigned(function: Any, variables: Iterable[Any]) -> list[str]:
-    """Return the names of the variables that a concrete function assigns, but those of Keras's generators.
+    """Return the names of the variables that a concrete function assigns, except those of Keras's generators.
 
     Args:
         function: The function.
-        variables: Those that functions within it have, where they are known.
+        variables: The variables of functions within it, if known.
     """
     definition = function.graph.as_graph_def()
     library = {one.signature.name: one for one in definition.library.function}
@@ -36,7 +36,7 @@ def find_assigned(function: Any, variables: Iterable[Any]) -> list[str]:
 
 
 def _walk(nodes: Iterable[Any], handles: Handles, library: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of assigned variables; each node comes after those whose results it takes."""
+    """Yield the names of assigned variables; each node must follow the nodes whose results it uses."""
     known = dict(handles)
     for node in nodes:
         given = [one.partition(":")[0] for one in node.input if not one.startswith("^")]
@@ -60,5 +60,5 @@ def _list_called(node: Any, library: Mapping[str, Any]) -> list[Any]:
 
 
 def _sort(nodes: Iterable[Any]) -> list[Any]:
-    """Return the nodes of a function with handles first: a function's nodes may be in any order."""
+    """Return the nodes of a function with handles first, since a function's nodes may be in any order."""
     return sorted(nodes, key=lambda node: node.op not in {"Placeholder", "Identity", "VarHandleOp"})

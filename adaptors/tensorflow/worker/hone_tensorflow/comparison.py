@@ -1,4 +1,4 @@
-"""Compare a converted model with its source, in the process that has both: on calibration rows, and on probes."""
+"""Compare a converted model with its source, in a process with both: on calibration rows, and on probes."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Arrays = probes.Arrays
 
 
 def find_onnx_problem(job: Json, model: models.Model) -> str | None:
-    """Return why ``model.onnx`` is not its source; None if absent."""
+    """Return why ``model.onnx`` differs from its source; None if it does not."""
     return _find_problem(model, _open_onnx(job), _read_rows(job, model), fixed=None, share=job.get("conversion"))
 
 
 def _open_onnx(job: Json) -> probes.Run:
-    """Return a call of ``model.onnx``: by ONNX Runtime, or by ONNX's own reference where that lacks an operator."""
+    """Return a call of ``model.onnx``: by ONNX Runtime, or by ONNX's reference evaluator if that lacks an operator."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -33,7 +33,7 @@ def _open_onnx(job: Json) -> probes.Run:
     try:
         session: Any = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         names = [output.name for output in session.get_outputs()]
-    except Exception:  # noqa: BLE001 - it raises what its many checks do
+    except Exception:  # noqa: BLE001 - its many checks raise anything
         from onnx.reference import ReferenceEvaluator
 
         session = ReferenceEvaluator(path)
@@ -42,7 +42,7 @@ def _open_onnx(job: Json) -> probes.Run:
 
 
 def find_tflite_problem(job: Json, model: models.Model, litert: Any) -> str | None:
-    """Return why the file of one of the shapes is not its source; None if absent."""
+    """Return why the file for one of the shapes differs from its source; None if none does."""
     index, feeds, threads = litert.session.read_index(job["output"]), _read_rows(job, model), int(job["threads"])
     for shape in job["shapes"]:
         key = compiled.find_key(model.inputs, shape["sizes"])
@@ -57,7 +57,7 @@ def find_tflite_problem(job: Json, model: models.Model, litert: Any) -> str | No
 def _find_problem(
     model: models.Model, graph: Any, feeds: Arrays, *, fixed: int | None, share: float | None
 ) -> str | None:
-    """Compare a graph with its model; ``fixed`` is the number of rows that the graph takes, None for any number."""
+    """Compare a graph with its model; ``fixed`` is the number of rows that the graph accepts, None for any number."""
     source: Any = partial(_answer, model)
     batch = model.inputs[0]["shape"][0] if model.inputs[0]["shape"] else 1
     own = batch if isinstance(batch, int) else None
@@ -75,7 +75,7 @@ def _find_problem(
 
 
 def _is_rows(size: int | str, own: int | None) -> bool:
-    """Return whether the first dimension of an output is that of the rows."""
+    """Return whether the first dimension of an output is the row dimension."""
     return size == own if own else isinstance(size, str)
 
 

@@ -1,4 +1,4 @@
-"""Convert an open model: frozen, with its variables as constants, to ONNX, to LiteRT's files, and for XLA."""
+"""Convert an open model, frozen with its variables as constants: to ONNX, to LiteRT files, and for XLA."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .session import name_signature
 Json = dict[str, Any]
 
 _LARGEST = 2_000_000_000
-"""Bytes of constants: a message of protobuf and a file of LiteRT hold no more."""
+"""Limit of constants in bytes, for a protobuf message and for a LiteRT file."""
 
 
 def transform(job: Json) -> Json:
-    """Write what the adaptor makes of a model, and return notes."""
+    """Write the adaptor's result for a model, and return notes."""
     models.limit_threads(int(job["threads"]))
     try:
         model = opening.open_model(job)
@@ -47,10 +47,10 @@ def _measure(variable: Any) -> int:
 
 
 def _freeze(function: Any, count: int) -> Any:
-    """Return a function with constants in the place of variables; loops and branches stay whole, as XLA needs them.
+    """Return a function with constants in place of variables; loops and branches are not lowered, as XLA requires.
 
     Raises:
-        UnsuitedError: It takes something beyond so many inputs.
+        UnsuitedError: It has more inputs than ``count``.
     """
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
     if len(frozen.inputs) > count:
@@ -62,7 +62,7 @@ def _freeze(function: Any, count: int) -> Any:
 
 
 def _write_onnx(job: Json, model: models.Model) -> Json:
-    """Write ``model.onnx``, whose dynamic dimensions are the model's."""
+    """Write ``model.onnx`` with the model's dynamic dimensions."""
     import onnx
     import tf2onnx
 
@@ -70,7 +70,7 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
     try:
         made, names = make(job, model)
         proto = tf2onnx.optimizer.optimize_graph(made).make_model("kedro-hone")
-    except Exception as error:  # noqa: BLE001 - it raises what its many converters do
+    except Exception as error:  # noqa: BLE001 - its many converters raise anything
         return _fail("tf2onnx", error)
     _name_tensors(proto.graph, names, model)
     _name_constants(proto.graph)
@@ -86,14 +86,14 @@ def _write_onnx(job: Json, model: models.Model) -> Json:
 
 
 def _make_onnx(job: Json, model: models.Model) -> tuple[Any, list[list[str]]]:
-    """Return what tf2onnx makes of a model, and the names of the tensors in it, inputs and outputs.
+    """Return tf2onnx's result for a model, and the names of its input and output tensors.
 
-    It freezes by itself: it knows a loop of LSTM or GRU by what Grappler leaves of it.
+    tf2onnx freezes the model itself: it recognizes an LSTM or GRU loop in the form that Grappler writes.
     """
     import tf2onnx
 
     function = models.trace(model)
-    sides = (function.inputs[: len(model.inputs)], function.outputs)  # what it captures comes after its inputs
+    sides = (function.inputs[: len(model.inputs)], function.outputs)  # captured tensors follow its inputs
     names = [[tensor.name for tensor in side] for side in sides]
     definition, tables = tf2onnx.tf_loader.from_trackable(model.kept, function, *names, large_model=False)
     with tf.Graph().as_default() as graph:
@@ -137,7 +137,7 @@ def _name_tensors(graph: Any, names: Sequence[Sequence[str]], model: models.Mode
 
 
 def _name_constants(graph: Any) -> None:
-    """Number constants in the order of their use: of equal ones tf2onnx keeps any, another in each process."""
+    """Number constants in order of use: of equal constants tf2onnx retains any, a different one in each process."""
     known = {one.name: one for one in graph.initializer}
     returned = {value.name for value in graph.output}
     used = dict.fromkeys(name for node in _walk(graph) for name in node.input if name in known)
@@ -167,7 +167,7 @@ def _replace(node: Any, names: dict[str, str]) -> None:
 
 
 def _write_tflite(job: Json, model: models.Model) -> Json:
-    """Write a file for each shape, and LiteRT's index."""
+    """Write a LiteRT file for each shape, and the index."""
     litert, output = hone_litert, Path(job["output"])
     for number, shape in enumerate(job["shapes"]):
         frozen = _freeze(models.trace(model, shape["sizes"], litert.session.NARROWED), len(model.inputs))
@@ -176,7 +176,7 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
             _save({litert.session.SIGNATURE: frozen}, folder, model, compiled=False)
             converter = tf.lite.TFLiteConverter.from_saved_model(str(folder), signature_keys=[litert.session.SIGNATURE])
             compiled.find_file(output, shape, litert.session.ENDING).write_bytes(converter.convert())
-        except Exception as error:  # noqa: BLE001 - it raises what MLIR says
+        except Exception as error:  # noqa: BLE001 - it raises any error of MLIR
             return _fail("LiteRT's converter", _shorten(error))
     specs = {
         "inputs": [{**spec, "key": f"in_{number}"} for number, spec in enumerate(model.inputs)],
@@ -185,7 +185,7 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
     compiled.write_index(output, specs)
     try:
         problem = comparison.find_tflite_problem(job, model, litert)
-    except ValueError as error:  # a file cannot be opened, or says other sizes than the model has
+    except ValueError as error:  # a file cannot be opened, or has other sizes than the model
         return _fail("LiteRT's converter wrote what is not the model", error)
     if problem:
         return {"refused": problem}
@@ -193,7 +193,7 @@ def _write_tflite(job: Json, model: models.Model) -> Json:
 
 
 def _write_compiled(job: Json, model: models.Model) -> Json:
-    """Write a SavedModel with a function for each shape, which XLA compiles when it is called first."""
+    """Write a SavedModel with a function for each shape, which XLA compiles at its first call."""
     functions = {
         name_signature(shape): _freeze(models.trace(model, shape["sizes"]), len(model.inputs))
         for shape in job["shapes"]
@@ -204,7 +204,7 @@ def _write_compiled(job: Json, model: models.Model) -> Json:
 
 
 def _save(functions: dict[str, Any], folder: Path, model: models.Model, *, compiled: bool) -> None:
-    """Save frozen functions as signatures of a SavedModel; compiled ones take and return the model's names."""
+    """Save frozen functions as signatures of a SavedModel; compiled ones have the model's tensor names."""
     sides = [model.inputs, model.outputs]
     given, returned = (
         [spec["name"] if compiled else f"{word}_{number}" for number, spec in enumerate(specs)]
@@ -224,12 +224,12 @@ def _save(functions: dict[str, Any], folder: Path, model: models.Model, *, compi
         }
         function = tf.function(call, autograph=False, jit_compile=True if compiled else None)
         signatures[name] = function.get_concrete_function(**specs)
-    plain = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # those of a swish would be looked for
+    plain = tf.saved_model.SaveOptions(experimental_custom_gradients=False)  # those of a swish could not be found
     tf.saved_model.save(module, str(folder), signatures=signatures, options=plain)
 
 
 def _shorten(error: Exception) -> Exception:
-    """Return an error of MLIR as the operators that it is about; another one as it is."""
+    """Return an error of MLIR shortened to the operators that it is about; other errors unchanged."""
     found = re.findall(r"TF Select ops: ([\w, ]+\w)", str(error)) or re.findall(r"'tf\.(\w+)' that was", str(error))
     return NotImplementedError(f"LiteRT has not, for such types and sizes: {found[0]}") if found else error
 

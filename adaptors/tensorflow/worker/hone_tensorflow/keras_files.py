@@ -1,4 +1,4 @@
-"""Models of Keras: a file ``model.keras``, of a Sequential, functional or subclassed model without code of its own."""
+"""Keras models: a file ``model.keras`` of a Sequential, functional or subclassed model without custom code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def open_keras(artifact: Json) -> Model:
     """Open a model of Keras.
 
     Raises:
-        UnsuitedError: It cannot be taken.
+        UnsuitedError: The model is refused.
     """
     model = _load(Path(artifact["path"], "model.keras"))
     if not getattr(model, "inputs", None) or not getattr(model, "outputs", None):
@@ -25,7 +25,7 @@ def open_keras(artifact: Json) -> Model:
     variables = tuple(one.value for one in model.variables)
     given, returned = _read_side(model, "input"), _read_side(model, "output")
     inputs, outputs = ([specify(*pair) for pair in side[1]] for side in (given, returned))
-    specs = inputs  # those that its author named, or the first call
+    specs = inputs  # named by its author, or from the first call
 
     def arrange(tensors: Tensors) -> Any:
         return _arrange([tensors[spec["name"]] for spec in specs], given, specs)
@@ -63,9 +63,9 @@ def _load(path: Path) -> Any:
 
 
 def _read_side(model: Any, side: str) -> tuple[str, list[tuple[str, Any]]]:
-    """Return the kind of structure that a model takes or returns, and its tensors by unique names.
+    """Return the structure of a model's inputs or outputs, and their tensors by unique names.
 
-    A Sequential knows its lists of tensors, and no structure: that is a property of layers that were called.
+    A Sequential has only lists of tensors: a structure is a property of layers that were called.
     """
     import keras
 
@@ -100,7 +100,7 @@ def _arrange(values: list[Any], given: tuple[str, list[tuple[str, Any]]], specs:
 
 
 def _takes_other_rows(call: Any, inputs: list[Json]) -> bool:
-    """Return whether a model of a fixed number of rows takes another: a Sequential has that of its first call."""
+    """Return whether a model with a fixed number of rows accepts another: a Sequential has that of its first call."""
     sizes = {spec["shape"][0] if spec["shape"] else None for spec in inputs}
     if len(sizes) != 1 or not isinstance(rows := sizes.pop(), int):
         return False
@@ -108,5 +108,5 @@ def _takes_other_rows(call: Any, inputs: list[Json]) -> bool:
     feeds = {spec["name"]: tf.zeros(shape, spec["dtype"]) for spec, shape in zip(inputs, more, strict=True)}
     try:
         return all(value.shape.rank and value.shape[0] == rows + 1 for value in call(feeds).values())
-    except Exception:  # noqa: BLE001 - it raises what its layers do
+    except Exception:  # noqa: BLE001 - its layers may raise anything
         return False

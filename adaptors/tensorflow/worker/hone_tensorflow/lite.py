@@ -1,4 +1,4 @@
-"""Files of LiteRT as sources: opened by LiteRT itself, and converted to ONNX by tf2onnx, which reads them."""
+"""LiteRT files as sources: opened by LiteRT itself, and converted to ONNX by tf2onnx, which reads them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FORMAT = "tflite-file"
 
 
 def open_file(job: Json) -> Model:
-    """Open a file of LiteRT.
+    """Open a LiteRT file.
 
     Raises:
-        UnsuitedError: It cannot be taken.
+        UnsuitedError: The file is refused.
     """
     litert = hone_litert
     described = litert.describe(job)
@@ -33,7 +33,7 @@ def open_file(job: Json) -> Model:
 
 
 def make_onnx(job: Json, model: Model) -> tuple[Any, list[list[str]]]:
-    """Return what tf2onnx makes of a file, and the names of the tensors in it, inputs and outputs."""
+    """Return tf2onnx's result for a file, and the names of its input and output tensors."""
     import tensorflow as tf
     import tf2onnx
 

@@ -1,4 +1,4 @@
-"""Open models, each as a function from tensors by name to tensors by name, and the specs of these."""
+"""Open models, each as a function from tensors by name to tensors by name, with their specs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # its notes on instructions and oneDNN
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides its messages on instructions and oneDNN
 
 import tensorflow as tf
 
@@ -19,11 +19,11 @@ Json = dict[str, Any]
 Tensors = dict[str, Any]
 
 SEED = "seed_generator_state"
-"""The name of the variables in which Keras counts what its layers of noise draw."""
+"""The name of the variables in which Keras counts the random draws of its noise layers."""
 
 
 class UnsuitedError(Exception):
-    """A model is not taken; the message is the reason, and ``slug`` is of the error where it has one of its own."""
+    """A model is refused; the message is the reason, and ``slug`` is the error's slug if it has its own."""
 
     def __init__(self, why: str, slug: str = "") -> None:
         super().__init__(why)
@@ -32,17 +32,17 @@ class UnsuitedError(Exception):
 
 @dataclass(frozen=True)
 class Model:
-    """A model that is open.
+    """An open model.
 
     Attributes:
         inputs: The specs of its inputs, in the author's order; ``outputs`` are those of its outputs.
         call: From tensors by name to tensors by name; it can be traced.
-        direct: The author's own call, on what ``arrange`` makes of tensors by name.
-        arrange: Gives tensors by name the structure that the author's call takes.
+        direct: The author's own call, on the result of ``arrange``.
+        arrange: Converts tensors by name to the structure that the author's call accepts.
         structure: For the learner: whether inputs and outputs are ``single``, a ``list`` or a ``dict``; None for a
-            SavedModel, whose signature takes and returns names.
-        kept: What owns the variables.
-        variables: Those of TensorFlow that its call uses.
+            SavedModel, whose signature uses names.
+        kept: The object that owns the variables, which must stay alive.
+        variables: The TensorFlow variables that its call uses.
     """
 
     inputs: list[Json]
@@ -56,7 +56,7 @@ class Model:
 
 
 def limit_threads(threads: int) -> None:
-    """Give TensorFlow so many threads.
+    """Set TensorFlow's number of threads.
 
     Raises:
         ValueError: It was started with another number in this process, which cannot be changed.
@@ -74,10 +74,10 @@ def limit_threads(threads: int) -> None:
 
 
 def specify(name: str, tensor: Any) -> Json:
-    """Return the spec of a tensor; its first axis, where it is dynamic, is ``batch``.
+    """Return the spec of a tensor; its first axis, if dynamic, is ``batch``.
 
     Raises:
-        UnsuitedError: It is text, sparse or ragged, or of any number of dimensions.
+        UnsuitedError: It is text, sparse or ragged, or its rank is unknown.
     """
     shape, dtype = tensor.shape, tf.as_dtype(tensor.dtype)
     if dtype == tf.string:
@@ -97,7 +97,7 @@ def specify(name: str, tensor: Any) -> Json:
 
 
 def adopt(artifact: Json, own: list[Json]) -> list[Json]:
-    """Return the inputs, with the names of dynamic dimensions that the recipe gave them."""
+    """Return the inputs, with the recipe's names of dynamic dimensions."""
     given = {spec["name"]: spec for spec in artifact.get("inputs") or []}
     return [
         {**spec, "shape": given[spec["name"]]["shape"]} if _names_dims(spec, given.get(spec["name"])) else spec
@@ -115,7 +115,7 @@ def _names_dims(own: Json, given: Json | None) -> bool:
 
 
 def reseed(variables: Iterable[Any], seed: int) -> None:
-    """Begin the states of Keras's generators at a seed: as saved, each process would draw the same."""
+    """Set the states of Keras's generators from a seed: as saved, each process would draw the same numbers."""
     states = [one for one in variables if SEED in one.name and one.shape == (2,)]
     for number, state in enumerate(states):
         state.assign([seed, number])
@@ -126,8 +126,9 @@ def trace(model: Model, sizes: Json | None = None, narrowed: Mapping[str, Any] =
 
     Args:
         model: The model.
-        sizes: Those of the dynamic dimensions; None to leave them dynamic.
-        narrowed: Types that the function takes and returns as another one; within the model they stay as they are.
+        sizes: Sizes of the dynamic dimensions; None to leave them dynamic.
+        narrowed: Types that the function's inputs and outputs have as another type; within the model they are
+            unchanged.
     """
     known = sizes or {}
     returned = [
@@ -153,7 +154,7 @@ def trace(model: Model, sizes: Json | None = None, narrowed: Mapping[str, Any] =
 
 
 def _shape(tensor: Any, shape: list[Any]) -> Any:
-    """Give a tensor its sizes where they are known and its graph, such as one with a loop, lacks them."""
+    """Set the static sizes of a tensor if they are known but missing in its graph, for example in one with a loop."""
     if tensor.shape.is_fully_defined() or any(isinstance(size, str) for size in shape):
         return tensor
     return tf.reshape(tensor, shape)

@@ -1,4 +1,4 @@
-"""Open source models by their format and describe them; those that change their variables in a call are refused."""
+"""Open source models by their format and describe them; models that change their variables in a call are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def open_model(job: Json) -> models.Model:
     """Open the job's model, of the format ``keras``, ``saved-model`` or ``tflite-file``.
 
     Raises:
-        UnsuitedError: It cannot be taken.
+        UnsuitedError: The model is refused.
         KeyError: It is of another format.
     """
     artifact = job["input"]
@@ -26,7 +26,7 @@ def open_model(job: Json) -> models.Model:
 
 
 def describe(job: Json) -> Json:
-    """Return the tensors of a source model, or why it is not taken."""
+    """Return the tensors of a source model, or why it is refused."""
     try:
         model = open_model(job)
     except models.UnsuitedError as unsuited:

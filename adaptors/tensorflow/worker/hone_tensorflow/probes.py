@@ -1,4 +1,4 @@
-"""Rows that a converted net is asked for beyond the calibration data, and calls of nets that take a fixed number."""
+"""Rows for comparing a converted net beyond the calibration data, and calls of nets with a fixed number of rows."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Run = Callable[[Arrays], Arrays]
 
 _MOST_ROWS, _MOST_BYTES = 32, 8 << 20
 _CHANGED = 4
-"""Rows in which an input is changed."""
+"""The number of rows in which an input is changed."""
 
 
 def choose(feeds: Arrays) -> list[int]:
-    """Return the places of the calibration rows that are compared: fewer of large ones."""
+    """Return the indices of the calibration rows to compare: fewer if the rows are large."""
     count = len(next(iter(feeds.values())))
     size = sum(array.nbytes for array in feeds.values()) // max(count, 1)
     return list(agreement.choose(count, max(_CHANGED, min(_MOST_ROWS, _MOST_BYTES // max(size, 1)))))
 
 
 def fit(feeds: Arrays, specs: Sequence[Json], key: Sequence[Sequence[int]]) -> dict[str, Array]:
-    """Return rows in the sizes of a shape: along each other axis they are cut, or begin again."""
+    """Return rows in the sizes of a shape: along each other axis they are cut, or repeated."""
     fitted = {}
     for spec, sizes in zip(specs, key, strict=True):
         array = feeds[spec["name"]]
@@ -38,16 +38,16 @@ def fit(feeds: Arrays, specs: Sequence[Json], key: Sequence[Sequence[int]]) -> d
 
 
 def make_probes(feeds: Arrays, specs: Sequence[Json], agreeing: list[int], *, dynamic: bool) -> Iterator[Any]:
-    """Yield rows of the calibration data in which one input is changed, and rows of other sizes.
+    """Yield calibration rows in which one input is changed, and rows of other sizes.
 
-    Each input is set to zeros, to the smallest and the largest values of the data, and beyond these where it is of
-    whole numbers. None is set to NaN: what becomes of it in a maximum is no part of a net.
+    Each input is set to zeros, to the smallest and the largest values of the data, and beyond these if it has integers.
+    No input is set to NaN: the result of a maximum with NaN is not a property of the net.
 
     Args:
         feeds: The calibration data.
-        specs: Those of the inputs.
-        agreeing: The places of the rows that are changed.
-        dynamic: Whether the converted model takes dynamic dimensions of other sizes.
+        specs: The specs of the inputs.
+        agreeing: The indices of the rows to change.
+        dynamic: Whether the converted model accepts other sizes of dynamic dimensions.
     """
     rows = [agreeing[place] for place in agreement.choose(len(agreeing), _CHANGED)]
     taken = {name: array[rows] for name, array in feeds.items()}
@@ -78,7 +78,7 @@ def _cut(array: Array, shape: Sequence[int | str], dim: str, share: float) -> Ar
 
 
 def _list_values(array: Array) -> Iterator[tuple[str, Any, str]]:
-    """Yield what an input is set to: the kind, the value, and words for it."""
+    """Yield the values for an input: the kind, the value, and its description."""
     yield "zero", 0, "zeros"
     if array.dtype.kind not in "biuf" or not array.size:
         return
@@ -91,9 +91,9 @@ def _list_values(array: Array) -> Iterator[tuple[str, Any, str]]:
 
 
 def call_in_batches(run: Run, size: int, names: Collection[str]) -> Run:
-    """Return a call for any number of rows of a model that takes so many: the last rows are filled up with copies.
+    """Return a call for any number of rows, for a model with a fixed number: the last call is filled with copies.
 
-    Of its outputs those of these names are returned: each has a row for each row of the inputs.
+    It returns only the named outputs, which have a row for each row of the inputs.
     """
 
     def call(feeds: Arrays) -> Arrays:

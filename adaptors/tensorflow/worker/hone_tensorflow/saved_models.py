@@ -1,4 +1,4 @@
-"""SavedModels: one of their signatures, as their authors call it."""
+"""SavedModels: one of their signatures, called as their authors call it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _FILE = "saved_model.pb"
 
 
 def open_saved(artifact: Json, *, seed: int) -> Model:
-    """Open a signature of a SavedModel: that which the recipe names, else ``serving_default`` or the only one.
+    """Open a signature of a SavedModel: the one in the recipe, else ``serving_default`` or the only one.
 
     Raises:
-        UnsuitedError: It cannot be taken.
+        UnsuitedError: The model is refused.
     """
     loaded = _load(artifact["path"])
     name = _choose(loaded, artifact.get("metadata", {}).get("signature"))
@@ -45,7 +45,7 @@ def open_saved(artifact: Json, *, seed: int) -> Model:
 
 
 def _load(path: str) -> Any:
-    """Load a SavedModel, without what its optimizer kept of the training where the optimizer's class is not here."""
+    """Load a SavedModel, without its optimizer's state if the optimizer's class is not installed."""
     saved = _read(path)
     tags = [*_find_graph(saved).meta_info_def.tags]
     try:
@@ -73,7 +73,7 @@ def _load_from(folder: str, tags: list[str]) -> Any:
 
 
 def _freeze(path: str, name: str) -> Callable[[Tensors], Tensors]:
-    """Return a signature of TensorFlow 1 with constants in the place of variables, which are of a kind of its own."""
+    """Return a TensorFlow 1 signature with constants in place of variables, which are of another kind there."""
     with tf.Graph().as_default() as graph, tf.compat.v1.Session(graph=graph) as session:
         tags = [*_find_graph(_read(path)).meta_info_def.tags]
         loaded = tf.compat.v1.saved_model.load(session, tags, path).signature_def[name]
@@ -96,10 +96,10 @@ def _read(path: str) -> Any:
 
 
 def _refuse_ragged(path: str, name: str) -> None:
-    """Refuse a signature around a function of ragged tensors: it takes their parts, which are of other numbers of rows.
+    """Refuse a signature of a function with ragged tensors: it takes their components, whose numbers of rows differ.
 
     Raises:
-        UnsuitedError: It is one.
+        UnsuitedError: The signature has ragged tensors.
     """
     graph = _find_graph(_read(path))
     library = {one.signature.name: one for one in graph.graph_def.library.function}
@@ -117,7 +117,7 @@ def _refuse_ragged(path: str, name: str) -> None:
 
 
 def _find_graph(saved: Any) -> Any:
-    """Return the graph that is for serving, where there are several; else the first."""
+    """Return the graph for serving if there are several; else the first."""
     serving = (graph for graph in saved.meta_graphs if [*graph.meta_info_def.tags] == [tf.saved_model.SERVING])
     return next(serving, saved.meta_graphs[0])
 

@@ -1,4 +1,4 @@
-"""Run Keras models and SavedModels as their authors do, and what XLA compiles of them."""
+"""Run Keras models and SavedModels as their authors do, and XLA programs compiled from them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Session:
         """Open a model.
 
         Raises:
-            ValueError: It cannot be taken, is for another device, or TensorFlow runs with other threads.
+            ValueError: It is refused, is for another device, or TensorFlow runs with another number of threads.
         """
         require_cpu(job)
         models.limit_threads(int(job["threads"]))
@@ -43,7 +43,7 @@ class Session:
         return {name: value.numpy() for name, value in found.items()}
 
     def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
-        """Return the call as it is timed: the author's own, on tensors as the author has them."""
+        """Return the call that is timed: the author's own, on tensors in the author's form."""
         given = self._model.arrange({name: tf.constant(array) for name, array in feeds.items()})
         return partial(self._model.direct, given)
 
@@ -52,7 +52,7 @@ def open_compiled(job: Json) -> Any:
     """Return a session of a SavedModel with a function for each shape, each compiled here.
 
     Raises:
-        ValueError: It is for another device, or TensorFlow runs with other threads, or it has no shapes.
+        ValueError: It is for another device or has no shapes, or TensorFlow runs with another number of threads.
     """
     require_cpu(job)
     models.limit_threads(int(job["threads"]))
@@ -70,12 +70,12 @@ def open_compiled(job: Json) -> Any:
 
 
 class CompiledSession:
-    """XLA's program of one shape."""
+    """XLA's program for one shape."""
 
     has_cache = False
 
     def __init__(self, call: Callable[..., Json], index: Json, loaded: Any) -> None:
-        """Take a function, the specs of the model, and what owns its variables."""
+        """Store a function, the specs of the model, and the object that owns its variables."""
         self._call, self._loaded = call, loaded
         self._inputs, self._outputs = ([spec["name"] for spec in index[side]] for side in compiled.SIDES)
 
@@ -86,5 +86,5 @@ class CompiledSession:
 
 
 def name_signature(shape: Json) -> str:
-    """Return the name of a shape's function; no two shapes have the same."""
+    """Return the name of a shape's function, unique for each shape."""
     return "shape_" + re.sub(r"[^A-Za-z0-9]", lambda found: f"_{ord(found[0]):x}_", str(shape["name"]))

@@ -1,6 +1,6 @@
 """TensorRT: build engines from ONNX, and run them.
 
-The parts are imported within functions: what needs no GPU can be imported without the bindings.
+The modules are imported within functions, so that code that needs no GPU works without the bindings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def transform(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any]:
-    """Return the specs of a saved engine, after comparing its tensors with them."""
+    """Return the specs of a saved engine, after comparing them with its tensors."""
     from . import session
 
     return session.describe(job)

@@ -41,10 +41,10 @@ def build(job: Json) -> Json:
 
 
 def configure(builder: Any, options: Json) -> Any:
-    """Return the configuration of a build, with a timing cache that is empty or an earlier build's.
+    """Return the configuration of a build, with a timing cache that is empty or from an earlier build.
 
     Raises:
-        ValueError: The timing cache is of another GPU or version.
+        ValueError: The timing cache is for another GPU or version.
     """
     trt, config = tensorrt(), builder.create_builder_config()
     config.builder_optimization_level = options["level"]

@@ -1,4 +1,4 @@
-"""TensorRT's bindings and CUDA's, as they are on this machine; a missing part is named."""
+"""The bindings of TensorRT and CUDA on this machine; an error names the missing part."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def require_gpu() -> None:
     """Refuse a machine without a GPU that CUDA can use.
 
     Raises:
-        ValueError: There is none, or no driver; CUDA's own word for it is in the message.
+        ValueError: There is no GPU or no driver; the message has CUDA's own error.
     """
     runtime = cuda()
     error, count = runtime.cudaGetDeviceCount()
@@ -22,7 +22,7 @@ def tensorrt() -> Any:
     """Return the module of TensorRT's bindings.
 
     Raises:
-        ValueError: The libraries that they need are not found.
+        ValueError: Their libraries are not found.
     """
     try:
         return importlib.import_module("tensorrt_bindings")
@@ -36,10 +36,10 @@ def cuda() -> Any:
 
 
 def check(result: tuple[Any, ...]) -> Any:
-    """Return what a call of CUDA's runtime returned.
+    """Return the result of a call of CUDA's runtime.
 
     Raises:
-        RuntimeError: It failed.
+        RuntimeError: The call failed.
     """
     error, *values = result
     if error != cuda().cudaError_t.cudaSuccess:

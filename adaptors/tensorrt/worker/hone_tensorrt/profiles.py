@@ -1,6 +1,6 @@
 """Optimization profiles from a recipe's shapes, and the index of an engine; standard library only.
 
-Each shape has a profile of its own, whose smallest, best and largest sizes are the same: kernels are chosen for it.
+Each shape has its own profile with equal smallest, optimal and largest sizes: kernels are selected for it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ Json = dict[str, Any]
 Shapes = tuple[tuple[int, ...], ...]
 
 INDEX, PLAN, TIMING = "index.json", "model.plan", "timing.cache"
-"""The files of an engine's folder: its specs, the engine, and what was measured when it was built."""
+"""The files of an engine's folder: its specs, the engine, and the kernel times measured during its build."""
 
 _FIELDS = {"name", "dtype", "shape"}
 
 
 def find_profiles(inputs: list[Json], shapes: list[Json]) -> list[Shapes]:
-    """Return the shapes of the inputs, in their order, of each profile; equal ones once.
+    """Return each profile's shapes of the inputs, in the inputs' order; without duplicates.
 
     Args:
         inputs: The specs of the inputs; dynamic dimensions have names.
-        shapes: The recipe's, each with ``name`` and ``sizes`` by name of a dimension.
+        shapes: The recipe's shapes, each with ``name`` and ``sizes`` by dimension name.
 
     Raises:
-        ValueError: A shape has no size, or no positive one, for a dimension; or there is no shape.
+        ValueError: A shape lacks a positive size for a dimension; or there is no shape.
     """
     found = list(dict.fromkeys(tuple(_size(spec, shape) for spec in inputs) for shape in shapes))
     if not found:
@@ -52,7 +52,7 @@ def read_index(folder: Path) -> Json:
     """Return the specs of an engine (``inputs``, ``outputs``) and the shapes of its ``profiles``.
 
     Raises:
-        ValueError: There is no index, or it does not say what it should.
+        ValueError: The index is missing or invalid.
     """
     try:
         read = json.loads((folder / INDEX).read_text())

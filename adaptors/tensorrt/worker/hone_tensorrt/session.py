@@ -1,4 +1,4 @@
-"""Run an engine: a context for each profile, buffers on the GPU that stay, and one stream."""
+"""Run an engine: a context for each profile, persistent buffers on the GPU, and one stream."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Session:
         self._index = profiles.read_index(folder)
         self._engine = open_engine(folder)
         require_tensors(self._engine, self._index)
-        self._lock = threading.Lock()  # a call has the buffers and the stream for itself
+        self._lock = threading.Lock()  # a call has exclusive use of the buffers and the stream
         self._stream = check(cuda().cudaStreamCreate())
         self._contexts = {
             shapes: _Context(self._engine, number, self._index, shapes, self._stream)
@@ -42,7 +42,7 @@ class Session:
         }
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
-        """Return every output by name, for inputs by name, of one of the shapes."""
+        """Return every output by name, for inputs by name, with one of the shapes."""
         key = tuple(feeds[spec["name"]].shape for spec in self._index["inputs"])
         context = self._contexts.get(key)
         if context is None:
@@ -51,7 +51,7 @@ class Session:
             return context.run(feeds)
 
     def synchronize(self) -> None:
-        """Wait until everything that was started has finished."""
+        """Wait until all started work has finished."""
         check(cuda().cudaStreamSynchronize(self._stream))
 
 
@@ -81,7 +81,7 @@ class _Context:
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         kinds = cuda().cudaMemcpyKind
-        held = []  # copies are asynchronous: what they read must live until the stream is done
+        held = []  # copies are asynchronous: their sources must live until the stream has finished
         for name, (address, dtype) in self._inputs.items():
             array = np.ascontiguousarray(feeds[name], dtype)
             held.append(array)
@@ -106,7 +106,7 @@ def open_engine(folder: Path) -> Any:
     """Return the engine of a folder.
 
     Raises:
-        ValueError: It cannot be read here: it is damaged, or of another GPU or version.
+        ValueError: It cannot be read here: it is damaged, or for another GPU or version.
     """
     trt = tensorrt()
     logger = trt.Logger(trt.Logger.WARNING)
@@ -137,11 +137,11 @@ def require_tensors(engine: Any, index: Json) -> None:
 
 
 def describe(job: Json) -> Json:
-    """Return the specs of a saved engine, whose tensors are compared with them.
+    """Return the specs of a saved engine, after comparing them with its tensors.
 
     Raises:
         KeyError: It is of another format.
-        ValueError: As ``Session``.
+        ValueError: As in ``Session``.
     """
     if job["input"]["format"] != "tensorrt-engine":
         raise KeyError(job["input"]["format"])

@@ -1,4 +1,4 @@
-"""Compile an exported program for each shape: what TensorRT takes of it to engines, and the rest stays PyTorch's."""
+"""Compile an exported program for each shape: supported parts to TensorRT engines; PyTorch runs the rest."""
 
 from __future__ import annotations
 
@@ -65,5 +65,5 @@ def make_settings(options: Json) -> Json:
 
 
 def count_engines(compiled: torch.nn.Module, kind: type) -> int:
-    """Return how many parts of a compiled program TensorRT runs; without any, it is PyTorch's as it was."""
+    """Return how many parts of a compiled program TensorRT runs; 0 means that it is unchanged."""
     return sum(isinstance(part, kind) for _, part in compiled.named_children())

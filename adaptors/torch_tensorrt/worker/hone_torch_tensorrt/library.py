@@ -1,4 +1,4 @@
-"""Torch-TensorRT as it is on this machine; a missing part is named."""
+"""Torch-TensorRT on this machine; an error names the missing part."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def require_gpu() -> None:
     """Refuse a machine without a GPU that PyTorch can use.
 
     Raises:
-        ValueError: There is none, or PyTorch is built without CUDA.
+        ValueError: There is no GPU, or PyTorch is built without CUDA.
     """
     if not torch.cuda.is_available():
         why = "and PyTorch finds none here" if torch.version.cuda else f"and PyTorch {torch.__version__} has no CUDA"
@@ -22,10 +22,10 @@ def require_gpu() -> None:
 
 
 def torch_tensorrt() -> Any:
-    """Return the module, whose import registers the operators that run engines.
+    """Return the module; its import registers the operators that run engines.
 
     Raises:
-        ValueError: It, or TensorRT's libraries, cannot be imported.
+        ValueError: The module, or TensorRT's libraries, cannot be imported.
     """
     try:
         return importlib.import_module("torch_tensorrt")

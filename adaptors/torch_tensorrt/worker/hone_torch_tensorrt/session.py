@@ -1,4 +1,4 @@
-"""Run programs with engines in them: one for each shape, on one GPU."""
+"""Run programs that contain engines: one for each shape, on one GPU."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Array = np.ndarray[Any, Any]
 
 
 def open_model(job: Json) -> Any:
-    """Return a session of the programs of all shapes that a model was compiled for.
+    """Return a session with the programs for all shapes that a model was compiled for.
 
     Raises:
-        ValueError: One cannot be read, the model is for another device or has no shapes, or there is no GPU.
+        ValueError: A program cannot be read, the model is for another device or has no shapes, or there is no GPU.
     """
     artifact = job["input"]
     if artifact["device"] != DEVICE:
@@ -33,12 +33,12 @@ def open_model(job: Json) -> Any:
 
 
 class Session:
-    """The program of one shape; ``Tensor.cpu`` waits for the GPU, so that it needs no ``synchronize``."""
+    """The program for one shape; ``Tensor.cpu`` waits for the GPU, so no ``synchronize`` is needed."""
 
     has_cache = False
 
     def __init__(self, program: Any, names: list[list[str]]) -> None:
-        """Take a program, and the names of its inputs and its outputs."""
+        """Store a program, and the names of its inputs and its outputs."""
         self._program, (self._inputs, self._outputs) = program, names
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -51,7 +51,7 @@ class Session:
 
 
 def open_program(folder: str, shape: Json) -> Any:
-    """Return the program of a shape as a module.
+    """Return the program for a shape as a module.
 
     Raises:
         ValueError: It is missing or cannot be read here, or there is no GPU.

@@ -16,11 +16,11 @@ from . import session, tuning
 Json = dict[str, Any]
 
 _RESERVE = 0.15
-"""The share of the job's time that is left for compiling what was tuned."""
+"""The share of the job's time that is reserved for compiling the tuned model."""
 
 
 def compile_model(job: Json) -> Json:
-    """Write ``index.json`` and a library for each of the recipe's shapes that the model can have."""
+    """Write ``index.json`` and a library for each of the recipe's shapes that the model supports."""
     started = time.monotonic()
     specs = job["input"]["inputs"]
     chosen = [shape for shape in job["shapes"] if compiled.fits(specs, shape["sizes"])]
@@ -38,7 +38,7 @@ def compile_model(job: Json) -> Json:
         except Exception as error:  # noqa: BLE001 - the importer raises its own classes for operators that it lacks
             said = str(error).strip().splitlines() or [""]
             return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
-    limit = job.get("seconds") or math.inf  # None: the worker has none
+    limit = job.get("seconds") or math.inf  # None: the worker has no limit
     seconds = min(job["options"]["seconds"], (1 - _RESERVE) * limit)
     with target:
         prepared = {name: prepare(module) for name, module in modules.items()}
@@ -63,7 +63,7 @@ def compile_model(job: Json) -> Json:
 
 
 def find_target(tvm: Any, threads: int) -> Any:
-    """Return this CPU as a target of LLVM's, by the name that LLVM has for it."""
+    """Return this CPU as an LLVM target, by LLVM's name for it."""
     from tvm.target.codegen import llvm_get_system_cpu
 
     described = {"kind": "llvm", "mcpu": llvm_get_system_cpu(), "mtriple": "x86_64-linux-gnu"}
@@ -71,7 +71,7 @@ def find_target(tvm: Any, threads: int) -> Any:
 
 
 def import_model(model: Any, specs: list[Json], sizes: Json) -> Any:
-    """Return a model as a module of Relax whose sizes are all fixed; the weights are constants in it."""
+    """Return a model as a Relax module with fixed sizes and with the weights as constants."""
     from tvm.relax.frontend.onnx import from_onnx
 
     keys = compiled.find_key(specs, sizes)
@@ -79,7 +79,7 @@ def import_model(model: Any, specs: list[Json], sizes: Json) -> Any:
 
 
 def prepare(module: Any) -> Any:
-    """Return a module lowered to loops: operators are fused, and each has a function of its own to be scheduled."""
+    """Return a module lowered to loops: operators are fused, and each has its own function to schedule."""
     import tvm
     from tvm import relax
 

@@ -1,4 +1,4 @@
-"""Run what was compiled: a library for each shape, in Relax's virtual machine."""
+"""Run compiled models: a library for each shape, in Relax's virtual machine."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Array = np.ndarray[Any, Any]
 ENDING = ".so"
 THREADS = "TVM_NUM_THREADS"
 _ALIGNMENT = 64
-"""Bytes: compiled loops read an input by instructions that end the process where it is aligned to less (TVM's
-``kAllocAlignment``)."""
+"""Alignment in bytes: compiled loops read an input by instructions that crash the process for a smaller alignment
+(TVM's ``kAllocAlignment``)."""
 
 
 def import_tvm(threads: int) -> Any:
-    """Return the module, whose pool of threads has some number of them.
+    """Return the module, with the given number of threads in its pool.
 
     Raises:
-        ValueError: TVM was imported before with another number: its pool is made once.
+        ValueError: TVM was imported before with another number: its pool is created only once.
     """
     os.environ[THREADS] = str(threads)
     import tvm
@@ -55,7 +55,7 @@ def describe(job: Json) -> Json:
 
 
 def open_model(job: Json) -> Any:
-    """Return a session of the libraries of all shapes that a model was compiled for.
+    """Return a session with the libraries for all shapes that a model was compiled for.
 
     Raises:
         ValueError: A library is missing, or the model is for another device or another number of threads.
@@ -79,10 +79,10 @@ def open_model(job: Json) -> Any:
 
 
 class Session:
-    """The virtual machine of one shape, with the memory that it reads.
+    """The virtual machine for one shape, with its input memory.
 
-    Inputs are copied to memory that stays, and outputs are copied once: TVM's own conversions take longer than a small
-    network computes. Calls of several threads wait for one another, since a machine has one state and that memory.
+    Inputs are copied to persistent memory, and outputs are copied once: TVM's own conversions take longer than a small
+    network's computation. Calls from several threads are serialized, since a machine has one state and that memory.
     """
 
     has_cache = False
@@ -90,7 +90,7 @@ class Session:
     def __init__(
         self, call: Callable[[], Any], inputs: dict[str, Array], outputs: list[str], turn: threading.Lock
     ) -> None:
-        """Take a call, the memory that it reads, and the names of what it returns."""
+        """Store a call, its input memory, and the names of its outputs."""
         self._call, self._inputs, self._outputs, self._turn = call, inputs, outputs, turn
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
@@ -110,7 +110,7 @@ class Session:
 
 
 def allocate(sizes: tuple[int, ...], dtype: str) -> Array:
-    """Return an array for an input of a compiled model, whose memory is aligned as TVM's own."""
+    """Return an array for an input of a compiled model, with TVM's memory alignment."""
     kind = np.dtype(dtype)
     count = math.prod(sizes) * kind.itemsize
     memory = np.zeros(count + _ALIGNMENT, dtype=np.uint8)

@@ -1,7 +1,7 @@
 """Tuning with MetaSchedule (J. Shao et al., "Tensor program optimization with probabilistic programs", NeurIPS 2022).
 
-What was measured is kept as records: lines of JSON, each with the hash of an operator's loops and one schedule of them
-with its times. Any number of runs and models share them.
+Measurements are stored as records: lines of JSON, each with the hash of an operator's loops and one schedule with its
+times. Any number of runs and models share them.
 """
 
 from __future__ import annotations
@@ -18,26 +18,27 @@ from typing import Any
 Json = dict[str, Any]
 
 _PER_ROUND = 16
-"""Schedules of one operator that are built and measured together: tuning ends between two rounds. MetaSchedule's own
-scheduler of several operators ends only when each has had its round."""
+"""Schedules of one operator that are built and measured together: tuning stops between two rounds. MetaSchedule's own
+scheduler for several operators stops only when each has had its round."""
 _SEARCH = {"population_size": 128, "genetic_num_iters": 3}
-"""Of the evolutionary search in each round. With its defaults, 512 and 4, it takes longer than building and measuring
-what it chooses: 28 of 41 s in a round of eight schedules, on two cores of an AMD EPYC with AVX2."""
+"""Settings of the evolutionary search in each round. With its defaults, 512 and 4, the search takes longer than
+building and measuring its schedules: 28 of 41 s in a round of eight schedules, on two cores of an AMD EPYC with
+AVX2."""
 _BUILD_SECONDS, _RUN_SECONDS = 300, 60
 _LEAST_WORK = 0.005
-"""Of a model's operations: an operator with less, such as a reshape, stays the loop that it is."""
+"""Share of a model's operations: an operator with less, such as a reshape, is not scheduled."""
 
 
 class Records:
-    """MetaSchedule's database of some operators in a folder, filled from a file of records and written back to it.
+    """MetaSchedule's database of some operators in a folder, read from a file of records and written back to it.
 
-    The file is shared by all models. A line is the hash of an operator's loops and one schedule of them: the loops are
-    twenty times as long, and who asks for an operator has its own. Other operators' lines are left alone: on an AMD
-    EPYC with AVX2 TVM reads a record in 6 ms.
+    All models share the file. A line has the hash of an operator's loops and one schedule of them. The loops themselves
+    are twenty times as long, and are known when an operator is looked up. Lines of other operators are not parsed: on
+    an AMD EPYC with AVX2, TVM reads a record in 6 ms.
 
     Args:
-        folder: Where the database is made.
-        path: The file; None where nothing is remembered.
+        folder: The folder of the database.
+        path: The file; None if nothing is stored.
         tasks: The operators.
     """
 
@@ -57,7 +58,7 @@ class Records:
         self.known = len(own)
 
     def save(self) -> None:
-        """Write what was measured so far."""
+        """Write the measurements so far."""
         hashes = [json.loads(line)[0] for line in self._workloads.read_text().splitlines()]
         found = [json.loads(line) for line in self._schedules.read_text().splitlines()]
         own = [json.dumps([hashes[index], record]) for index, record in found]
@@ -66,11 +67,11 @@ class Records:
             self._path.write_text("".join(f"{line}\n" for line in (*self._others, *own)))
 
     def count(self, task: Any) -> int:
-        """Return how many schedules of an operator are known."""
+        """Return the number of known schedules of an operator."""
         return len(self.database.get_top_k(self.database.commit_workload(task.dispatched[0]), 1 << 16))
 
     def apply(self, module: Any) -> Any:
-        """Return a module with the best schedules that are known; the others stay loops of one thread."""
+        """Return a module with the best known schedules; operators without one remain loops of one thread."""
         from tvm import relax
 
         with self.database:
@@ -78,9 +79,9 @@ class Records:
 
 
 def split_lines(lines: list[str], hashes: list[str]) -> tuple[list[str], list[list[Any]]]:
-    """Return the lines of other operators than these, and the others as a database has them: ``[number, record]``.
+    """Return the lines of other operators, and those of the given ones in the database's form: ``[number, record]``.
 
-    A line that a killed process left half is dropped, and so is one in the format of an earlier version.
+    Incomplete lines of a killed process are dropped, and so are lines in the format of an earlier version.
     """
     numbers: dict[str, int] = {name: number for number, name in enumerate(hashes)}
     others, own = list[str](), list[list[Any]]()
@@ -107,19 +108,19 @@ def tune(
     threads: int,
     seed: int,
 ) -> Json:
-    """Measure schedules of the operators of some modules that are not known well enough yet.
+    """Measure schedules of the operators of some modules for which too few are known.
 
     Args:
-        operators: Those of each module, as ``list_tasks`` gives them.
-        records: What is known, to which what is measured is added.
-        trials: How many schedules are measured at most.
-        resume: Whether operators are tuned further of which schedules are known.
-        until: When it ends, by the monotonic clock; no round is begun that is expected to take longer.
-        threads: How many schedules are built at once.
-        seed: Of the search.
+        operators: The operators of each module, from ``list_tasks``.
+        records: The known schedules, to which the measured ones are added.
+        trials: The largest number of schedules to measure.
+        resume: Whether to tune operators further for which schedules are known.
+        until: The end by the monotonic clock; no round starts that is expected to end later.
+        threads: The number of schedules to build at once.
+        seed: The seed of the search.
 
     Returns:
-        How many ``trials`` were measured, of how many ``operators``, and in how many ``seconds``.
+        The number of measured ``trials``, of tuned ``operators``, and of ``seconds``.
     """
     begun, before, measured, took = time.monotonic(), records.known, 0, dict[int, float]()
     tasks = [operators[module][task] for module, task in order_tasks([[*map(_estimate, each)] for each in operators])]
@@ -135,7 +136,7 @@ def tune(
         _tune_operator(tasks[number], tools, size=size, threads=threads, seed=seed + 1 + measured)
         records.save()
         found = records.count(tasks[number])
-        if records.known - written < size:  # nothing more to schedule in it: what failed is written, too
+        if records.known - written < size:  # no schedules are left for it: failed ones are recorded, too
             left.remove(number)
         known[number], measured = found, measured + size
         took[number] = time.monotonic() - started
@@ -145,12 +146,12 @@ def tune(
 
 
 def _make_tools(database: Any, folder: Path, *, threads: int) -> Json:
-    """Return what builds, runs and judges schedules, in all rounds."""
+    """Return the builder, the runner and the cost model of schedules, for all rounds."""
     import cloudpickle
     from tvm.s_tir import meta_schedule as ms
 
     load_intrinsics()
-    # The builder's processes, which load them too, cannot import this module.
+    # The builder's processes, which also load them, cannot import this module.
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     evaluator = ms.runner.EvaluatorConfig(number=1, repeat=3, min_repeat_ms=20, enable_cpu_cache_flush=False)
     return {
@@ -179,10 +180,10 @@ def _tune_operator(task: Any, tools: Json, *, size: int, threads: int, seed: int
 
 
 def load_intrinsics() -> None:
-    """Import TVM's tensor intrinsics of x86, and let nothing that asks for all of them import the others.
+    """Import TVM's tensor intrinsics for x86, and prevent the import of all others.
 
-    TVM 0.27 imports those of every processor when it begins to tune, and again in each process of the builder in each
-    round; on an AMD EPYC with AVX2 that takes 45 s, half of it for CUDA's.
+    TVM 0.27 imports those of every processor when tuning starts, and again in each builder process in each round. On an
+    AMD EPYC with AVX2 that takes 45 s, half of it for CUDA's.
     """
     import tvm.s_tir
 
@@ -194,13 +195,14 @@ def load_intrinsics() -> None:
 
 
 def choose_operator(left: list[int], known: dict[int, int], took: dict[int, float], *, seconds: float) -> int | None:
-    """Return which operator has the next round: the first of those that were tuned least; None where no round fits.
+    """Return the operator for the next round: the first of those that were tuned least; None if no round fits.
 
     Args:
-        left: The operators that may have one, in the order of ``order_tasks``.
-        known: How many schedules of each are known.
-        took: How many seconds its last round took, of those that had one; of the others the shortest is expected.
-        seconds: What is left.
+        left: The operators to choose from, in the order of ``order_tasks``.
+        known: The number of known schedules of each.
+        took: The duration in seconds of each operator's last round; for an operator without one, the shortest is
+            assumed.
+        seconds: The remaining time.
     """
     least = min(took.values(), default=0.0)
     fit = [number for number in left if took.get(number, least) < seconds]
@@ -208,14 +210,14 @@ def choose_operator(left: list[int], known: dict[int, int], took: dict[int, floa
 
 
 def order_tasks(works: list[list[float]]) -> list[tuple[int, int]]:
-    """Return the order in which operators are tuned, each by the number of its module and its own.
+    """Return the order in which operators are tuned, each as the number of its module and its own number.
 
-    What computes most of its module comes first, since time may end before all had their turn; one with next to nothing
-    is left out. Modules are shapes of one model, which count the same however large their batch: of two operators with
-    equal shares the one that is built and measured sooner comes first.
+    The operators with the largest share of their module come first, since time may run out before all have had a round.
+    Those with a negligible share are left out. Modules are shapes of one model, with equal weight for any batch size:
+    of two operators with equal shares, the one that is built and measured sooner comes first.
 
     Args:
-        works: For each module, how many operations each of its operators has.
+        works: For each module, the number of operations of each of its operators.
     """
     ranked = [
         (-round(work / sum(own), 2), work, module, number)
@@ -227,7 +229,7 @@ def order_tasks(works: list[list[float]]) -> list[tuple[int, int]]:
 
 
 def _estimate(task: Any) -> float:
-    """Return how many operations a task computes in one call of the model."""
+    """Return the number of operations of a task in one call of the model."""
     from tvm.s_tir.analysis import estimate_tir_flops
 
     return float(estimate_tir_flops(task.dispatched[0])) * float(task.weight)

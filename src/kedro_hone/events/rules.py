@@ -83,7 +83,7 @@ class Rule(Section):
 
 
 def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:
-    """Return the first rule that takes an event; None if there is none."""
+    """Return the first rule that matches an event; None if there is none."""
     return next((rule for rule in rules if rule.takes(event)), None)
 
 
@@ -100,12 +100,12 @@ def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]
 
 
 def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[str]:
-    """Return, in words, the rules for which no event can come.
+    """Return, in words, the rules that no event can match.
 
     Args:
         rules: All rules.
-        hub: Whether events of the Hub can come, by its webhooks or a sweep.
-        others: Whether events of other registries can.
+        hub: Whether events of the Hub can arrive, by its webhooks or a sweep.
+        others: Whether events of other registries can arrive.
     """
     return [
         f"no event can come for the rule {rule.name!r}: neither a secret of webhooks nor a sweep is set for it"
@@ -115,7 +115,7 @@ def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:
-    """Return, in words, the rules that never count, since an earlier one takes all their events."""
+    """Return, in words, the rules that never apply, since an earlier one matches all their events."""
     return [
         f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
         for number, later in enumerate(rules)
@@ -125,7 +125,7 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
 
 
 def _takes_all(earlier: str, later: str) -> bool:
-    """Return whether a pattern takes every name that another one does, as far as this can be decided."""
+    """Return whether a pattern matches every name that another one does, as far as this can be decided."""
     if earlier.startswith(HUB) != later.startswith(HUB):
         return False
     begin = earlier.removesuffix("*")

@@ -17,7 +17,7 @@ from kedro_hone.events.rules import Dispatch, Rule, Section
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _OWN_RULES: Final = frozenset({"approval", "by hand", "renewal"})
 _SHORTEST_SECRET: Final = 16
-"""Characters: a shorter one can be guessed by trying often."""
+"""The fewest characters: a shorter secret can be guessed."""
 
 
 class SecretsSection(Section):
@@ -79,15 +79,15 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     """Return the settings of ``listen.yml``.
 
     Raises:
-        HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule
-            names a device that there is not, has a name that is kept, or hands over without a token; a device has a
-            name that is kept; a secret's variable does not sound like one; or ``login: proxy`` has no hosts.
+        HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule has
+            an unknown device, has a reserved name, or hands over without a token; a device has a reserved name; the
+            name of a secret's variable does not look like a secret; or ``login: proxy`` has no hosts.
     """
     try:
         settings = Settings.model_validate(dict(given))
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        # One that is unknown first: it may be the misspelt name of one that is missing.
+        # Unknown names first: one may be the misspelt name of a missing one.
         first = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
         raise _explain(_explain_problem(first)) from error
     if settings.login == "proxy" and (not settings.hosts or "*" in settings.hosts):
@@ -137,7 +137,7 @@ class Secrets(Section):
 
 
 def read_secrets(section: SecretsSection, variables: Mapping[str, str] = os.environ) -> Secrets:
-    """Return the secrets that the variables hold.
+    """Return the secrets in the variables.
 
     Raises:
         HoneError: ``secret-missing``: a variable is not set, or its value is too short to be one.

@@ -1,4 +1,4 @@
-"""Errors about data, options and metrics that cannot be used, each with what to do."""
+"""Errors about data, options and metrics that cannot be used, each with a remedy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ReportedError(ValueError):
 
 
 def explained(function: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Let a function return as ``error`` what is wrong with data and options; the program's own errors pass."""
+    """Make a function return errors in data and options as ``error``; the program's own errors are not caught."""
 
     @functools.wraps(function)
     def call(argument: Any) -> dict[str, Any]:

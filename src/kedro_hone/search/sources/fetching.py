@@ -1,4 +1,4 @@
-"""Bring a version of a registry into the store as an artifact that can be measured."""
+"""Pull a version from a registry into the store as an artifact that can be measured."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _HINTS = {
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
     "model again.",
 }
-"""What to do where a worker refused the source, by the refusal's slug, unless its format has another hint."""
+"""What to do if a worker refused the source, by the refusal's slug, unless its format has another hint."""
 _LONGEST = 60
 """The most characters of an operator's name."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
@@ -62,19 +62,19 @@ _ALONE = " The class's file runs alone: it imports installed packages, and no ot
 def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Pull a version, and seal its files as an artifact with its author's runtime.
 
-    Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
-    limits of its toolchain.
+    No code from the registry is executed here; the worker that reads the model's specifications runs under the limits
+    of its toolchain.
 
     Args:
-        uri: The version, as the registry resolves it.
-        registry: The one that serves the URI.
-        recipe: What is trusted, and how the author's class is made.
-        store: Where the artifact goes.
-        run: Whose steps the worker's are.
+        uri: The version, in a form that the registry resolves.
+        registry: The registry of the URI.
+        recipe: Contains what is trusted, and how to make the author's class.
+        store: The store for the artifact.
+        run: The run of the worker's steps.
 
     Raises:
-        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
-            what they should be. ``model-optimized``: an event started the run, and the model is a winner.
+        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not as
+            expected. ``model-optimized``: an event started the run, and the model is a winner.
     """
     model = recipe.model
     author = AuthorClass(place=model.module, kwargs=model.kwargs, project=run.project) if model.module else None
@@ -109,7 +109,7 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:
-    """Return whether a version is signed by the key that signs what is published here."""
+    """Return whether a version is signed by the key that signs publications here."""
     signer = find_signer() if (folder / SIGNATURE).is_file() else None
     if signer is None or not signer.public:
         return False
@@ -151,7 +151,7 @@ def _seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFol
 
 
 def _list_warnings(described: Mapping[str, Json]) -> list[str]:
-    """Return what a worker warns of, such as a pickle of another version; no more than a log can hold."""
+    """Return a worker's warnings, such as of a pickle of another version; limited in number and length."""
     said = described.get("warnings")
     return [" ".join(str(one).split())[:500] for one in said[:10]] if isinstance(said, list) else []
 
@@ -159,7 +159,7 @@ def _list_warnings(described: Mapping[str, Json]) -> list[str]:
 def _read_description(
     described: Mapping[str, Json], uri: str
 ) -> tuple[dict[str, tuple[TensorSpec, ...]], dict[str, Json]]:
-    """Return the tensors of each side that a worker found in a model, and what else it noted."""
+    """Return the tensors of each side that a worker found in a model, and its other notes."""
     try:
         specs = {
             side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ())
@@ -182,7 +182,7 @@ def _read_description(
 
 
 def _shorten_operators(names: Sequence[str]) -> list[str]:
-    """Return no more names than are kept, none too long; what decides how a source is compared is not cut."""
+    """Return a limited number of shortened names; those that affect the comparison of a source are not dropped."""
     if len(names) > MOST_OPERATORS:
         names = sorted(names, key=lambda name: not rounds(name))
     kept = names[:MOST_OPERATORS]
@@ -192,9 +192,9 @@ def _shorten_operators(names: Sequence[str]) -> list[str]:
 def _describe(
     toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder, hints: Mapping[str, str]
 ) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known.
+    """Let the toolchain read the model's specifications in a worker; a refusal's slug is retained if it is known.
 
-    ``hints`` are those of the source's format, as ``SourceFormat.refused``.
+    ``hints`` are those of the source's format, as in ``SourceFormat.refused``.
     """
     result = call_toolchain("describe", unread, toolchain, recipe=recipe, run=run)
     if isinstance(result, StepResult):

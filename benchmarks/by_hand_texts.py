@@ -31,7 +31,7 @@ http.client imaplib inspect io itertools json locale logging mailbox math mimety
 platform queue random re select shutil signal smtplib socket sqlite3 ssl statistics string struct subprocess tarfile
 tempfile textwrap threading time timeit traceback typing unicodedata urllib.parse uuid wave weakref zipfile zlib numpy
 """
-"""The modules whose docstrings are the texts."""
+"""The modules with the docstrings that are used as texts."""
 
 
 def export(path: Path) -> None:

@@ -19,7 +19,7 @@ Order = dict[str, Any]
 """The configuration of a process: its ``name``, the ``shapes``, and what its script needs."""
 
 Times = dict[str, list[dict[str, list[float]] | None]]
-"""By contestant: for each launch, the seconds of each burst by shape; None where it failed in that launch."""
+"""By contestant: for each launch, the seconds of each burst by shape; None if it failed in that launch."""
 
 BURST_SECONDS = 0.06
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}  # as in all workers

@@ -82,7 +82,7 @@ class Gate:
             pass it, the verdict is ``FAIL``.
         scored: Whether it needs the metric on the gate split. Of the relative gates these are evaluated last, so that
             few candidates are scored.
-        per_shape: Whether the limit is a map whose keys are the recipe's shapes.
+        per_shape: Whether the limit is a map from the recipe's shapes to limits.
         of_machine: Whether it is about the machine that measured, and so about all judgements: if it is undecided,
             nothing else is certain.
         asks: For a relative gate: the words after "no candidate is", with ``{limit}``; empty if it requires nothing of

@@ -16,9 +16,9 @@ from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import RunResult, read_result
 
 SKIPPED: Final = 20
-"""The exit code of a job whose version is a winner already, by its tags."""
+"""The exit code of a job if its version is already a winner, by its tags."""
 OPTIMIZED: Final = "model-optimized"
-"""The error of a run whose model is a winner according to its files."""
+"""The error of a run if its model is a winner according to its files."""
 TRANSIENT: Final = frozenset(
     {
         *("registry-unreachable", "registry-limited", "registry-full", "store-unreachable", "store-full"),

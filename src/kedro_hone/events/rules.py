@@ -29,7 +29,7 @@ EventName = Annotated[str, AfterValidator(_check_event)]
 
 
 class Section(BaseModel):
-    """Settings, all of whose names are known."""
+    """Settings without unknown names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -47,12 +47,12 @@ class Rule(Section):
     """Which events start a run, and its recipe."""
 
     name: str = Field(min_length=1, max_length=100)
-    """Its name in the queue and in logs."""
+    """The rule's name in the queue and in logs."""
     models: str = Field(min_length=1)
-    """Which models: their name, or a pattern such as ``fraud-*``; ``hf://`` in front of repositories of the Hub, which
-    no other pattern takes."""
+    """The models: their name, or a pattern such as ``fraud-*``; with the prefix ``hf://`` for repositories of the Hub,
+    which no other pattern matches."""
     events: tuple[EventName, ...] = Field(("version_created",), min_length=1)
-    """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; an alias or tag that is not named is any."""
+    """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; without an alias or tag, any matches."""
     recipe: dict[str, Json] = Field(default_factory=dict)
     """Changes of the recipe for these models, as under ``hone:`` in parameters.yml; ``model.uri`` is set."""
     env: str | None = None
@@ -67,15 +67,15 @@ class Rule(Section):
         return self.names(event) and not {*self.events}.isdisjoint(event.names)
 
     def names(self, event: Event) -> bool:
-        """Return whether an event is of a model that the rule names."""
+        """Return whether an event is about a model of the rule."""
         return self.covers(name_model(event.name, uri=event.uri))
 
     def covers(self, models: str) -> bool:
-        """Return whether the rule names a model."""
+        """Return whether the rule includes a model."""
         return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
-        """Return the task by this rule; ``asked``: whether a person asked for it."""
+        """Return the task by this rule; ``asked``: whether a person requested it."""
         given = {"recipe": self.recipe, "env": self.env, "asked": asked}
         if self.dispatch is None:
             return Optimize.model_validate(given)

@@ -21,25 +21,25 @@ _SHORTEST_SECRET: Final = 16
 
 
 class SecretsSection(Section):
-    """The names of the variables with the secrets; what has none is switched off."""
+    """The names of the variables with the secrets; features without one are disabled."""
 
     mlflow: Variable | None = None
-    """The secret with which MLflow signs its webhooks: switches ``/webhooks/mlflow`` on."""
+    """The secret with which MLflow signs its webhooks: enables ``/webhooks/mlflow``."""
     huggingface: Variable | None = None
-    """The secret that the Hub sends with its webhooks: switches ``/webhooks/huggingface`` on."""
+    """The secret that the Hub sends with its webhooks: enables ``/webhooks/huggingface``."""
     token: Variable | None = None
-    """The token of ``/runs``, and of the page: switches both on."""
+    """The token of ``/runs``, and of the page: enables both."""
     github: Variable | None = None
     """A token that may start workflows, for rules with ``dispatch``."""
 
 
 class SweepSection(Section):
-    """The sweep: it asks the registries what is new, also if a webhook was lost."""
+    """The sweep: it queries the registries for new versions, also if a webhook was lost."""
 
     every: float = Field(300.0, ge=1, le=86400)
     """Seconds between two sweeps."""
     registries: tuple[str, ...] = ("models:/",)
-    """The registries: ``models:/`` for MLflow, ``hf://`` for what the token's account owns, a path for a folder."""
+    """The registries: ``models:/`` for MLflow, ``hf://`` for the models of the token's account, a path for a folder."""
     first: Literal["now", "all"] = "now"
     """The versions for which the first sweep of a registry starts runs: those from now on, or all."""
 
@@ -48,29 +48,29 @@ class Settings(Section):
     """Everything in ``listen.yml``."""
 
     rules: tuple[Rule, ...] = Field(min_length=1)
-    """The rules that start runs; the first rule that takes an event counts."""
+    """The rules that start runs; the first rule that matches an event counts."""
     secrets: SecretsSection = SecretsSection()
     """The names of the variables with the secrets."""
     sweep: SweepSection | None = SweepSection()
-    """How registries are asked; null for never."""
+    """How registries are queried; null for never."""
     devices: dict[str, Annotated[int, Field(ge=1, le=64)]] = Field({"cpu": 1}, min_length=1)
-    """How many runs there may be at once on each device. Measuring waits for its device in any case."""
+    """The most simultaneous runs on each device. Measuring waits for its device in any case."""
     attempts: int = Field(5, ge=1, le=100)
-    """How often a run is started while something kills it."""
+    """How often a run is started if it is killed."""
     patience: float = Field(86400.0, ge=0)
     """Seconds in which a run is started again while a registry, GitHub or a store does not respond, or is full."""
     seconds: float = Field(6 * 3600.0, gt=0)
     """How long a run may take before it is ended."""
     keep_days: float = Field(90.0, gt=0)
-    """How long the log and the result of an ended run are kept."""
+    """How long the log and the result of an ended run are stored."""
     login: Literal["token", "proxy"] = "token"
     """How people log in: with the token, or at a reverse proxy that alone can reach the service."""
     hosts: tuple[str, ...] = ()
-    """The names under which the page is served, such as ``hone.example.org``; empty for any. Needed with
-    ``login: proxy``: else a page of another site could reach it under a name of its own (DNS rebinding)."""
+    """The names under which the page is served, such as ``hone.example.org``; empty for any. Needed with ``login:
+    proxy``: otherwise a page of another site could reach it under its own name (DNS rebinding)."""
 
     def place(self, env: str | None) -> Settings:
-        """Return these settings with an environment of Kedro's for the rules that name none."""
+        """Return these settings with a Kedro environment for the rules without one."""
         rules = tuple(rule.model_copy(update={"env": rule.env or env}) for rule in self.rules)
         return self.model_copy(update={"rules": rules})
 

@@ -26,7 +26,7 @@ class Context:
         repository: Such as ``owner/name``.
         commit: The commit of the check run: for a pull request its head, and not the tested merge.
         pull_request: Its number; None for any other event.
-        foreign: Whether the pull request comes from another repository, whose jobs have no secrets.
+        foreign: Whether the pull request comes from another repository: its jobs have no secrets.
         merged: Whether the event is known to be of code on the default branch. An event that is not on the list does
             not count: a comment on a fork's pull request starts a job with the secrets of the default branch.
         api: The URL of GitHub's API.

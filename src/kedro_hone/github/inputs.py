@@ -26,7 +26,7 @@ _ROOM: Final = 100  # the most characters of a check run's name that a page show
 
 
 class Inputs(BaseModel):
-    """The inputs of one call; what is empty is as the project has it."""
+    """The inputs of one call; an empty input means the project's setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

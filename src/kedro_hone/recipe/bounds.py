@@ -13,7 +13,7 @@ from hone_runtime.values.base import Json, Value
 
 
 class Section(Value):
-    """Base of the recipe's sections: no number is infinite or NaN, since neither can be compared, sorted or kept."""
+    """Base of the recipe's sections: no number is infinite or NaN, since neither can be compared, sorted or stored."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 

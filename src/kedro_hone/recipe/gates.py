@@ -13,7 +13,7 @@ from kedro_hone.recipe.bounds import Section
 
 
 class GatesSection(Section):
-    """What a candidate must hold to be published."""
+    """The gates that a candidate must pass to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
     beat_published: bool = Field(

@@ -31,7 +31,7 @@ class RouteStep:
     """One adaptor at its position in a route."""
 
     namespace: str  # mirrors the route, such as ``onnx.onnxruntime_int8_static``
-    parent: str  # the namespace whose artifact it takes
+    parent: str  # the namespace of its input artifact
     adaptor: Adaptor
     options: Options
     route: tuple[str, ...]  # the names of all adaptors so far

@@ -74,7 +74,7 @@ class ModelSection(Section):
 
 
 class ProgramSection(Section):
-    """How data become inputs, and outputs a score."""
+    """How data are converted to inputs, and outputs to a score."""
 
     name: Place = Field(
         "fidelity",
@@ -97,7 +97,7 @@ class AdaptorSection(Section):
 
 
 class PublishSection(Section):
-    """Where the winner goes."""
+    """Where the winner is published."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
     uri: Place | None = Field(
@@ -217,7 +217,7 @@ class Recipe(Section):
 
     @property
     def thread_count(self) -> int:
-        """The number of threads, counted where the recipe names none."""
+        """The number of threads, determined if the recipe has none."""
         return self.threads or len(os.sched_getaffinity(0))
 
     @property

@@ -27,7 +27,7 @@ Absolute = Annotated[Place, AfterValidator(_make_absolute)]
 
 
 class EnvironmentSection(Section):
-    """What the workers of one toolchain run in, in place of its locked environment."""
+    """The environment of one toolchain's workers, instead of its locked one."""
 
     python: Absolute = Field(
         description="The absolute path of a Python whose installed packages satisfy the toolchain's `requirements.in`. "

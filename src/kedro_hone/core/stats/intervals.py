@@ -155,7 +155,7 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
 
 
 def needed_rows(limit: float, confidence: float) -> int:
-    """The fewest rows whose ``smallest_provable_drop`` is under a limit.
+    """The fewest rows with a ``smallest_provable_drop`` under a limit.
 
     A gate split of that size allows no lost row; use a few times as many rows.
 

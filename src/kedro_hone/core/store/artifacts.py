@@ -58,7 +58,7 @@ class Store:
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes;
-            ``store-unreachable``, where there is a remote store.
+            ``store-unreachable``, if there is a remote store.
     """
 
     def __init__(self, root: Path, *, remote: Remote | None = None, notes: Path | None = None) -> None:
@@ -140,7 +140,7 @@ class Store:
         return self.root / name / FILES if self._find(name) else None
 
     def locate_tree(self, key: str) -> Path:
-        """Return where the files kept under a key are.
+        """Return the path of the files stored under a key.
 
         Raises:
             HoneError: ``store-missing``: there are none, or they are damaged.

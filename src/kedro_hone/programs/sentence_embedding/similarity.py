@@ -6,8 +6,8 @@ import numpy as np
 
 from ..shared.arrays import Array
 
-_CHUNK = 512  # rows whose similarities to all others are in memory at once
-_TIE = 1e-5  # rows whose similarities differ by less are equally near, such as copies of one text
+_CHUNK = 512  # rows with their similarities to all others in memory at once
+_TIE = 1e-5  # rows are equally near if their similarities differ by less, such as copies of one text
 
 
 def _normalize(vectors: Array) -> Array:

@@ -34,7 +34,7 @@ HINTS = {
 class ReportedError(ValueError):
     """A split cannot be used, or a metric cannot be computed: the error's slug, what happened, and (its text) why.
 
-    What to do is the slug's ``HINTS``, where there is no better ``hint``.
+    What to do is the slug's ``HINTS``, if there is no better ``hint``.
     """
 
     def __init__(self, slug: str, what: str, why: str, *, hint: str = "") -> None:

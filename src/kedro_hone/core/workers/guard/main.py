@@ -175,7 +175,7 @@ class Guard:
         report({"paused": False})
 
     def _look(self) -> None:
-        if os.getppid() != self.config["host"]:  # a fork of the host may still hold the other end of our input
+        if os.getppid() != self.config["host"]:  # a fork of the host may still have the other end of our input
             self.reason = "closed"
         now = time.monotonic()
         if self.paused_at is not None or now < self.next_look:

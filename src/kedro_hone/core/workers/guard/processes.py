@@ -148,7 +148,7 @@ def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
         _limit(resource.RLIMIT_AS, config["address_bytes"])
         _limit(resource.RLIMIT_FSIZE, config["file_bytes"])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
-            stream.write("500")  # killed before the guard and the host when memory runs out, where that is permitted
+            stream.write("500")  # if permitted, killed before the guard and the host when memory runs out
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program

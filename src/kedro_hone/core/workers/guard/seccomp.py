@@ -57,7 +57,7 @@ _CLONE, _PRLIMIT = (56, 220), (302, 261)
 # to it.
 _SCHEDULE = ((142, 118), (144, 119), (314, 274))
 _PRIORITY = (((141, 140), os.PRIO_USER), ((251, 30), 3))  # setpriority, ioprio_set, and their values for a user
-_NOT_THERE = (425, 426, 427, 435)  # io_uring, which opens sockets unfiltered; clone3, whose flags cannot be seen
+_NOT_THERE = (425, 426, 427, 435)  # io_uring, which opens sockets unfiltered; clone3, since its flags cannot be read
 _NEW_NAMESPACES = 0x7E020000
 _SET_MODE_FILTER, _SPECULATION_ALLOWED = 1, 4
 _X32 = 0x40000000

@@ -1,8 +1,8 @@
-"""How often does a byte-identical copy of the source pass as faster? It must not, in more than 2 of 40 tries.
+"""How often is a byte-identical copy of the source judged faster? At most in 2 of 40 tries.
 
-Each copy is a finalist of its own and goes through the very node that confirms winners, ``nodes.confirm``: fresh
-processes, the source's own control, the looks and the level of the product. Two verdicts are counted: by the product's
-threshold, and by none at all, where each copy errs with the nominal 2.5 per cent at most.
+Each copy is a finalist of its own and is confirmed by the same node as winners, ``nodes.confirm``: with fresh
+processes, the source's control, and the product's looks and level. Two verdicts are counted: with the product's
+threshold, and without a threshold, for which each copy may err with the nominal 2.5 per cent at most.
 
 Run it on a quiet machine, never in CI::
 
@@ -39,7 +39,7 @@ WIDTH = 512
 
 
 def make_source(store: Store) -> Artifact:
-    """Write a small net of three layers as ONNX: some dozens of microseconds at one row, where noise is worst."""
+    """Write a small network of three layers as ONNX: a row takes dozens of microseconds, when noise is worst."""
     import onnx  # noqa: PLC0415 - only where no other source is given
     from onnx import TensorProto, helper, numpy_helper  # noqa: PLC0415 - as above
 
@@ -69,7 +69,7 @@ def make_source(store: Store) -> Artifact:
 
 
 def make_samples(store: Store, batches: dict[str, int]) -> Samples:
-    """Write one batch of random rows for each shape of the small net."""
+    """Write one batch of random rows for each shape of the small network."""
     rng = np.random.default_rng(1)
     with store.workspace() as folder:
         for name, batch in batches.items():
@@ -110,7 +110,7 @@ def race_copy(number: int, setting: Setting) -> Finalist:
 
 
 def describe(finalist: Finalist) -> tuple[str, bool]:
-    """Return a line on one copy, and whether it would be faster by no threshold at all."""
+    """Return a line on one copy, and whether it would be faster without a threshold."""
     lows = [speedup.ratio.low / speedup.noise_floor for speedup in finalist.speedups]
     shapes = ", ".join(
         f"{s.shape} {s.ratio.estimate:.3f} ({s.ratio.low:.3f}-{s.ratio.high:.3f}, floor {s.noise_floor:.3f})"
@@ -120,7 +120,7 @@ def describe(finalist: Finalist) -> tuple[str, bool]:
 
 
 def main() -> None:
-    """Race the copies and count."""
+    """Race the copies and count the verdicts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=40, help="how many copies")
     parser.add_argument("--source", type=Path, help="source.json of a run, with samples.json next to it")

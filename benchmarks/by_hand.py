@@ -1,20 +1,20 @@
-"""Is the winner as fast as the best configuration written by hand, and is it found sooner?
+"""Is the winner as fast as the best configuration made by hand, and is it found sooner?
 
-For each of three models (see ``by_hand_models.py``) a project of its own is made, in which ``kedro run`` searches a
+For each of three models (see ``by_hand_models.py``) a separate project is made, in which ``kedro run`` searches for a
 winner with an empty store. Then twelve configurations of ONNX Runtime and OpenVINO are built by hand, ten without BF16,
-and opened for each shape of the recipe with fixed dimensions. In each launch every configuration and the winner, by
-``kedro_hone.load``, get a process of their own, and take turns in random order; those without a turn are stopped. The
-ratio at a shape is, in each launch, the median over its rounds of the configuration's time over the winner's in the
-same round; printed is the geometric mean over the launches, with the least and the most of them. The best
-configuration is the fastest of those that hold the recipe's quality::
+and opened for each shape of the recipe with fixed dimensions. In each launch every configuration and the winner (loaded
+by ``kedro_hone.load``) run in separate processes and take turns in random order; the others are stopped meanwhile. The
+ratio at a shape in one launch is the median over its rounds of the configuration's time over the winner's in the same
+round. The geometric mean over the launches is printed, with the minimum and the maximum. The best configuration is the
+fastest of those that meet the recipe's quality::
 
     python benchmarks/by_hand.py                            # half an hour, on a quiet machine
     python benchmarks/by_hand.py --models digits --budget 60
-    python benchmarks/by_hand.py --folder DIR --keep        # measure again what is there
+    python benchmarks/by_hand.py --folder DIR --keep        # measure existing builds again
 
-Quality by hand is a point estimate: accuracy on the gate's images falls by no more than the recipe's ``drop``; for the
-encoder see ``by_hand_texts.py``. Exit code 1: at a shape the winner is slower than 0.97 of the best configuration, or
-the search took longer than a third of what trying all configurations took.
+The quality of a configuration is a point estimate: accuracy on the gate's images drops by no more than the recipe's
+``drop``; for the encoder see ``by_hand_texts.py``. Exit code 1: at a shape the winner is slower than 0.97 of the best
+configuration, or the search took longer than a third of what trying all configurations took.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHILD = str(Path(__file__).with_name("by_hand_child.py"))
 
 
 def judge_all(model: Model, orders: list[Order]) -> dict[str, float | None]:
-    """Return by how much the quality of each configuration fell; None where it does not hold."""
+    """Return by how much the quality of each configuration dropped; None if it dropped too far."""
     predictions = {}
     for order in orders:
         turn = Turns(order, script=CHILD)
@@ -91,7 +91,7 @@ def measure(name: str, given: argparse.Namespace, folder: Path) -> bool:
     model = by_hand_models.make_project(name, folder, threads=given.threads)
     by_hand_models.write_feeds(model)
     took = search(model, given)
-    winner = by_hand_models.read_winner(model.project)["candidate"]  # ends before anything is built without a winner
+    winner = by_hand_models.read_winner(model.project)["candidate"]  # without one, this ends before any build
     times, quality, seconds = try_by_hand(model, given)
     print(f"\n{name}: {winner}", flush=True)
     fine = took <= THIRD * seconds
@@ -116,7 +116,7 @@ def measure(name: str, given: argparse.Namespace, folder: Path) -> bool:
 
 
 def main() -> None:
-    """Measure all models; exit code 1 where one falls short."""
+    """Measure all models; exit code 1 if one falls short."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["digits", "mobilenet", "minilm"])
     parser.add_argument("--threads", type=int, default=2)

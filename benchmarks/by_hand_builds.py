@@ -37,7 +37,7 @@ def export(model: Model) -> Path:
         network, (torch.rand(2, 1, 8, 8),), f=path, dynamo=True, dynamic_shapes=sizes, verbose=False, **names
     )
     graph = onnx.load(path)
-    del graph.graph.value_info[:]  # of weights that were transposed since: the shape inference of ONNX refuses them
+    del graph.graph.value_info[:]  # of weights that have since been transposed: ONNX's shape inference refuses them
     onnx.save(graph, path)
     path.with_name(f"{path.name}.data").unlink(missing_ok=True)
     return path
@@ -47,7 +47,7 @@ def build(model: Model, *, modern: bool) -> dict[str, Order]:
     """Write the configurations of a model, and return how each is opened.
 
     Args:
-        model: Which.
+        model: The model.
         modern: Whether the CPU has VNNI and BF16: without them weights get seven bits, and nothing is computed in bf16.
     """
     os.environ["CI"] = "true"  # no telemetry

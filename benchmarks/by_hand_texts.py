@@ -1,7 +1,8 @@
-"""The sentence encoder of ``by_hand.py``: its export to ONNX, the texts it is given, and how its vectors are judged.
+"""The sentence encoder of ``by_hand.py``: its export to ONNX, its texts, and how its vectors are judged.
 
-Texts are docstrings of Python's own library and NumPy's. Of each, two passages that share a third of its words are
-judged: by the mean cosine with the vectors in fp32, and by how many passages keep the other one as their nearest.
+Texts are docstrings of Python's own library and NumPy's. From each docstring two passages are judged, which share a
+third of its words: by the mean cosine to the vectors in fp32, and by how many passages still have the other one as
+their nearest neighbour.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 COSINE, AGREEMENT = 0.995, 0.99
-"""What the lower ends of the mean cosine and of the share of kept neighbours must reach."""
+"""The minimum of the lower ends of the mean cosine and of the share of unchanged neighbours."""
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 CALIBRATION, TEXTS, LENGTH = 200, 500, 64
@@ -30,7 +31,7 @@ http.client imaplib inspect io itertools json locale logging mailbox math mimety
 platform queue random re select shutil signal smtplib socket sqlite3 ssl statistics string struct subprocess tarfile
 tempfile textwrap threading time timeit traceback typing unicodedata urllib.parse uuid wave weakref zipfile zlib numpy
 """
-"""The modules whose docstrings are the texts."""
+"""The modules with the docstrings that are used as texts."""
 
 
 def export(path: Path) -> None:
@@ -39,7 +40,7 @@ def export(path: Path) -> None:
     from transformers import AutoModel  # noqa: PLC0415 - see above
 
     class Encoder(torch.nn.Module):  # type: ignore[misc]  # mypy skips torch
-        """Only the tokens' vectors."""
+        """Returns only the tokens' vectors."""
 
         def __init__(self) -> None:
             super().__init__()
@@ -57,7 +58,7 @@ def export(path: Path) -> None:
 
 
 def write_texts(folder: Path, shapes: dict[str, dict[str, int]]) -> None:
-    """Write the encoder's inputs for each shape, for calibration, and for the passages that quality is judged on."""
+    """Write the encoder's inputs for each shape, for calibration, and for the passages for judging quality."""
     texts = _read_docstrings()
     calibration, rest = texts[:CALIBRATION], texts[CALIBRATION:]
     words = [text.split() for text in rest if len(text.split()) >= 12]
@@ -99,11 +100,11 @@ def _read_docstrings() -> list[str]:
 
 
 def measure_fall(wanted: Array, given: Array) -> float | None:
-    """Return by how much the mean cosine is below 1, or None where the vectors do not hold.
+    """Return by how much the mean cosine is below 1, or None if the vectors do not meet the limits.
 
     Args:
         wanted: Vectors of length 1 in fp32; the two passages of a docstring follow one another.
-        given: Those of a configuration.
+        given: The vectors of a configuration.
     """
     cosines = (wanted * given).sum(1)
     error = float(cosines.std(ddof=1)) / math.sqrt(len(cosines))

@@ -1,7 +1,7 @@
-"""Measures how often the statistics err, on launches drawn from distributions whose truth is known.
+"""Measures how often the statistics err, on launches drawn from distributions with known parameters.
 
-Run ``python benchmarks/error_rates.py`` (a minute) to print the tables. Everything is seeded and goes through the very
-functions that a run uses; ``tests/unit/core/stats/test_error_rates.py`` holds the rates that are promised.
+Run ``python benchmarks/error_rates.py`` (a minute) to print the tables. Everything is seeded and computed by the same
+functions as in a run; ``tests/unit/core/stats/test_error_rates.py`` checks the promised rates.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ def confirm(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) 
     """Simulates whole confirmations, from the first look to the last.
 
     Args:
-        plan: What is asked for, and how many finalists there are.
+        plan: The plan, with the number of finalists.
         draw: Draws the times of launches.
         gain: How many times faster every finalist truly is.
         runs: How many confirmations.
         seed: Of the generator.
 
     Yields:
-        The last step of each: everything decided, or all launches spent.
+        The last step of each: all finalists are decided, or all launches are used.
     """
     rng = np.random.default_rng(seed)
     for _ in range(runs):
@@ -75,7 +75,7 @@ def confirm(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) 
 
 
 def find_rates(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: int) -> dict[str, float]:
-    """How often any finalist is called faster, how often any is called not faster, and how often the interval holds.
+    """How often any finalist is judged faster, how often any is judged not faster, and how often the interval covers.
 
     Args:
         plan: As for ``confirm``.
@@ -99,7 +99,7 @@ def find_rates(plan: LaunchPlan, *, draw: Draw, gain: float, runs: int, seed: in
 
 
 def find_bare_error(plan: LaunchPlan, *, draw: Draw, runs: int, seed: int) -> float:
-    """How often the lower end is above the truth at any look: the error without the help of the noise floor.
+    """How often the lower end is above the true ratio at any look: the error without the noise floor.
 
     Args:
         plan: Its looks and level are used; for one finalist.
@@ -108,7 +108,7 @@ def find_bare_error(plan: LaunchPlan, *, draw: Draw, runs: int, seed: int) -> fl
         seed: Of the generator.
 
     Returns:
-        The share of the runs; nominal is half of what the plan's confidence leaves.
+        The share of the runs; nominally half of one minus the plan's confidence.
     """
     rng = np.random.default_rng(seed)
     source, other = draw(rng, (runs, plan.looks[-1])), draw(rng, (runs, plan.looks[-1]))
@@ -120,7 +120,7 @@ def find_bare_error(plan: LaunchPlan, *, draw: Draw, runs: int, seed: int) -> fl
 
 
 def find_coverage(*, draw: Draw, launches: int, runs: int, seed: int, confidence: float = 0.95) -> float:
-    """How often the interval of a fixed number of launches holds the true ratio.
+    """How often the interval of a fixed number of launches contains the true ratio.
 
     Args:
         draw: Draws the times of launches.
@@ -139,12 +139,12 @@ def find_coverage(*, draw: Draw, launches: int, runs: int, seed: int, confidence
 
 
 def find_power(*, draw: Draw, launches: int, threshold: float, runs: int, seed: int, gain: float = 1.1) -> float:
-    """How often a true gain is called faster after a fixed number of launches and one look.
+    """How often a true gain is judged faster after a fixed number of launches and one look.
 
     Args:
         draw: Draws the times of launches.
         launches: How many rounds of launches.
-        threshold: The speed-up that is asked for.
+        threshold: The required speed-up.
         runs: How many trials.
         seed: Of the generator.
         gain: How many times faster the candidate truly is.
@@ -168,7 +168,7 @@ def _tango(n: int, lost: int, gained: int) -> Interval:
 
 
 def find_paired_rates(n: int, *, p_lost: float, p_gained: float) -> dict[str, float]:
-    """Coverage and error of the interval of paired proportions at 95 %, by enumeration and not by chance.
+    """Coverage and error of the interval of paired proportions at 95 %, by enumeration, not by simulation.
 
     Args:
         n: The number of rows.
@@ -176,8 +176,8 @@ def find_paired_rates(n: int, *, p_lost: float, p_gained: float) -> dict[str, fl
         p_gained: The probability that a row is gained.
 
     Returns:
-        ``covered``: how often the interval holds the true drop; ``passed``: how often its upper end stays under it,
-        which is the error of a gate whose limit the candidate just misses.
+        ``covered``: how often the interval contains the true drop; ``passed``: how often its upper end is below it,
+        which is the error of a gate with a limit that the candidate just misses.
     """
     truth = p_lost - p_gained
     lost = np.arange(int(distributions.binom.ppf(1 - 1e-9, n, p_lost)) + 1)
@@ -196,7 +196,7 @@ def find_paired_rates(n: int, *, p_lost: float, p_gained: float) -> dict[str, fl
 
 
 def find_metric_coverage(kind: str, *, n: int, runs: int, seed: int) -> float:
-    """How often the 95 % interval of another metric holds the truth.
+    """How often the 95 % interval of another metric contains the true value.
 
     Args:
         kind: ``mean`` (normal differences), ``sparse`` (2 % of the rows lose one whole point, the others nothing),

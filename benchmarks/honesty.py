@@ -1,9 +1,10 @@
-"""Is the reported speed-up what a user sees? Measures source and winner again, with none of kedro-hone's own code.
+"""Does a user see the reported speed-up? Measures source and winner again, without kedro-hone's own code.
 
-Each is loaded as its users load it: the source by MLflow, or as its author's class with MLflow's state; the winner by
-``kedro_hone.load``. Each launch is a pair of fresh processes, one of each, that take turns in short bursts of plain
-calls, since shared machines change their speed by half within seconds. The ratio of their median calls is compared with
-the one in ``evidence.json``, shape by shape; the exit code is 1 when they differ by more than ten per cent anywhere.
+Each is loaded as users load it: the source by MLflow, or as its author's class with MLflow's state; the winner by
+``kedro_hone.load``. Each launch has a fresh process for each of the two, which take turns in short bursts of plain
+calls, since the speed of shared machines changes by half within seconds. The ratio of their median calls is compared
+with the one in ``evidence.json``, shape by shape; the exit code is 1 when they differ by more than ten per cent
+anywhere.
 
 Run it in the project's folder after a run that has published a winner::
 
@@ -11,7 +12,7 @@ Run it in the project's folder after a run that has published a winner::
     python benchmarks/honesty.py --load         # both under one busy core, with one thread
 
 ``--load`` is ``--busy --rerun --threads 1``: a process that never rests is pinned to the last core, `kedro run --params
-hone.threads=1` is run during it, and then this is measured during it too. ``benchmarks/README.md`` says more.
+hone.threads=1` is run during it, and then this is measured during it too. See ``benchmarks/README.md``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ while os.getppid() == int(sys.argv[2]):
     for _ in range(1_000_000):
         pass
 """
-"""A process that never rests, as long as the one that started it lives."""
+"""A process that computes continuously as long as its parent lives."""
 
 READY = "ready"
 MODEL = Path(__file__).with_name("honesty_model.py")
@@ -52,17 +53,17 @@ Process = subprocess.Popen[str]
 
 
 def measure(order: dict[str, Any], *, launches: int, rounds: int, seed: int) -> Times:
-    """Launch source and winner side by side, as often as asked.
+    """Launch source and winner side by side, in ``launches`` launches.
 
     Args:
-        order: What both processes share.
-        launches: Of each.
+        order: The configuration of both processes.
+        launches: Number of launches of each.
         rounds: Bursts of each model at each shape in a launch.
-        seed: Of all orders: which model starts first, and who takes which turn.
+        seed: Seed of the random order of starts and turns.
 
     Returns:
         For each model and shape the median call of each burst, in nanoseconds; (launches, rounds). Bursts at the same
-        place of both models ran one after the other.
+        position of both models ran one after the other.
     """
     draw = random.Random(seed)  # noqa: S311 - an order of measuring
     times = {model: {name: np.empty((launches, rounds)) for name in order["shapes"]} for model in MODELS}
@@ -82,7 +83,7 @@ def measure(order: dict[str, Any], *, launches: int, rounds: int, seed: int) -> 
 def start(order: dict[str, Any], model: str) -> Iterator[Process]:
     """Start a fresh process that serves one of the two, wait until it is warm, and stop it.
 
-    It stands still but for its turns: the threads of a pool go on looking for work long after the last call.
+    It is stopped except for its turns, since the threads of a pool keep polling long after the last call.
     """
     command = [sys.executable, "-W", "ignore", str(MODEL), json.dumps({**order, "model": model})]
     environment = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true", "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false"}
@@ -104,7 +105,7 @@ def start(order: dict[str, Any], model: str) -> Iterator[Process]:
 
 
 def ask(process: Process, shape: str) -> float:
-    """Let a stopped process time one burst; its median call, in nanoseconds."""
+    """Let a stopped process time one burst, and return the median call in nanoseconds."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("the process was started without pipes")
     process.send_signal(signal.SIGCONT)
@@ -115,10 +116,10 @@ def ask(process: Process, shape: str) -> float:
 
 
 def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """Read what a run reported.
+    """Read the reported results of a run.
 
     Returns:
-        What the launches are asked, and the reported speed-ups by shape.
+        The configuration of the launches, and the reported speed-ups by shape.
     """
     evidence = json.loads((run / "evidence.json").read_text())
     published = run / "publication.json"
@@ -149,7 +150,7 @@ def read_order(run: Path, arguments: argparse.Namespace) -> tuple[dict[str, Any]
 
 
 def connect(tracking_uri: str) -> None:
-    """Tell MLflow where the registry is."""
+    """Set the registry of MLflow."""
     import mlflow  # noqa: PLC0415 - slow to import
 
     mlflow.set_tracking_uri(tracking_uri)
@@ -159,7 +160,7 @@ def compare(times: Times, reported: dict[str, dict[str, float]]) -> float:
     """Print both ratios at every shape.
 
     Returns:
-        The largest difference: the larger ratio over the smaller one, less one.
+        The largest difference: the larger ratio over the smaller one, minus one.
     """
     print(
         f"{'shape':12}{'source':>12}{'winner':>12}{'here':>9}{'  (launches)':17}{'reported':>9}  (interval)    differ"
@@ -199,7 +200,7 @@ def keep_busy(*, wanted: bool) -> Iterator[None]:
 
 
 def rerun(threads: int | None, *, busy: bool) -> None:
-    """Run the optimization again, in this folder; where a core is kept busy, whatever others take of the cores."""
+    """Run the optimization again in this folder; with a busy core, also if other processes use the cores."""
     command = [str(Path(sys.executable).with_name("kedro")), "run"]
     params = {"hone.threads": threads, "hone.gates.other_load": 1 if busy else None}
     given = ",".join(f"{name}={value}" for name, value in params.items() if value)
@@ -234,7 +235,7 @@ def read_arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Measure and compare as often as asked."""
+    """Measure and compare, ``--repeat`` times."""
     arguments = read_arguments()
     found = []
     with keep_busy(wanted=arguments.busy):

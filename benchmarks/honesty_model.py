@@ -17,7 +17,7 @@ import numpy as np
 
 WARM_UP_SECONDS, BURST_SECONDS, LEAST_CALLS = 0.5, 0.1, 10
 PR_SET_PDEATHSIG = 1
-"""Of ``linux/prctl.h``: the signal that a process gets when its parent dies."""
+"""From ``linux/prctl.h``: sets the signal that a process gets when its parent dies."""
 
 Call = Callable[[], object]
 
@@ -26,7 +26,7 @@ def serve(order: dict[str, Any]) -> None:
     """Load one model, warm it up at every shape, and time one burst for each shape named on a line of the input.
 
     Args:
-        order: What ``honesty.py`` asks for; see its ``read_order``.
+        order: The configuration from ``honesty.py``; see its ``read_order``.
     """
     import mlflow  # noqa: PLC0415 - slow to import, as the models' frameworks below
 
@@ -42,7 +42,7 @@ def serve(order: dict[str, Any]) -> None:
 
 
 def load_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
-    """Load the source as its author would, and return what makes a call of it from arrays."""
+    """Load the source as its author would, and return a function that makes a call of it from arrays."""
     if order["flavor"] == "onnx":
         return load_onnx_source(order)
     import mlflow.pytorch  # noqa: PLC0415 - each launch imports what its model needs, and nothing else
@@ -83,7 +83,7 @@ def load_onnx_source(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
 
 
 def load_winner(order: dict[str, Any]) -> Callable[[dict[str, Any]], Call]:
-    """Load the winner as its users do, and return what makes a call of it from arrays."""
+    """Load the winner as its users do, and return a function that makes a call of it from arrays."""
     import kedro_hone  # noqa: PLC0415 - only where it is needed
 
     winner = kedro_hone.load(order["winner"], threads=order["threads"], trust=["native"])

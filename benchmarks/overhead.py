@@ -1,10 +1,9 @@
-"""What kedro-hone itself costs: seconds for each candidate, and the memory of the process that runs the pipelines.
+"""The overhead of kedro-hone: seconds for each candidate, and the memory of the process that runs the pipelines.
 
-For each candidate the two nodes that belong to it, ``transform`` and ``validate``, are run as Kedro runs them, with the
-toy toolchain, whose work is next to nothing. What its worker file took (numpy's import, and the work) is subtracted;
-what is left is ours: guards and interpreters that start, jobs, verification, sealing, the program's worker, the store.
-
-Then a whole run is watched: the most memory that its process had, and whether a toolchain was ever loaded into it::
+For each candidate its two nodes, ``transform`` and ``validate``, are run as by Kedro, with the toy toolchain, which
+computes almost nothing. The time of its worker file (the import of numpy, and the work) is subtracted. The rest is the
+overhead: starting guards and interpreters, jobs, verification, sealing, the program's worker, the store. Then a whole
+run is observed: the peak memory of its process, and whether a toolchain was ever loaded into it::
 
     python benchmarks/overhead.py                # in the project's folder; a minute, and the time of `kedro run`
     python benchmarks/overhead.py --times 20 --no-run
@@ -43,15 +42,15 @@ from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.setting import Setting
 
 TESTS = str(Path(__file__).parents[1] / "tests")
-"""The folder of the toy toolchain, whose package has the name of a benchmark."""
+"""The folder of the toy toolchain; the name of its package is that of a benchmark."""
 MOST_SECONDS, MOST_MEGABYTES = 0.5, 500
 ROWS = {"calibration": 64, "search": 256, "gate": 512}
 TOOLCHAINS = ("libtorch", "onnxruntime", "libopenvino", "onnx_cpp2py", "nncf")
-"""What the name of a mapped file would hold if a toolchain had been imported."""
+"""Parts of the names of mapped files if a toolchain has been imported."""
 
 
 def make_recipe(number: int) -> Recipe:
-    """Return a recipe in which the adaptor's options, and so its result, are others for each candidate."""
+    """Return a recipe with different options of the adaptor, and so a different result, for each candidate."""
     return read_recipe(
         {
             "model": {"uri": "models:/toy/1"},
@@ -65,16 +64,16 @@ def make_recipe(number: int) -> Recipe:
 
 
 def track(path: Path, rows: int, rng: np.random.Generator) -> TrackedFile:
-    """Write random rows as if DVC had brought them."""
+    """Write random rows as if DVC had downloaded them."""
     np.savez(path, x=rng.random((rows, 4), dtype=np.float32))
     return TrackedFile(path=str(path), source=path.name, repo="", rev="", resolved_rev="", md5=digest_file(path))
 
 
 def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
-    """Build and validate candidates that were never seen before.
+    """Build and validate candidates that are not in the store.
 
     Args:
-        times: How many, after one that is not counted.
+        times: Number of candidates, after a first one that is not counted.
         folder: An empty directory.
 
     Returns:
@@ -97,7 +96,7 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
 
 
 def measure_candidate(number: int, setting: Setting, reference: Reference) -> dict[str, float]:
-    """Run the nodes of one candidate; the source naps for some picoseconds, so that its calls take next to nothing."""
+    """Run the nodes of one candidate; the source sleeps for some picoseconds, so its calls take almost no time."""
     setting = replace(setting, recipe=make_recipe(number))
     options = make_plan(setting.recipe).options["toy.compile"]
     common: dict[str, Any] = {"setting": setting, "reference": reference}
@@ -134,7 +133,7 @@ def watch_run(command: list[str]) -> tuple[float, list[str], int]:
     while process.poll() is None:
         try:
             status, maps = (folder / "status").read_text(), (folder / "maps").read_text()
-        except OSError:  # it ends just now
+        except OSError:  # it has just ended
             break
         lines = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
         peak = max(peak, int(lines.get("VmHWM", "0 kB").split()[0]))
@@ -144,7 +143,7 @@ def watch_run(command: list[str]) -> tuple[float, list[str], int]:
 
 
 def main() -> None:
-    """Measure both; exit code 1 where one is above its limit."""
+    """Measure both; exit code 1 if one is above its limit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=20, help="how many candidates")
     parser.add_argument("--no-run", action="store_true", help="leave the whole run out")

@@ -1,24 +1,25 @@
-"""What each toolchain makes of three models: its time over that of ONNX Runtime in fp32, or why there is none.
+"""The results of each toolchain on three models: its time relative to ONNX Runtime in fp32, or why there is none.
 
-The models are the demo's network with a dynamic batch, a network of the shape of ResNet-50 and a BERT with six layers
-(``toolchains_models.py``). Each has a project of its own, in which ``kedro run`` builds, validates and races every
-candidate of the chosen toolchains (``budget: thorough``): ten rounds each, next to the source. Each one becomes a cell
-of ``results.json`` in the folder. Printed is a table of each toolchain's fastest, as ``docs/reference/figures.md`` has
-it::
+The models are the demo's network with a dynamic batch, a network with the structure of ResNet-50 and a BERT with six
+layers (``toolchains_models.py``). Each has a separate project, in which ``kedro run`` builds, validates and races every
+candidate of the chosen toolchains (``budget: thorough``): ten rounds each, next to the source. Each candidate becomes a
+cell of ``results.json`` in the folder. A table of each toolchain's fastest candidate is printed, as in
+``docs/reference/figures.md``::
 
-    python benchmarks/toolchains.py --folder DIR               # all that is installed: hours, on a quiet machine
+    python benchmarks/toolchains.py --folder DIR               # everything installed: hours, on a quiet machine
     python benchmarks/toolchains.py --folder DIR --models cnn --toolchains onnxruntime,openvino,iree
-    python benchmarks/toolchains.py --folder DIR --collect     # only write what the last runs left
+    python benchmarks/toolchains.py --folder DIR --collect     # only write the results of the last runs
     python benchmarks/toolchains.py --folder DIR --onnx        # begins at ONNX: without PyTorch's toolchain
     python benchmarks/toolchains.py --folder DIR --python torch_tensorrt=/opt/trt/bin/python
 
-``--python`` names the interpreter in which a toolchain runs, for Torch-TensorRT, whose packages are no environment that
-is built here, and on machines that reach no index. It can be given several times; a toolchain with one takes
-part unless ``--toolchains`` leaves it out.
+``--python`` names the interpreter in which a toolchain runs, for Torch-TensorRT, for which no environment is built
+here, and on machines without access to an index. It can be given several times; a toolchain with one takes part unless
+``--toolchains`` leaves it out.
 
-What is in the folder is used again: artifacts, validations and tuning records. Cells are those of the last run of each
-model. Exit code 1: a cell without a figure does not say which operator, option, limit, licence or device is the reason,
-or a model has no cells, since nothing was raced or what all are compared with was not measured; the others have theirs.
+The contents of the folder are used again: artifacts, validations and tuning records. The cells are those of the last
+run of each model. Exit code 1: a cell without a figure does not name the operator, option, limit, licence or device
+that is the reason; or a model has no cells, since nothing was raced or the reference was not measured. The other models
+have theirs.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def write_cells(name: str, project: Path, results: Path) -> list[str]:
 
 
 def read_interpreter(text: str) -> tuple[str, Path]:
-    """Return the toolchain and the absolute path of ``NAME=PATH``; a link is kept, since it is what makes a venv."""
+    """Return the toolchain and the absolute path of ``NAME=PATH``; a link is not resolved: it identifies a venv."""
     name, _, path = text.partition("=")
     if name not in read_catalogue().toolchains:
         raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(read_catalogue().toolchains)}")
@@ -147,7 +148,7 @@ def read_interpreter(text: str) -> tuple[str, Path]:
 def list_toolchains(given: argparse.Namespace) -> list[str]:
     """Return the toolchains that have an environment or are given one, or all.
 
-    Those that need a GPU take part always, since they say so.
+    Those that need a GPU always take part, since they report this as the reason.
     """
     store, found = EnvironmentStore(), []
     for name, toolchain in read_catalogue().toolchains.items():
@@ -159,7 +160,7 @@ def list_toolchains(given: argparse.Namespace) -> list[str]:
 
 
 def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.Namespace) -> None:
-    """Race every candidate of a model in its project, which is made where it is not there."""
+    """Race every candidate of a model in its project, which is made if it does not exist."""
     began, asked, threads = time.monotonic(), MODELS[name], given.threads
     if name == "cnn" and not given.onnx:
         made = make_project("digits", project.parent / f".{name}", threads=threads).project
@@ -189,13 +190,13 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         "environments": {name: {"python": str(python)} for name, python in given.python.items()},
         "adaptors": {one.name: section for one in adaptors if (section := choose_settings(one, given.tuning_seconds))},
         "budget": "thorough",
-        "gates": {"drop": 0.9},  # what a candidate loses is told, and drops none
+        "gates": {"drop": 0.9},  # losses are reported, and exclude no candidate
         "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
-        "confirm": {"finalists": 1},  # no heat waits for more than the best of the one before
+        "confirm": {"finalists": 1},  # a heat keeps only the best candidate of the one before
     }
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:
-        left.unlink()  # what was there before a run that fails is no result of it
+        left.unlink()  # earlier files are no result of a run that fails
     (project / MACHINE).write_text(json.dumps(describe_machine(toolchains, given)))
     command = [sys.executable, "-m", "kedro_hone", "run", "--to-nodes", "race"]
     variables = {**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"}
@@ -204,7 +205,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
 
 
 def write_training(project: Path) -> None:
-    """Give the demo's project the rows of its network's training under the name of its input, without their labels."""
+    """Write the training rows of the demo's network into its project under the name of its input, without labels."""
     splits = project / "data" / "digits" / "splits"
     with np.load(splits / "train.npz") as rows:
         np.savez(splits / "training.npz", x=rows["images"])
@@ -212,20 +213,20 @@ def write_training(project: Path) -> None:
 
 
 def track_training(project: Path) -> None:
-    """Put the training split of a project under DVC, and name it in its catalog."""
+    """Put the training split of a project under DVC, and add it to its catalog."""
     track(project / "data" / "digits", "training.npz", tag="v2")
     catalog = project / "conf" / "base" / "catalog.yml"
     catalog.write_text(catalog.read_text().replace(TRAINING, "") + TRAINING)
 
 
 def choose_settings(adaptor: Adaptor, seconds: int | None) -> Json:
-    """Return the recipe's section of an adaptor: all take part, with their defaults but for how long they tune."""
+    """Return the recipe's section of an adaptor: all take part with their defaults, except for the tuning time."""
     options = {"options": {"seconds": seconds}} if seconds and adaptor.name in TUNES else {}
     return {**options, **({} if adaptor.default else {"enabled": True})}
 
 
 def find_race(project: Path) -> Path | None:
-    """Return what a project's last race left: under the first name where composites of several shapes come after it."""
+    """Return the result of a project's last race: the one before any composites of several shapes."""
     places = [project / "data/hone/work" / name for name in ("raced.json", "race.json")]
     return next((path for path in places if path.exists()), None)
 
@@ -247,7 +248,7 @@ def write(path: Path, name: str, race: Json, *, cells: list[Json], machine: Json
 
 
 def describe_machine(toolchains: list[str], given: argparse.Namespace) -> Json:
-    """Return on what is measured, and with which versions."""
+    """Return the machine and the versions of the measurement."""
     host = read_host()
     tuning = [read_catalogue().adaptors[name] for name in TUNES]
     seconds = {
@@ -269,7 +270,7 @@ def describe_machine(toolchains: list[str], given: argparse.Namespace) -> Json:
 
 
 def list_versions(toolchains: list[str], interpreters: Mapping[str, Path]) -> dict[str, str]:
-    """Return the version of what each toolchain's environment is for."""
+    """Return the version of the main package of each toolchain's environment."""
     store, found = EnvironmentStore(named=interpreters), {"kedro-hone": version("kedro-hone")}
     for name in toolchains:
         toolchain = read_catalogue().toolchains[name]

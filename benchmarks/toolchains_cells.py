@@ -1,4 +1,4 @@
-"""The cells of ``toolchains.py``: what became of each candidate of a model's race."""
+"""The cells of ``toolchains.py``: the outcome of each candidate of a model's race."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 Json = dict[str, Any]
 
 REFERENCE = ["onnx", "onnxruntime.session"]
-"""The route of what all are compared with: it is in fp32, and begins at the model as ONNX."""
+"""The route of the reference: it is in fp32, and begins at the model as ONNX."""
 SAYS_LITTLE = re.compile(
     r"^(\S+: )?(\w*(Error|Exception)|crashed with \w+|ended with exit code \d+ and no result)?:?\s*$"
 )
@@ -30,7 +30,7 @@ def collect(race: Json) -> list[Json]:
     """Return a cell for each candidate of a model's last race, the fastest first.
 
     Raises:
-        NotMeasured: What all are compared with was not measured.
+        NotMeasured: The reference was not measured.
     """
     standings = {each["id"]: each for each in race["standings"]}
     cells = [describe(each, standings.get(each["candidate"]["id"])) for each in race["validations"]]
@@ -48,7 +48,7 @@ def collect(race: Json) -> list[Json]:
 
 
 def describe(validation: Json, standing: Json | None) -> Json:
-    """Return the cell of a candidate; its ``speeds`` are over the source's."""
+    """Return the cell of a candidate; its ``speeds`` are relative to the source's."""
     candidate, quality = validation["candidate"], validation.get("quality")
     route = [candidate["id"].split(".")[0], *candidate["route"]]
     known = [read_catalogue().adaptors[name] for name in candidate["route"] if name in read_catalogue().adaptors]

@@ -1,8 +1,8 @@
-"""A network of the shape of ResNet-50, and a BERT with six layers; run as a program, it writes one with its data.
+"""A network with the structure of ResNet-50, and a BERT with six layers; as a script, it writes one with its data.
 
-``python toolchains_models.py NAME PROJECT`` writes ``models/source`` and the splits into a project, in a process of its
-own; for ``toolchains.py``. The weights are random, from a seed. With ``--onnx`` the source is the same network in ONNX,
-and there is the demo's network, too, trained.
+``python toolchains_models.py NAME PROJECT`` writes ``models/source`` and the splits into a project, in a separate
+process; for ``toolchains.py``. The weights are random, from a seed. With ``--onnx`` the source is the same network in
+ONNX, and the trained demo's network is available, too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Bottleneck(nn.Module):  # type: ignore[misc]  # mypy skips torch
             self.short = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what has ``4 * width`` channels."""
+        """Return an output with ``4 * width`` channels."""
         return torch.relu(self.short(x) + self.body(x))
 
 
@@ -63,10 +63,10 @@ class ResNet50(nn.Module):  # type: ignore[misc]  # mypy skips torch
 
 
 def settle(network: nn.Module, rows: torch.Tensor) -> nn.Module:
-    """Let each batch normalization see some rows, so that random weights give numbers of a usual size in each layer."""
+    """Fit each batch normalization on some rows, so that random weights give values of a usual size in each layer."""
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
-            module.momentum = None  # the mean over all that it sees
+            module.momentum = None  # the mean over all rows
             nn.init.constant_(module.weight, 0.5)
     with torch.no_grad():
         network.train()(rows)
@@ -91,7 +91,7 @@ def make_bert(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:
 
 
 def make_cnn(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:
-    """Return the demo's network, trained on the digits that are none of its rows."""
+    """Return the demo's network, trained on the digits that are not in its rows."""
     from sklearn.datasets import load_digits  # noqa: PLC0415 - of this one only
 
     from kedro_hone.pipelines.demo.train import train  # noqa: PLC0415 - imports mlflow
@@ -116,7 +116,7 @@ def write_source(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) 
 
 
 def write_onnx(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) -> None:
-    """Write the network in ONNX, with a dynamic batch and, of a text, length."""
+    """Write the network in ONNX, with a dynamic batch and, for texts, a dynamic length."""
     dynamic = {0: torch.export.Dim("batch")}
     if hasattr(network, "config"):
         network.config.return_dict = False
@@ -135,7 +135,7 @@ def write_onnx(source: Path, network: nn.Module, rows: dict[str, np.ndarray]) ->
 
 
 def write_splits(project: Path, arrays: dict[str, np.ndarray]) -> None:
-    """Write the rows of each split, and put them under DVC, where the project's catalog has them."""
+    """Write the rows of each split, and put them under DVC at the paths in the project's catalog."""
     from by_hand_models import track  # noqa: PLC0415 - ResNet50 is imported from a copy of this file, without others
 
     folder, place = project / "data" / "digits", 0

@@ -1,4 +1,4 @@
-"""Contestants that take turns: each in a process of its own, stopped while another one is measured."""
+"""Contestants that take turns: each in a separate process, stopped while another one is measured."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from collections.abc import Callable
 from typing import Any
 
 Order = dict[str, Any]
-"""What a process opens: its ``name``, the ``shapes``, and what its script needs."""
+"""The configuration of a process: its ``name``, the ``shapes``, and what its script needs."""
 
 Times = dict[str, list[dict[str, list[float]] | None]]
-"""By contestant: for each launch, the seconds of each burst by shape; None where it failed in that launch."""
+"""By contestant: for each launch, the seconds of each burst by shape; None if it failed in that launch."""
 
 BURST_SECONDS = 0.06
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 << 20), "MALLOC_TRIM_THRESHOLD_": str(1 << 40)}  # as in all workers
 
 
 class Turns:
-    """The process of one contestant, which is stopped while it has no turn.
+    """The process of one contestant, which is stopped except for its turns.
 
     Args:
-        order: What it opens; given to the script as JSON after ``--child``.
-        script: The program. It prints ``ready``, and then answers each line of its standard input with a line.
+        order: The configuration, passed to the script as JSON after ``--child``.
+        script: The program. It prints ``ready``, and then one line for each line of its standard input.
     """
 
     def __init__(self, order: Order, *, script: str) -> None:
@@ -81,7 +81,7 @@ def time_calls(call: Callable[[Any], object], feeds: Any, *, clock: Callable[[],
 
 
 def launch(orders: list[Order], *, rounds: int, draw: random.Random, script: str) -> dict[str, dict[str, list[float]]]:
-    """Start all, measure some rounds in turns, and return the seconds by name and shape; one that fails is left out."""
+    """Start all, measure some rounds in turns, and return the seconds by name and shape; failed ones are left out."""
     with contextlib.ExitStack() as stack:
         turns: dict[str, Turns] = {}
         for order in draw.sample(orders, k=len(orders)):
@@ -103,13 +103,13 @@ def launch(orders: list[Order], *, rounds: int, draw: random.Random, script: str
 
 
 def collect(launches: list[dict[str, dict[str, list[float]]]]) -> Times:
-    """Return what ``launch`` returned at each launch, by contestant."""
+    """Return the results of ``launch`` for each launch, by contestant."""
     names = dict.fromkeys(name for each in launches for name in each)
     return {name: [each.get(name) for each in launches] for name in names}
 
 
 def compare(times: Times, shape: str, *, winner: str) -> dict[str, tuple[float, float, float, float]]:
-    """Return of each configuration its time over the winner's: the geometric mean, least and most; and its seconds.
+    """Return each configuration's time over the winner's (geometric mean, minimum and maximum), and its seconds.
 
     Each launch of a configuration is compared with the winner's in the same launch.
     """

@@ -1,18 +1,18 @@
-"""Is the winner of a real model as fast as the best that somebody configures by hand?
+"""Is the winner of a real model as fast as the best configuration made by hand?
 
-The models are those of ``tests/wheel_models.py``, which wheels carry; nothing of their packages is installed. For each
-a project is made, in which ``kedro run`` searches a winner for single rows and one thread, of a model whose sizes but
-the batch are those of the data. Next to it six configurations of ONNX Runtime and OpenVINO are built by hand, and two
-of PyTorch where the source is a module. One holds where its outputs on the gate's rows fall short of the source's by
-no more than the recipe's ``drop``, by the program ``fidelity``. All take turns as in ``by_hand.py``. The search
-confirms its finalists in three launches, since the winner is measured here again; the first finalist is measured if
-they cannot decide, and the source if the run keeps it. Timed is the processor's time, so that the load of other
-processes counts little::
+The models are those of ``tests/wheel_models.py``, which are contained in wheels; their packages are not installed. For
+each a project is made, in which ``kedro run`` searches for a winner for single rows and one thread. All sizes of the
+model but the batch are fixed to those of the data. For comparison, six configurations of ONNX Runtime and OpenVINO are
+built by hand, and two of PyTorch if the source is a module. A configuration is accepted if its outputs on the gate's
+rows differ from the source's by no more than the recipe's ``drop``, by the program ``fidelity``. All take turns as in
+``by_hand.py``. The search confirms its finalists in three launches, since the winner is measured here again. If
+they cannot decide, the first finalist is measured; if a run keeps the source, the source is. CPU time is measured, so
+that the load of other processes has little effect::
 
     python benchmarks/wheels.py                                # an hour
-    python benchmarks/wheels.py --models magika --folder DIR   # searches nothing where DIR has a search that ended
+    python benchmarks/wheels.py --models magika --folder DIR   # no search if DIR contains a complete one
 
-Exit code 1: the best configuration that holds takes less than 0.97 of the winner's time.
+Exit code 1: the best accepted configuration takes less than 0.97 of the winner's time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # where the models of wheels and the small project are
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # contains the models of wheels and the small project
 
 from turns import Order, Turns, collect, compare, launch, time_calls
 from wheels_builds import OPENERS, SHAPE, SOURCE, Model, Project, build, fix, split
@@ -41,7 +41,7 @@ DROP, LEAST = 0.03, 0.97
 
 
 def serve(order: Order) -> None:
-    """Open one configuration, and do what each line of the standard input asks for: a burst, or the gate's rows."""
+    """Open one configuration, and for each line of the standard input run a burst or the gate's rows."""
     run = OPENERS[order["opener"]](order)
     folder = Path(order["folder"])
     feeds, gate = (dict(np.load(folder / f"{name}.npz")) for name in (SHAPE, "gate"))
@@ -57,7 +57,7 @@ def serve(order: Order) -> None:
 
 
 def judge(orders: list[Order], names: list[str]) -> dict[str, float | None]:
-    """Return by how much each configuration falls short of the source on the gate's rows; None where it fails."""
+    """Return how far each configuration is below the source on the gate's rows; None if it fails."""
     outputs: dict[str, dict[str, np.ndarray]] = {}
     for order in orders:
         turn = Turns(order, script=__file__)
@@ -72,7 +72,7 @@ def judge(orders: list[Order], names: list[str]) -> dict[str, float | None]:
 
 
 def search(model: Model, folder: Path, budget: str) -> Project:
-    """Return the project of a model with a search that ended; one that is there is taken as it is."""
+    """Return the project of a model with a complete search; an existing one is used as it is."""
     projects, models = (importlib.import_module(name) for name in ("small_project", "wheel_models"))
     project = projects.Project(folder / "shop")
     if not project.root.exists():
@@ -100,7 +100,7 @@ def search(model: Model, folder: Path, budget: str) -> Project:
 
 
 def find_winner(project: Project) -> Order | None:
-    """Return how the winner is opened, or the finalist where three launches could not decide; None for neither."""
+    """Return how to open the winner, or the finalist that three launches could not decide; None if there is neither."""
     evidence = project.evidence
     if evidence["winner"]:
         return {"opener": "winner", "path": str(project.root / evidence["winner"]["path"])}
@@ -111,7 +111,7 @@ def find_winner(project: Project) -> Order | None:
 
 
 def measure(model: Model, given: argparse.Namespace, folder: Path) -> bool:
-    """Print the table of one model, and return whether no configuration that holds is faster than is allowed."""
+    """Print the table of one model, and return whether no accepted configuration is faster than allowed."""
     project = search(model, folder, given.budget)
     evidence, files = project.evidence, folder / "by-hand"
     files.mkdir(exist_ok=True)
@@ -144,7 +144,7 @@ def measure(model: Model, given: argparse.Namespace, folder: Path) -> bool:
 
 
 def main() -> None:
-    """Measure all models, and return by the exit code whether their winners are fast enough."""
+    """Measure all models; the exit code states whether their winners are fast enough."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", help="names of packages; all")
     parser.add_argument("--launches", type=int, default=5)

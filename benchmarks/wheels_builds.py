@@ -16,7 +16,7 @@ SHAPE, SOURCE = "one", "source"
 Feeds = dict[str, np.ndarray]
 Run = Callable[[Feeds], list[np.ndarray]]
 Model = Any
-"""A ``WheelModel`` of the tests, which have no types."""
+"""A ``WheelModel`` of the tests, which are not typed."""
 Project = Any
 """A small project of the tests."""
 
@@ -35,7 +35,7 @@ def open_onnx(order: Order) -> Run:
 
 
 def open_openvino(order: Order) -> Run:
-    """Open a model in OpenVINO, in the precision that it chooses by itself where the order has none."""
+    """Open a model in OpenVINO, in the order's precision, or by default in the one that OpenVINO chooses."""
     os.environ["CI"] = "true"  # no telemetry
     import openvino as ov  # noqa: PLC0415 - see above
 
@@ -68,7 +68,7 @@ def open_torch(order: Order) -> Run:
 
 
 def open_winner(order: Order) -> Run:
-    """Open the winner as its user does; one that was not proved is in the store only."""
+    """Open the winner as a user does; a finalist without proof is only in the store."""
     import kedro_hone  # noqa: PLC0415 - see above
     from hone_runtime.learner.openers import open_learner  # noqa: PLC0415 - see above
     from kedro_hone.core.store.artifacts import Store  # noqa: PLC0415 - see above
@@ -88,13 +88,13 @@ OPENERS = {"onnx": open_onnx, "openvino": open_openvino, "torch": open_torch, "w
 
 
 def split(rows: Feeds) -> Iterator[Feeds]:
-    """Return each row alone, since some of these models take no more at a call."""
+    """Yield each row alone, since some of these models accept only one row per call."""
     for row in range(len(next(iter(rows.values())))):
         yield {name: array[row : row + 1] for name, array in rows.items()}
 
 
 def build(model: Model, project: Project, folder: Path) -> dict[str, Order]:
-    """Write the configurations, and return how each is opened; print which cannot be built."""
+    """Write the configurations, and return how to open each; print which cannot be built."""
     source = folder / "source.onnx"
     orders: dict[str, Order] = {}
     if model.is_network:
@@ -121,7 +121,7 @@ def build(model: Model, project: Project, folder: Path) -> dict[str, Order]:
 
 
 def attempt(what: str, write: Callable[[], None]) -> bool:
-    """Return whether a configuration could be built; a toolchain raises anything."""
+    """Return whether a configuration could be built; a toolchain may raise any exception."""
     try:
         write()
     except Exception as error:  # noqa: BLE001 - see above
@@ -156,14 +156,14 @@ def fix(source: Path, path: Path, row: Feeds, *, first: int = 0) -> None:
 
 
 def quantize(source: Path, path: Path) -> None:
-    """Write a copy with int8 weights, whose activations ONNX Runtime quantizes as it runs."""
+    """Write a copy with int8 weights; ONNX Runtime quantizes its activations at run time."""
     from onnxruntime.quantization import quantize_dynamic  # noqa: PLC0415 - slow to import
 
     quantize_dynamic(source, path, per_channel=True)
 
 
 def calibrate(source: Path, folder: Path, project: Project) -> None:
-    """Write a copy that NNCF has quantized by the calibration's rows."""
+    """Write a copy that NNCF has quantized with the calibration rows."""
     import nncf  # noqa: PLC0415 - slow to import
     import openvino as ov  # noqa: PLC0415 - see above
 

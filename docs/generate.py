@@ -1,4 +1,4 @@
-"""Write the parts of the documentation that the code knows best; ``--check`` only says whether they are current.
+"""Generate parts of the documentation from the code; ``--check`` only checks whether they are up to date.
 
 Whole pages: ``docs/adaptors/``. Parts of pages, between a mark ``begin NAME`` and a mark ``end NAME``: see ``PARTS``.
 """
@@ -43,10 +43,10 @@ PARTS: dict[str, dict[str, Callable[[], str]]] = {
 
 
 def main() -> int:
-    """Write what is not current, or list it.
+    """Write the parts that are out of date, or list them.
 
     Returns:
-        The exit code: 1 when something is not current and was not to be written.
+        The exit code: 1 if something is out of date and ``--check`` is given.
     """
     pages = {**read_parts(), **{ADAPTORS / name: text for name, text in adaptors.make_pages().items()}}
     stale = [path for path, text in pages.items() if not path.is_file() or path.read_text() != text]
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def read_parts() -> dict[Path, str]:
-    """Return the pages that are written by hand, their generated parts made anew."""
+    """Return the pages written by hand, with their generated parts updated."""
     pages = {}
     for name, parts in PARTS.items():
         text = (ROOT / name).read_text()
@@ -80,7 +80,7 @@ def fill(text: str, part: str, body: str) -> str:
     Args:
         text: The page.
         part: The part's name.
-        body: What goes between its marks.
+        body: The text between its marks.
 
     Returns:
         The page.

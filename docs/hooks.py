@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds: a folder in the navigation stands for all of its pages, the index first."""
+"""Hooks of MkDocs: a folder in the navigation is replaced by all its pages, the index first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The baseline: what the source model predicts, and how good that is. Everything else is compared with it."""
+"""The baseline: the predictions of the source model and their score. All candidates are compared with it."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from kedro_hone.search.verdict.checks import check_provable
 logger = open_logger(__name__)
 
 VERSION = 16
-"""Increase it when the code would compute another reference; it is part of the reference's key in the store."""
+"""Increase it if the code computes a different reference; it is part of the reference's key in the store."""
 
 
 _NOISE: Final = "noise.npz"
-"""Which numbers of a row have the rounding of larger ones, by output, in the tree of the reference."""
+"""The file in the reference's tree with, by output, which numbers of a row have the rounding error of larger ones."""
 
 
 def take_baseline(*, setting: Setting) -> Reference:
-    """Run the source model on the search split, and score its outputs: what every candidate is compared with.
+    """Run the source model on the search split, and score its outputs as the reference for all candidates.
 
-    It is run on the same rows once more for each shape that cuts them, and a model of Transformers at odd sizes; those
-    outputs are kept, and not scored. Some rows are run again, in other company and alone: what it returns must be a
+    It is run on the same rows again for each shape that cuts them, and a model of Transformers at odd sizes; those
+    outputs are stored but not scored. Some rows are run again, in other batches and alone: the output must be a
     function of each row.
 
     Raises:

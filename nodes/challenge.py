@@ -1,8 +1,8 @@
-"""Challenge: let a winner stand up to the version that is published already, by the same launches and gates.
+"""Challenge: compare a winner with the version that is already published, by the same launches and gates.
 
 The published version takes the source's place, and the winner is the only finalist. So an error of this comparison is
-as rare as one against the source; both have to hold, which divides no level (an intersection-union test: R. L. Berger,
-Technometrics 24, 1982).
+as rare as one against the source. Both must pass, so the level is not divided (an intersection-union test: R. L.
+Berger, Technometrics 24, 1982).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ _OF_THE_VERSION: Final = (
     "task-",
     "tokenizer-",
 )
-"""How the slugs of errors begin that are of the version itself, and would be the same at the next attempt."""
+"""Prefixes of the slugs of errors that are caused by the version itself and would occur again."""
 
 
 def challenge(
     *, setting: Setting, result: RaceResult, assessed: Decision, version: VersionInfo
 ) -> tuple[Artifact, RaceResult]:
-    """Return the published version, as what is measured against, and the race's result with the winner alone in it.
+    """Return the published version, as the model to measure against, and the race's result with the winner only.
 
-    Where there is no winner, or nothing but the source is published yet, the source is returned; where the winner is
-    what is published, it is returned itself; where the published version cannot be opened, the source is, and the
-    winner's standing says why. In none of these cases is anything measured. A published version that is no winner of
-    ours is compared as any other: the recipe's model section says how its author's class is made.
+    If there is no winner, or only the source is published yet, the source is returned. If the winner is already
+    published, it is returned itself. If the published version cannot be opened, the source is returned, and the reason
+    is in the winner's standing. In none of these cases anything is measured. A published version that is not a winner
+    of kedro-hone is compared like any other: the recipe's model section describes how to make its author's class.
 
     Raises:
-        HoneError: As the registry where it cannot be asked: without that nothing may be published.
+        HoneError: As raised by the registry if it is unreachable: then nothing may be published.
     """
     if assessed.verdict is not Verdict.PASS or assessed.artifact is None:
         return setting.source, _keep(result, None)
@@ -60,7 +60,7 @@ def challenge(
     if info.tags.get(DIGEST) == assessed.artifact.digest:
         return assessed.artifact, _keep(result, None)
     logger.info("challenge %s by %s", info.uri, assessed.winner)
-    said = ModelSection(uri=info.uri)  # a winner of ours says the rest by itself
+    said = ModelSection(uri=info.uri)  # a winner of kedro-hone contains the rest itself
     if not info.is_optimized:
         said = setting.recipe.model.model_copy(update={"uri": info.uri})
     own = setting.recipe.model_copy(update={"model": said})
@@ -78,13 +78,13 @@ def challenge(
 def defend(
     *, setting: Setting, assessed: Decision, challenged: Decision, contest: RaceResult, incumbent: Artifact
 ) -> Decision:
-    """Return the verdict on the winner: PASS only where it beats what is published, too.
+    """Return the verdict on the winner: PASS only if it also beats the published version.
 
     Args:
-        setting: Of the run.
+        setting: The setting of the run.
         assessed: The verdict against the source.
-        challenged: That against the published version.
-        contest: Who challenged it; nobody where nothing is published.
+        challenged: The verdict against the published version.
+        contest: The race's result in the comparison; no candidate if nothing is published.
         incumbent: The published version.
     """
     alias = setting.recipe.publish.alias
@@ -95,7 +95,7 @@ def defend(
         kept = tuple(f"against {alias}: {reason}" for reason in unknown)
         return _refuse(assessed, Verdict.INCONCLUSIVE, (*kept, _stays(alias))) if kept else assessed
     reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
-    # Rows of the source would be about the published version, which is not in the evidence.
+    # Rows named source would be about the published version, which is not in the evidence.
     rows = (row for row in challenged.gates if row.candidate == assessed.winner)
     asked = (row.model_copy(update={"against": alias}) for row in rows)
     assessed = assessed.model_copy(update={"gates": (*assessed.gates, *asked)})
@@ -115,7 +115,7 @@ def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> D
 
 
 def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, reason: str = "") -> RaceResult:
-    """Return the result with one candidate that is measured, or none; who is lost has failed, for a reason."""
+    """Return the result with one candidate to measure, or none; ``lost`` is marked as failed, with the reason."""
 
     def leave(one: Standing) -> Standing:
         if one.id == lost:
@@ -124,16 +124,16 @@ def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, re
             return one.model_copy(update={"status": Status.MEASURED}) if one.id == winner else one
         return one.model_copy(update={"status": Status.DROPPED, "reason": "It was not the winner."})
 
-    known = {"choice": None, "other_load": None}  # of the search, which has said it
+    known = {"choice": None, "other_load": None}  # of the search, which has reported it
     return result.model_copy(update={"standings": tuple(map(leave, result.standings)), **known})
 
 
 def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
-    """Return the version that the alias points to, with its registry; None where there is none, or it is the source."""
+    """Return the version that the alias points to, with its registry; None if there is none, or it is the source."""
     publish = setting.recipe.publish
     target = find_target(version.uri, uri=publish.uri, name=publish.name, project=setting.run.project)
     registry, name = target.registry, find_name(target, version.uri)
-    # Whether the registry has aliases was asked before the model was pulled.
+    # Whether the registry has aliases was checked before the model was pulled.
     uri = find_published(registry, name, publish.alias)
     info = None if uri is None else registry.resolve(uri)
     if info is None or setting.run.relate(info.uri) == version.uri:

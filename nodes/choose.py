@@ -1,4 +1,4 @@
-"""Choose: let a person's candidate take the place of the race's fastest, to be confirmed and gated for itself."""
+"""Choose: confirm and judge a candidate that a person chose, instead of the race's fastest."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ logger = open_logger(__name__)
 
 
 def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
-    """Return the race's result with the recipe's ``choose`` as its only candidate that is measured.
+    """Return the race's result with the recipe's ``choose`` as the only candidate to measure.
 
-    Nothing is built or raced. The choice is counted before anything is measured of it, so that no number of choices
-    makes a false pass more likely than the recipe allows (``spend_on_choice``).
+    Nothing is built or raced. The choice is counted before anything is measured, so that any number of choices keeps
+    the probability of a false pass below the recipe's limit (``spend_on_choice``).
 
     Raises:
         HoneError: ``candidate-unknown``: there is no such candidate, or it was not raced; ``store-missing``: its files

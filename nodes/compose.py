@@ -1,7 +1,7 @@
-"""Compose: where no candidate is the fastest at every shape of the recipe, put the fastest of each into one artifact.
+"""Compose: if no candidate is the fastest at all shapes of the recipe, put the fastest of each into one artifact.
 
-The race's estimates only choose the parts. The composite is then validated as any candidate is, at every shape, and
-confirmed next to the best single candidate: its speed-up is measured through it, and never computed from its parts.
+The race's estimates only select the parts. The composite is then validated like any candidate, at every shape, and
+confirmed next to the best single candidate: its speed-up is measured, and never computed from its parts.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from kedro_hone.search.verdict.verdict import can_win
 logger = open_logger(__name__)
 
 GAIN: Final = 1.05
-"""How many times as fast a part must have been in the race as the part for all shapes: a race's ratios are rough.
-
-The composite is one more finalist, which the confirmation compares with the others in the same launches."""
+"""How many times faster than the part for all shapes another part must have been in the race: its ratios are rough. The
+composite is one more finalist, which the confirmation compares with the others in the same launches."""
 
 
 def compose(*, setting: Setting, result: RaceResult) -> Outcome:
@@ -56,9 +55,9 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
 
 
 def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - see below
-    """Return the race's result with a valid composite first; as it was where there is none.
+    """Return the race's result with a valid composite first; unchanged if there is none.
 
-    It takes the ``setting``, as every node that makes no part of it does, so that what it joins is of one recipe.
+    It takes the ``setting``, like every node that does not make a part of it, so that its inputs are of one recipe.
     """
     outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
@@ -75,7 +74,7 @@ def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> Ra
 
 
 def _find_artifacts(validations: Iterable[Validation]) -> dict[str, Artifact]:
-    """Return the artifacts that can be parts, by the id of their candidate."""
+    """Return the artifacts that can be parts, by their candidates' ids."""
     candidates = [one.candidate for one in validations]
     return {one.id: one.outcome for one in candidates if isinstance(one.outcome, Artifact) and can_be_part(one.outcome)}
 

@@ -1,11 +1,11 @@
-"""Confirm: measure the finalists and the source again in fresh processes, with the source against itself (A/A).
+"""Confirm: measure the finalists and the source again in fresh processes, and the source against itself (A/A).
 
-Launches go on until the data decide who is faster. Launches of one program differ far more than rounds within a launch
-(memory layout, thread placement, compilation), so one launch gives one number: T. Kalibera and R. Jones, "Rigorous
-benchmarking in reasonable time", ISMM 2013. It is the median of the ratios to the source in the same round, since the
-machine's speed differs from round to round.
+Launches continue until the data decide which is faster. Launches of one program differ far more than rounds within a
+launch (memory layout, thread placement, compilation), so one launch gives one number: T. Kalibera and R. Jones,
+"Rigorous benchmarking in reasonable time", ISMM 2013. It is the median of the ratios to the source in the same round,
+since the machine's speed differs from round to round.
 
-It has an end (``confirm.seconds``): what is undecided then stays so, with what was measured.
+It has a time limit (``confirm.seconds``): finalists that are undecided then stay so, with their measurements.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ from kedro_hone.search.verdict.verdict import can_win, list_asked
 logger = open_logger(__name__)
 
 _START_SECONDS, _LEAST_SHARE = 1.0, 0.1
-"""About what starting a worker takes on an idle machine, and the share of the cores that it has under any load."""
+"""The approximate time to start a worker on an idle machine, and the least share of the cores under any load."""
 
 CONTROL = "source again"
-"""The source's second worker in each launch: what it differs from the first by is noise (A/A)."""
+"""The source's second worker in each launch: its difference from the first is noise (A/A)."""
 
 
 def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
     validated = result.validated
     measured = [one.id for one in result.standings if one.status is Status.MEASURED]
-    measured.sort(key=lambda name: not can_win(validated[name], setting.recipe.gates))  # others take nobody's place
+    measured.sort(key=lambda name: not can_win(validated[name], setting.recipe.gates))  # others displace no finalist
     names = measured[: setting.recipe.confirm.finalists]
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice
@@ -69,7 +69,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
     limit = bound_confirmation(setting) if artifacts else 0.0
     launches = Launches(artifacts, setting, confidence=confidence, losses=losses, limit=limit)
     took: dict[str, Any] = {"seconds": 0.0}
-    if artifacts and not chosen:  # a race that a person chose from may be of another day
+    if artifacts and not chosen:  # the race of a person's choice may be of another day
         _warn(setting, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
         logger.info("confirm   %s", say_plan(len(artifacts), setting.recipe.confirm.looks))
@@ -95,7 +95,7 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
 
 
 class Launches:
-    """All launches of the finalists with the source, what was measured in them, and what they decide."""
+    """All launches of the finalists with the source, their measurements, and the decisions."""
 
     def __init__(
         self,
@@ -113,9 +113,9 @@ class Launches:
         self._findings: dict[str, Finding] = {}
 
     def run(self) -> None:
-        """Launch the finalists as often as a decision needs, at most until the recipe's last look or the limit's end.
+        """Launch the finalists as often as a decision needs, until the recipe's last look or time limit.
 
-        A launch that is cut short counts for nothing: some would have more rounds in it than others.
+        An interrupted launch is discarded: some finalists would have more rounds in it than others.
 
         Raises:
             HoneError: ``source-failed``.
@@ -131,7 +131,7 @@ class Launches:
         )
         order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
         running, until = [*self._artifacts], plan.looks[0]
-        self._ignores_stop = self._setting.run.is_stopped()  # before: then this is what the search is ended for
+        self._ignores_stop = self._setting.run.is_stopped()  # stopped before: in order to confirm
         self._ends = time.monotonic() + self._limit
         while running and self.count < until and not self.cut:
             while self.count < until and not self.cut:
@@ -158,7 +158,7 @@ class Launches:
                 logger.info("confirmed %s", say_look(step, count=self.count, looks=plan.looks))
 
     def _find_end(self) -> str:
-        """Return why no launch is begun or ended any more, or an empty text."""
+        """Return why no launch is started or completed any more, or an empty text."""
         if not self._ignores_stop and self._setting.run.is_stopped():
             return "was interrupted"
         if time.monotonic() < self._ends:
@@ -166,7 +166,7 @@ class Launches:
         return f"reached its limit of {self._limit:.0f} s (confirm.seconds)"
 
     def describe(self) -> tuple[Finalist, ...]:
-        """Return what is known of each finalist, best first; those that failed come last, with the reason."""
+        """Return the results of each finalist, best first; failed ones come last, with the reason."""
         recipe = self._setting.recipe
         ranked = rank_finalists(
             {name: self._ratios[name] for name in self._artifacts if name in self._ratios},
@@ -179,7 +179,7 @@ class Launches:
         return tuple(sorted(map(self._describe, names), key=lambda one: bool(one.reason)))
 
     def compare_control(self) -> tuple[Speedup, ...]:
-        """Return the source over itself at each shape; nothing after fewer than two launches."""
+        """Return the speed-up of the source over itself at each shape; empty after fewer than two launches."""
         if self.count < 2:
             return ()
         confidence, control = self._setting.recipe.gates.confidence, self._ratios[CONTROL]
@@ -190,7 +190,7 @@ class Launches:
         )
 
     def _launch(self, names: Sequence[str], order: random.Random) -> None:
-        """Start everybody afresh, measure some rounds, and keep one ratio for each; none where it is cut short."""
+        """Start all in fresh processes, measure some rounds, and store one ratio for each; none if interrupted."""
         setting, confirm, timings = self._setting, self._setting.recipe.confirm, Timings()
         entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: self._artifacts[name] for name in names}}
         shuffled = [*entrants.items()]
@@ -226,7 +226,7 @@ class Launches:
 
     def _describe(self, name: str) -> Finalist:
         failed, latency = self.timings.failures.get(name), self.timings.summarize(name)
-        finding = None if failed else self._findings.get(name)  # who is decided is not launched again
+        finding = None if failed else self._findings.get(name)  # a decided finalist is not launched again
         if finding is None:
             reason = failed.reason if failed else self.cut or "it was not launched"
             return Finalist(id=name, speedups=(), latency=latency, launches=0, reason=reason)
@@ -234,9 +234,9 @@ class Launches:
 
 
 def _warn(setting: Setting, raced: Measurements) -> None:
-    """Log what the gates of the machine say of the race: launches under the same load would decide nothing.
+    """Log the judgements of the machine's gates on the race: launches under the same load would decide nothing.
 
-    A gate of another package that needs what only the confirmation measures is not asked yet.
+    A gate of another package that needs measurements of the confirmation is not evaluated yet.
     """
     for gate, limit in list_asked(setting.recipe.gates).items():
         try:
@@ -258,16 +258,16 @@ def say_plan(finalists: int, looks: Sequence[int]) -> str:
 def guess_launch(
     setting: Setting, validations: Sequence[Validation], source: Sequence[Latency], *, load: float = 0.0
 ) -> float | None:
-    """Return about how many seconds one launch takes, from what validation and race measured; None where they did not.
+    """Return about how many seconds one launch takes, from validation and race; None if they did not measure it.
 
-    Each worker loads its model, as many at a time as there are cores and one more, and is timed by itself. Starting
-    takes longer where other processes take a share of the cores, ``load``; what was measured has it already.
+    The workers load their models, at once as many as there are cores plus one, and are timed one by one. Starting takes
+    longer if other processes use a share of the cores, ``load``; measured times already include it.
     """
     colds = [one.cold_start_ms for one in validations if one.cold_start_ms is not None]
     if len(colds) < len(validations) or not source:
         return None
     confirm, entrants = setting.recipe.confirm, len(validations) + 2
-    slowest = max(colds)  # of the source, which starts twice, nothing is known here
+    slowest = max(colds)  # the cold start of the source, which starts twice, is not known here
     waves = math.ceil(entrants / (len(os.sched_getaffinity(0)) + 1))
     timed = sum(max(confirm.burst_ms, 2 * latency.p50_ms) for latency in source)
     start = _START_SECONDS / max(1 - load, _LEAST_SHARE)

@@ -22,12 +22,12 @@ def convert_to_backend(
     converters: Mapping[str, Options],
     **others: Outcome,
 ) -> Outcome:
-    """Return the source model in a backend's format, converted by the first adaptor that takes it or another backend.
+    """Return the source model in a backend's format, from the first adaptor that converts it or another backend.
 
-    Nothing is built before the source model was run and scored: that is the reference. A conversion begins whatever it
-    is expected to take, since all routes from the backend need it. The others are the outcomes of the backends before
-    this one. Where none takes it, returned is why: what became of the other backend that it would be converted from;
-    with every step that was tried.
+    Nothing is built before the reference, that is, before the source model was run and scored. A conversion starts
+    whatever its expected time, since all routes from the backend need it. ``others`` are the outcomes of the backends
+    before this one. If no adaptor takes it, the reason is returned, with every step that was tried: the outcome of the
+    other backend that it would be converted from.
     """
     source = setting.source
     if source.format == backend:
@@ -51,7 +51,7 @@ def convert_to_backend(
 
 
 def _refuse(given: str, backend: str) -> Refused:
-    """Return that nothing converts a format to a backend's, and which adaptors do so in routes of their own."""
+    """Return that no adaptor converts a format to a backend's, and which adaptors do so in their own routes."""
     adaptors = read_catalogue().adaptors.values()
     own = sorted(one.name for one in adaptors if one.alternative and one.produces == backend and given in one.accepts)
     reason = f"no adaptor that is on converts {given} to {backend}, directly or by another backend"

@@ -1,4 +1,4 @@
-"""Forecast what each adaptor takes and gains on the source model, for the order of the search."""
+"""Forecast the time and the gain of each adaptor on the source model, for the order of the search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kedro_hone.search.plan.forecast import Forecast, make_forecast
 
 
 def forecast(*, source: Artifact, adaptors: tuple[str, ...], recipe: Recipe, store: Store, run: RunFolder) -> Forecast:  # noqa: ARG001 - each node gets these
-    """Return what is expected of some adaptors on this machine: by the usual figures, and by this model's own steps.
+    """Return the forecast for some adaptors on this machine, from the usual figures and this model's earlier steps.
 
     Raises:
         HoneError: ``capabilities-invalid``.

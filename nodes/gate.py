@@ -47,7 +47,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
     The finalists are checked in the order of their speed; the first that passes all gates wins. The level of the
     quality intervals is divided among them (multiple comparisons), so that checking several does not make a false pass
-    more likely; that of a person's choice is divided among such choices. The gate split is read here and nowhere else.
+    more likely. The level of a person's choice is divided among such choices. The gate split is only read here.
     """
     source, recipe, found = setting.source, setting.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
@@ -71,7 +71,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
-        catalogue = read_catalogue()  # of now: the validation, which has the licence too, may be an earlier run's
+        catalogue = read_catalogue()  # current: the licence in the validation may be an earlier run's
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         measured = [_gather(one, found[name], load=confirmation.other_load) for name, one in finalists.items()]
@@ -105,15 +105,15 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
 
 def _list_waits(results: GateResults) -> list[str]:
-    """Return that the winner waits for a quiet machine, if it does."""
+    """Return a sentence that the winner waits for a quiet machine, if it does."""
     noise = find_noise(results.judgements.get(results.winner or "", ()))
     return [] if noise is None else [say_waits(noise)]
 
 
 def find_worst(name: str, qualities: Sequence[Quality]) -> Quality:
-    """Return what is judged of a candidate that was scored in several ways: each metric by its largest possible drop.
+    """Return the quality to judge for a candidate that was scored in several ways: the largest drop of each metric.
 
-    All of them must hold, so that the level is not divided: an intersection-union test (R. L. Berger, "Multiparameter
+    All of them must pass, so the level is not divided: an intersection-union test (R. L. Berger, "Multiparameter
     hypothesis testing and acceptance sampling", Technometrics 24, 1982).
     """
     worst = max(qualities, key=lambda one: one.drop.high)
@@ -133,7 +133,7 @@ def _gather(finalist: Finalist, validation: Validation, *, load: float | None) -
 
 
 def say_choice(choice: Choice | None) -> str:
-    """Return that a person chose the candidate, or an empty string."""
+    """Return a sentence that a person chose the candidate, or an empty string."""
     if choice is None:
         return ""
     many = "which is the first choice" if choice.number == 1 else f"after {choice.number - 1} other choices"
@@ -146,9 +146,9 @@ def say_choice(choice: Choice | None) -> str:
 def say_untried(result: RaceResult, run: RunFolder) -> str:
     """Return how many candidates were not tried, or an empty string.
 
-    A larger budget tries more of those that were not built or validated, unless a person stopped the search. Where a
-    faster candidate ended it, only a budget without an end does; so where a person chose, since that search was an
-    earlier run's. The race has a limit of its own.
+    A larger budget tries more of those that were not built or validated, unless a person stopped the search. If a
+    faster candidate ended it, only an unlimited budget does. The same applies if a person chose, since that search was
+    an earlier run's. The race has a separate limit.
     """
     built = [one.slug for one in result.validations].count(BUDGET)
     untried = built + [one.slug for one in result.standings].count(BUDGET)
@@ -167,10 +167,10 @@ class _Scorer:
     outcomes: dict[str, Any]
     level: float
     golden_rows: GoldenRows | None = None
-    noise: Path | None = None  # which numbers of a row have the rounding of larger ones
+    noise: Path | None = None  # which numbers of a row have the rounding error of larger ones
     exact: Mapping[str, bool] = field(default_factory=dict)  # whether a candidate's route only converts
     workers: int = 0
-    outputs: dict[str, dict[str, Path]] = field(default_factory=dict)  # of each that was scored, and of its parts
+    outputs: dict[str, dict[str, Path]] = field(default_factory=dict)  # by scored candidate, and by its parts
 
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
@@ -204,16 +204,16 @@ class _Scorer:
         return worst
 
     def keep_golden(self, name: str, *, largest_error: float) -> str | None:
-        """Keep the golden rows of a candidate that was scored; None where the recipe asks for none."""
+        """Store the golden rows of a scored candidate; None if the recipe requires none."""
         if self.golden_rows is None:
             return None
         paths = [_name_golden(path) for path in self.outputs[name].values()]
         return keep_golden(self.golden_rows, paths, self.setting, largest_error=largest_error)
 
     def _list_parts(self, name: str) -> list[str]:
-        """Return the candidates that are the parts of a composite, and none of any other candidate.
+        """Return the candidates that are the parts of a composite; an empty list for any other candidate.
 
-        Its calls here have one size, which one of the parts computes: so each part is judged on all rows by itself.
+        Its calls here have one size, which only one part computes: so each part is judged on all rows separately.
         """
         outcome = self.outcomes[name]
         return [part.candidate for part in read_parts(outcome)] if isinstance(outcome, Artifact) else []

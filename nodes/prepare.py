@@ -1,4 +1,4 @@
-"""Turn the user's data into what models take: once, so that every candidate gets the same bytes."""
+"""Convert the user's data to the models' inputs: once, so that every candidate gets the same bytes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kedro_hone.search.comparison.cropping import crop
 logger = open_logger(__name__)
 
 VERSION = 4
-"""Increase it when the code would prepare other samples; it is part of their key in the store."""
+"""Increase it if the code prepares different samples; it is part of their key in the store."""
 
 
 def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **splits: TrackedFile) -> Samples:
-    """Prepare the splits and the batch of each shape, and keep them with the program's code in one tree of the store.
+    """Prepare the splits and the batch of each shape, and store them with the program's code in one tree of the store.
 
     Raises:
         HoneError: ``data-unreadable``, ``data-empty``, ``data-overlap``, ``labels-mismatch``, ``program-unknown`` or
@@ -86,11 +86,11 @@ def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) 
 
 
 def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
-    """Compare the sizes of the prepared splits, and those of the recipe's shapes, with what the model takes at most.
+    """Compare the sizes of the prepared splits and of the recipe's shapes with the model's maximum sizes.
 
     Raises:
-        HoneError: ``recipe-invalid`` or ``data-unreadable``: one is larger, such as a text of more tokens than a model
-            has positions for.
+        HoneError: ``recipe-invalid`` or ``data-unreadable``: one is larger, such as a text with more tokens than the
+            model has positions.
     """
     limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
     for shape in recipe.all_shapes:
@@ -103,7 +103,7 @@ def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
                 hint="Make the shape smaller.",
             )
     for split in (*SPLITS, TRAINING) if limits else ():
-        if not (folder / split).exists():  # nothing asks for a training split
+        if not (folder / split).exists():  # no adaptor needs a training split
             continue
         with open_arrays(folder / split / "feeds.npz") as arrays:
             for spec in source.inputs:
@@ -121,11 +121,11 @@ def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
 def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> None:
     """Write the first rows of the search split's inputs (``feeds``, ``.npz``) for each shape to ``shapes/<name>.npz``.
 
-    Rows are repeated where they do not suffice.
+    Rows are repeated if there are too few.
 
     Raises:
         HoneError: ``recipe-invalid``: a shape names a dimension that the model does not have, or is larger than this
-            machine's memory; ``data-unreadable``: the data are smaller than a shape asks for.
+            machine's memory; ``data-unreadable``: the data are smaller than a shape.
     """
     known = {dim for spec in source.inputs for dim in spec.shape[1:] if isinstance(dim, str)}
     arrays = read_arrays(feeds)
@@ -141,7 +141,7 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
                 hint=f"{near}Name one of these in the recipe's shapes, or leave it out.",
             )
         needed = shape.batch * sum(arrays[spec.name][:1].nbytes for spec in source.inputs) / 1e9
-        if needed > memory:  # which would end the run without a word
+        if needed > memory:  # which would end the run without a message
             raise HoneError(
                 "recipe-invalid",
                 f"The shape {shape.name!r} does not fit into the memory of this machine.",
@@ -156,10 +156,10 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
 
 
 def describe_free_sizes(feeds: Path, source: Artifact, recipe: Recipe) -> list[str]:
-    """Return a warning for each shape of the recipe that leaves sizes other than the batch free, with what to write.
+    """Return a warning for each shape of the recipe with free sizes other than the batch, with the text to write.
 
-    Graphs of fixed sizes are faster, and only who serves the model knows whether these sizes ever change. Rows of
-    tokens have any length, so those of Transformers get no warning.
+    Graphs of fixed sizes are faster, and only the user who serves the model knows whether these sizes ever change. Rows
+    of tokens have any length, so models of Transformers get no warning.
     """
     if "transformers" in source.metadata:
         return []

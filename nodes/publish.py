@@ -1,4 +1,4 @@
-"""Publish the winner: to the registry that the source came from, or to another that the recipe names."""
+"""Publish the winner: to the source's registry, or to another one named in the recipe."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kedro_hone.search.plan.toolset import name_machine, name_toolset
 from kedro_hone.search.setting import Setting
 
 TRANSFORMERS: Final = "transformers"
-"""The format of a source whose tokenizer or processor goes with the winner."""
+"""The format of a source with a tokenizer or processor that is published with the winner."""
 
 logger = open_logger(__name__)
 
@@ -33,14 +33,14 @@ logger = open_logger(__name__)
 def publish(
     *, setting: Setting, decision: Decision, evidence_folder: EvidenceFolder, version: VersionInfo
 ) -> tuple[Publication, ...]:
-    """Write the winner as a new version, and return where it went; where there is none, leave the registry as it is.
+    """Write the winner as a new version, and return its publications; without a winner, do not change the registry.
 
-    All that is said of the winner is from the evidence, which is read from the store only. It may be of an earlier run,
-    also of another machine's; what is written about the publication goes to the folder of that run, which is made again
-    where it is missing.
+    All information about the winner is from the evidence, which is only read from the store. It may be of an earlier
+    run, also on another machine. The record of the publication is written to the folder of that run, which is made
+    again if it is missing.
 
-    A winner that was measured on a busy machine waits: it becomes a version without the alias, or nothing where a
-    registry has no such versions, as on a branch of the Hub. The next quiet run publishes what holds then.
+    A winner that was measured on a busy machine waits: it becomes a version without the alias, or is not written if the
+    registry has no such versions, as on a branch of the Hub. The next quiet run publishes its own winner.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
@@ -86,8 +86,8 @@ def publish(
         command = f"python -m kedro_hone hone approve {changes['uri']}"
         note = f"It waits for approval: `{command}` moves the alias {awaits!r} to it."
         changes |= {"note": publication.note or note}
-    with suppress(OSError):  # the registry has it: a full disk must not undo that, and is told below
-        note_result(published=changes["uri"], awaits=awaits)  # at once, for who runs this again where it is killed
+    with suppress(OSError):  # it is in the registry: a full disk must not undo that, and is reported below
+        note_result(published=changes["uri"], awaits=awaits)  # at once, for a new run after a kill
     publication = publication.model_copy(update=changes)
     _note(publication, winner, evidence, run)
     return (publication,)
@@ -119,7 +119,7 @@ def prove_winner(
 
 
 def _list_tags(winner: ProvenWinner, evidence: Evidence) -> dict[str, str]:
-    """Return the tags that the evidence gives a version."""
+    """Return the tags of a version, from its evidence."""
     tags = make_tags(
         winner,
         recipe=str(evidence.recipe["digest"]),
@@ -130,7 +130,7 @@ def _list_tags(winner: ProvenWinner, evidence: Evidence) -> dict[str, str]:
 
 
 def _note(publication: Publication, winner: ProvenWinner, evidence: Evidence, run: RunFolder) -> None:
-    """Write what was published into the run's folder, and into the log."""
+    """Write the publication to the run's folder and to the log."""
     copy_evidence(winner.folder, run.folder)
     keep_winner(winner.artifact, winner.files, run.folder)
     write_publication(publication, evidence, run.folder)
@@ -141,9 +141,9 @@ def _note(publication: Publication, winner: ProvenWinner, evidence: Evidence, ru
 
 
 def find_wait(decision: Decision, evidence: Evidence) -> str:
-    """Return why the alias is not moved, where the machine was busy while the winner was confirmed; else nothing.
+    """Return why the alias is not moved if the machine was busy while the winner was confirmed; otherwise empty.
 
-    The recipe's limit only says when a verdict is made. It is asked of the evidence as well as of the decision.
+    The recipe's limit only determines when a verdict is reached. Both the evidence and the decision are checked.
     """
     rows = [row for row in decision.gates if row.candidate == decision.winner]
     shares = (find_noise(rows), evidence.confirmation.other_load)
@@ -152,16 +152,16 @@ def find_wait(decision: Decision, evidence: Evidence) -> str:
 
 
 def find_approval(place: PublishSection, registry: Registry, name: str) -> str:
-    """Return the alias that a person's approval is to move; empty where it is moved at once.
+    """Return the alias that a person's approval is to move; empty if it is moved at once.
 
-    A pull request is an approval already.
+    A pull request already is an approval.
     """
     known = place.approval == "first" and place.alias in read_aliases(registry, name).get(name, {})
     return "" if place.approval == "never" or place.pull_request or known else place.alias
 
 
 def find_metrics(evidence: Evidence) -> dict[str, float]:
-    """Return the numbers of the winner that a registry shows next to a model."""
+    """Return the winner's numbers that a registry displays with a model."""
     found = (quality for own in evidence.subject_quality for quality in (own, *own.others))
     metrics = {quality.metric: quality.candidate for quality in found}
     if evidence.speedup:

@@ -21,16 +21,16 @@ logger = open_logger(__name__)
 def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Fetch the version that the recipe names, and seal its files as the source artifact.
 
-    Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
-    limits of its toolchain. Returned are the version with its URI pinned, and the artifact with its author's runtime.
+    No code from the registry is executed here; the worker that reads the model's specifications runs under the limits
+    of its toolchain. Returns the version with its URI pinned, and the artifact with its author's runtime.
 
     Raises:
-        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
-            what they should be. ``recipe-invalid``: a shape of the recipe has another batch than the model takes, or a
-            range does not fit an input.
+        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not as
+            expected. ``recipe-invalid``: a shape of the recipe has another batch than the model takes, or a range does
+            not fit an input.
     """
     registry = find_registry(recipe.model.uri, project=run.project)
-    # First: who moves an alias while a large model is copied has moved it since.
+    # First: an alias that is moved while a large model is copied then counts as moved.
     pointers = _read_pointers(recipe, registry, run)
     version, artifact = fetch(registry.find_source(recipe.model.uri), registry, recipe, store, run)
     check_batch(artifact, recipe)
@@ -42,7 +42,7 @@ def pull(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Art
 
 
 def _read_pointers(recipe: Recipe, registry: Registry, run: RunFolder) -> dict[str, dict[str, str]]:
-    """Return where the aliases of the model point that the winner goes to; nobody asks where nothing is published."""
+    """Return the targets of the aliases of the model to publish to; empty if nothing is published."""
     publish = recipe.publish
     if publish.uri is not None and not publish.enabled:
         return {}

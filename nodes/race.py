@@ -1,9 +1,9 @@
-"""The race: which candidates are fastest, found with few measurements.
+"""The race: finds the fastest candidates with few measurements.
 
 The race only chooses the finalists: its speedups are biased upwards, since they are the best of many. Candidates are
-raced against the source in interleaved rounds, until those are left that can be confirmed. After each block of rounds
-the candidates that cannot win are dropped (racing in the sense of O. Maron and A. W. Moore, "Hoeffding Races", NIPS
-1993). As many run at once as fit the recipe's memory: one heat.
+raced against the source in interleaved rounds, until only as many as can be confirmed are left. After each block of
+rounds the candidates that cannot win are dropped (racing as defined by O. Maron and A. W. Moore, "Hoeffding Races",
+NIPS 1993). As many as fit the recipe's memory run at once: one heat.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ logger = open_logger(__name__)
 def race(
     *, setting: Setting, reference: Reference, forecast: Forecast = UNKNOWN, **validations: Validation
 ) -> RaceResult:
-    """Race the candidates that were found valid, and return the standings, best first, with all the validations.
+    """Race the valid candidates, and return the standings, best first, with all the validations.
 
-    Where none is valid, those that were built and left out for the budget are validated until one is. Routes that begin
-    with an alternative converter for another format than the source's are left out.
+    If none is valid, candidates that were built but not validated because of the budget are validated until one is
+    valid. Routes that begin with an alternative converter for another format than the source's are left out.
     """
     known = [one for one in validations.values() if _is_of(setting.source.format, one)]
     promising = sorted(known, key=lambda one: (-forecast.find_speed(one.candidate.route), one.candidate.id))
@@ -63,24 +63,25 @@ def race(
 
 
 def _is_of(form: Format, validation: Validation) -> bool:
-    """Return whether a candidate could come of a source of this format; of another one, alternatives are not tried."""
+    """Return whether a candidate's route can start from this format; alternatives for another format are not tried."""
     first = read_catalogue().adaptors.get(next(iter(validation.candidate.route), ""))
     return first is None or not first.alternative or form in first.accepts
 
 
 class Race:
-    """The race of all valid candidates: who waits, who runs with the source, and what became of the others.
+    """The race of all valid candidates: those waiting, those running with the source, and the results of the others.
 
-    Of candidates with the same files, runtime and run options, the one with the shortest route races for all. What
-    cannot win, since it may not be published or misses a gate already, races too, and takes no place of what can.
+    Of candidates with the same files, runtime and run options, only the one with the shortest route is measured for
+    all. A candidate that cannot win, since it may not be published or already fails a gate, races too, but never
+    displaces one that can.
 
     Args:
-        validations: Of all candidates, in the order in which they are launched.
-        setting: The run's.
+        validations: The validations of all candidates, in the order of launches.
+        setting: The setting of the run.
     """
 
     def __init__(self, validations: Sequence[Validation], setting: Setting) -> None:
-        self.artifacts: dict[str, Artifact] = {}  # what races, by the candidate's id
+        self.artifacts: dict[str, Artifact] = {}  # the racing artifacts, by the candidate's id
         self.timings = Timings()
         self._setting, self._recipe, self._budget = setting, setting.recipe, start_budget(setting)
         self._memory: dict[str, int] = {}
@@ -129,7 +130,7 @@ class Race:
         return not decided
 
     def rank(self) -> tuple[Standing, ...]:
-        """Return where every candidate stands after the race, best first; who left comes after who finished."""
+        """Return the standing of every candidate, best first; those that left come after those that finished."""
         return tuple(sorted(map(self._find_standing, {**self.artifacts, **self._left}), key=_find_place))
 
     def _launch(self, artifacts: Mapping[str, Artifact], workers: ExitStack) -> None:
@@ -144,7 +145,7 @@ class Race:
             self._running.pop(name).stack.close()
 
     def _fill_heat(self) -> list[str]:
-        """Take as many of the waiting as fit next to those that run, the source too, one at least."""
+        """Start as many of the waiting candidates as fit next to the running ones and the source, at least one."""
         free = (self._recipe.race.memory_mb << 20) - sum(one.session.memory_bytes() for one in self._running.values())
         heat: list[str] = []
         while self._waiting and (not heat or self._memory[self._waiting[0]] <= free):
@@ -153,7 +154,7 @@ class Race:
         return heat
 
     def _run_heat(self, order: random.Random) -> bool:
-        """Measure in blocks of rounds, one at least; return whether no more of them were wanted."""
+        """Measure in blocks of rounds, at least one; return whether no more blocks were needed."""
         limits, finalists = self._recipe.race, self._recipe.confirm.finalists
         rounds, decided = 0, len(self._running) <= 1
         while not decided:
@@ -173,13 +174,13 @@ class Race:
         return decided
 
     def _find_end(self) -> str:
-        """Return why no more is measured, or an empty text; what is launched counts for the search's budget, too."""
+        """Return why measuring ends, or an empty text; launches count for the search's budget, too."""
         if self._measured >= self._recipe.race.seconds:
             return f"the race's budget of {self._recipe.race.seconds:.3g} s was spent"
         return self._budget.find_reason(Phase.RACE, None) or ""
 
     def _list_held(self) -> set[str]:
-        """Return the candidates that can be confirmed if the race ends now: such as can win, if any such one waits."""
+        """Return the candidates to confirm if the race ends now: only those that can win, if such a candidate waits."""
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
         held = (self._running.keys() | measured) - {SOURCE}
         return held - self._unable if {*self._waiting} - self._unable else held
@@ -192,7 +193,7 @@ class Race:
                 self._leave(name, Status.FAILED, f"{failed.failure}: {failed.reason}", slug=failed.failure)
 
     def _drop_slow(self) -> None:
-        """Drop who is too slow; what cannot win drops nobody else."""
+        """Drop candidates that are too slow; one that cannot win does not cause others to be dropped."""
         objectives, finalists = self._find_objectives(), self._recipe.confirm.finalists
         able = {name: one for name, one in objectives.items() if name not in self._unable}
         for rivals, group in ((able, {*able}), (objectives, self._unable)):
@@ -204,7 +205,7 @@ class Race:
                 logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
 
     def _keep_best(self) -> None:
-        """Before the next heat, keep only as many as can be confirmed."""
+        """Before the next heat, retain only as many as can be confirmed."""
         objectives = self._find_objectives()
         ranked = sorted(objectives.keys() - self._unable, key=lambda name: (-objectives[name].estimate, name))
         for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & self._unable)]:
@@ -214,13 +215,13 @@ class Race:
         return {name: self._find_objective(name) for name in self._running if name != SOURCE}
 
     def _find_objective(self, name: str) -> Interval:
-        """Return the interval of the recipe's objective over the rounds that a candidate took part in."""
+        """Return the interval of the recipe's objective over a candidate's rounds."""
         weighed = self._recipe.race
         combined = combine_shapes(self._find_ratios(name), weighed.objective, weighed.weights or None)
         return interval_of_ratios(combined, confidence=self._recipe.gates.confidence)
 
     def _find_ratios(self, name: str) -> dict[str, NDArray[np.float64]]:
-        """Return, by shape, source over candidate for each round in which the candidate took part."""
+        """Return, by shape, the time of the source over the candidate's for each of its rounds."""
         return {shape: np.divide(*self.timings.pair(name, shape)) for shape in self._recipe.shapes}
 
     def _find_standing(self, name: str) -> Standing:

@@ -52,12 +52,12 @@ def report(
     version: VersionInfo,
     reference: Reference,
 ) -> tuple[Evidence, EvidenceFolder]:
-    """Put the evidence and the reports of a run into the store, and copies for people into the run's folder.
+    """Put the evidence and the reports of a run into the store, and copies for the user into the run's folder.
 
-    They are made from values only: no other run's files are read.
+    They are made only from values: no files of other runs are read.
 
     Returns:
-        The evidence as it is in ``evidence.json``, and the digests of all files, which name the tree of the store.
+        The evidence as it is in ``evidence.json``, and the digests of all files, which identify the tree in the store.
 
     Raises:
         HoneError: ``evidence-incomplete``: the decision contradicts what was measured, or the raw timings of the
@@ -78,7 +78,7 @@ def report(
             decision=decision,
             path=run.relate(keep_winner(won, store.locate(won), run.folder)) if won else "",
         )
-        text = hide_secrets(dump_evidence(evidence), variables={})  # whose values may be words that evidence needs
+        text = hide_secrets(dump_evidence(evidence), variables={})  # their values may be words that it needs
         evidence = parse_evidence(text)
         (stage / EVIDENCE).write_text(text, encoding="utf-8")
         write_reports(evidence, stage)
@@ -102,7 +102,7 @@ def gather_evidence(
     decision: Decision,
     path: str,
 ) -> Evidence:
-    """Return the evidence of a run, complete before anything is published; ``path`` is that of the winner's folder."""
+    """Return the evidence of a run, complete before anything is published; ``path`` is the winner's folder."""
     recipe, source, validations = setting.recipe, setting.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(confirmation, decision)
@@ -141,7 +141,7 @@ def gather_evidence(
 
 
 def join_candidate(validation: Validation, standing: Standing | None) -> records.CandidateRecord:
-    """Join the validation and the standing of one candidate; a valid one that did not race was not tried."""
+    """Combine the validation and the standing of one candidate; a valid one that did not race was not tried."""
     status, reason, outcome = validation.status, validation.reason, validation.candidate.outcome
     failure = outcome.failure.value if isinstance(outcome, Failed) else validation.slug
     raced: dict[str, Any] = {}
@@ -168,7 +168,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
 
 
 def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[str, Json]]) -> Iterator[str]:
-    """Yield remarks on a candidate: the options that the machine turned on, a language model's cache, its parts."""
+    """Yield remarks on a candidate: options that the machine enabled, a language model's cache, its parts."""
     yield validation.note
     outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
@@ -188,7 +188,7 @@ def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[st
 
 
 def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> records.CandidateRecord:
-    """Return the record of the source, which the other candidates are compared with."""
+    """Return the record of the source, the reference for the other candidates."""
     return records.CandidateRecord(
         id=SOURCE,
         route=(),
@@ -230,7 +230,7 @@ def _make_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
 
 
 def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
-    """Return speed-ups and times of the finalist that is reported, at the deciding shape and at each."""
+    """Return the speed-ups and times of the reported finalist, at the deciding shape and at each shape."""
     told = confirmation.choose_told(decision.winner, decision.speedup)
     speedup = decision.speedup or (told.deciding if told else None)
     after = {row.shape: row for row in told.latency} if told and decision.winner else {}

@@ -1,4 +1,4 @@
-"""Seed a demo: real data under DVC in a repository of its own, and a trained network or a sentence encoder."""
+"""Seed a demo: real data under DVC in a separate repository, and a trained network or a sentence encoder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ logger = open_logger(__name__)
 
 TAG = "v1"  # the git tag that the catalog pins the splits to
 SPLIT_ROWS = {"train": 800, "calibration": 200, "search": 347, "gate": 450}
-"""How scikit-learn's 1,797 digits are divided. 450 rows can prove a drop under 1.26 points for three finalists."""
+"""The split of scikit-learn's 1,797 digits. 450 rows can prove a drop under 1.26 points for three finalists."""
 
 MINILM = "data/minilm/model"
 _DEMO = Path(kedro_hone.__file__).parent / "pipelines" / "demo"
@@ -30,10 +30,10 @@ AUTHOR = ("-c", "user.name=kedro-hone demo", "-c", "user.email=demo@kedro-hone.i
 
 
 def seed(recipe: Recipe, run: RunFolder) -> VersionInfo:
-    """Make a demo's data and the model that the recipe names, unless they exist already.
+    """Make a demo's data and the model in the recipe, unless they already exist.
 
-    They are digits and a network in ``data/digits``; or, where the recipe's model is ``data/minilm/model``, sentences
-    and the MiniLM encoder in ``data/minilm``.
+    They are digits and a network in ``data/digits``; or, if the recipe's model is ``data/minilm/model``, sentences and
+    the MiniLM encoder in ``data/minilm``.
     """
     registry = find_registry(recipe.model.uri, project=run.project)
     if recipe.model.uri == MINILM:
@@ -59,7 +59,7 @@ def _is_tracked(folder: Path) -> bool:
 
 
 def _seed_sentences(folder: Path) -> None:
-    """Copy the encoder out of its package, and write the sentences, which are tracked."""
+    """Copy the encoder from its package, and write and track the sentences."""
     if not _is_tracked(folder):
         script, model = _DEMO / "sentences.py", folder / "model"
         _run(folder, sys.executable, str(script), f"--splits={folder / 'splits'}", f"--model={model}")
@@ -79,7 +79,7 @@ def _write_splits(folder: Path) -> None:
 
 
 def _track(folder: Path, splits: list[str], *, ignore: str = "") -> None:
-    """Put the splits under DVC in a git repository of its own, made when there is none, and tag the commit."""
+    """Put the splits under DVC in a separate git repository, made if there is none, and tag the commit."""
     dvc = (sys.executable, "-m", "dvc")
     _run(folder, "git", "init", "--quiet", "--initial-branch=main")
     _run(folder, *dvc, "init", "--quiet", "--force")

@@ -23,7 +23,7 @@ def apply_adaptor(
 ) -> Outcome:
     """Run one adaptor of a route on the outcome of the previous step; a refusal or a failure is returned unchanged.
 
-    Nothing is built before the source model was run and scored: that is the reference.
+    Nothing is built before the reference, that is, before the source model was run and scored.
     """
     if not isinstance(parent, Artifact):
         return parent

@@ -1,4 +1,4 @@
-"""Validate each candidate before the race; how is in ``kedro_hone.search.validation.validation``."""
+"""Validate each candidate before the race, by ``kedro_hone.search.validation.validation``."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def validate(
     route: tuple[str, ...],
     options: Mapping[str, Mapping[str, Json]] = MappingProxyType({}),
 ) -> Validation:
-    """Check the outcome of one candidate's route; for a candidate that may not race, the validation has the reason.
+    """Check the outcome of one candidate's route; if a candidate may not race, the validation contains the reason.
 
-    A composite has the routes of its parts, one after the other. The ``options`` are those of which the recipe lists
-    several values, by adaptor.
+    A composite has the routes of its parts, one after the other. ``options`` are, by adaptor, those with several values
+    in the recipe.
     """
     if isinstance(outcome, Artifact) and outcome.format == COMPOSITE:
         route = tuple(step.adaptor for step in outcome.steps)

@@ -1,1 +1,1 @@
-"""The pipelines: how the nodes are connected, and nothing else."""
+"""The pipelines: only the connections of the nodes."""

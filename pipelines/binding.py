@@ -1,9 +1,9 @@
-"""Place a node in the graph: give its function the setting and what is bound, and name its datasets.
+"""Place a node in the graph: pass the setting and bound arguments to its function, and name its datasets.
 
-Nodes, namespaces and pipelines can run alone, from values that earlier runs left in the catalog. So each value names
-all that it was made from (``made_from``), by digests: the values before it, and the keys of the recipe that decided it.
-What a node is given must agree about each of these names, with the recipe as it is now, and with each other: values of
-different models, data, recipes or runs are never joined.
+Nodes, namespaces and pipelines can run alone, from values that earlier runs left in the catalog. So each value records
+everything that it was made from (``made_from``), by digests: the values before it, and the keys of the recipe that
+affect it. The inputs of a node must agree on each of these digests with the current recipe and with each other: values
+of different models, data, recipes or runs are never combined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PARAMETERS = "params:hone"
 PLACE = ("store", "run")
 SETTING = ("source", "samples", *PLACE)
 RECIPE: Final = "hone."
-"""What the name of each key of the recipe begins with, as in the parameters."""
+"""The prefix of each key of the recipe, as in the parameters."""
 
 
 def place_node(
@@ -42,17 +42,17 @@ def place_node(
     tags: Sequence[str] = (),
     **bound: Any,
 ) -> Pipeline:
-    """Return a pipeline of one node, whose name and outputs get the namespace as a prefix.
+    """Return a pipeline of one node; its name and outputs get the namespace as a prefix.
 
-    The function is called with the ``setting``, with the ``inputs``, from argument to the dataset that it is read from,
-    and with what the graph binds, such as an adaptor's name or a route. One that takes no setting makes a part of it,
-    and is called with ``recipe``, ``store`` and ``run``. ``decided_by`` are the keys of the recipe that decide its
-    result, next to those that decided its inputs. Datasets with a namespace are connected from outside, since Kedro
-    warns of names with dots inside a node.
+    The function is called with the ``setting``, with the ``inputs`` (argument to dataset), and with the arguments bound
+    by the graph, such as an adaptor's name or a route. A function without a setting makes a part of it, and is called
+    with ``recipe``, ``store`` and ``run``. ``decided_by`` are the keys of the recipe that affect its result, in
+    addition to those that affect its inputs. Datasets with a namespace are connected from outside, since Kedro warns of
+    names with dots inside a node.
     """
     outputs = [output] if isinstance(output, str) else [*output]
     called, place = partial(function, **bound), SETTING if "setting" in signature(function).parameters else PLACE
-    # Kedro reads name and type hints of the function, and ParallelRunner pickles it.
+    # Kedro reads the name and the type hints of the function, and ParallelRunner pickles it.
     run = update_wrapper(partial(_run, function=called, inputs=inputs, outputs=outputs, decided_by=decided_by), _run)
     run.__name__ = function.__name__
     given = {argument: argument for argument in (*place, *inputs)}
@@ -69,9 +69,9 @@ def _run(
     decided_by: Sequence[str],
     **given: Any,
 ) -> list[Any]:
-    """Run a node on values that fit each other and the recipe, and let its results name what they were made from.
+    """Run a node on values that match each other and the recipe, and record in its results what they were made from.
 
-    Each of several results names those before it, too: they belong together.
+    Each of several results also records those before it: they belong together.
     """
     values = {inputs.get(argument, argument): value for argument, value in given.items()}
     origins = trace(values, digest_recipe(recipe, project=given["run"].project), decided_by=decided_by)
@@ -91,8 +91,8 @@ def _run(
 def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     """Return the digest of each key of a recipe, by names such as ``hone.gates`` and ``hone.gates.drop``.
 
-    Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is counted
-    where it is not named. The section ``publish`` decides nothing before the verdict and is left out.
+    Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is determined
+    if it is not given. The section ``publish`` does not affect anything before the verdict and is left out.
 
     Raises:
         HoneError: ``metric-unknown``; as ``make_plan``.
@@ -109,13 +109,13 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
 
 
 def trace(values: Mapping[str, Any], recipe: Mapping[str, str], *, decided_by: Iterable[str] = ()) -> dict[str, str]:
-    """Return what a node's result is made from: its inputs, what they were made from, and its own keys of the recipe.
+    """Return what a node's result is made from: its inputs, their own origins, and the node's keys of the recipe.
 
     The inputs are given by their names in the catalog, the recipe as ``digest_recipe`` returns it, and the node's own
-    keys without ``hone.``. Inputs that no node of ours made, such as the store, are ignored.
+    keys without ``hone.``. Inputs that were not made by a node of kedro-hone, such as the store, are ignored.
 
     Raises:
-        HoneError: ``value-outdated``: an input was made from something else than the recipe or another input says.
+        HoneError: ``value-outdated``: an input was made from other values than the recipe or another input.
     """
     origins = {f"{RECIPE}{key}": recipe[f"{RECIPE}{key}"] for key in decided_by}
     for name, value in values.items():

@@ -1,12 +1,12 @@
-"""Print which of the large toolchains a change touches, as the JSON list of a matrix; standard library only.
+"""Print which of the large toolchains a change affects, as the JSON list of a matrix; standard library only.
 
-``python tools/changed_toolchains.py BASE`` compares the files here with a revision; without one all are touched. Each
+``python tools/changed_toolchains.py BASE`` compares the files here with a revision; without one all are affected. Each
 entry has the ``toolchain`` and ``pytest``, its tests as arguments: ``make test-toolchains PYTEST="…"``.
 
-A toolchain is touched by its folder, that of one that it ``uses``, its tests with what they import of the tests, and
-the modules of the core that run in workers, are the contract, or are imported by one of these or by its description.
-All are touched by what decides how any is tested, and none by documentation. What another change breaks, the night
-finds.
+A toolchain is affected by changes of its folder, of a toolchain that it ``uses``, and of its tests with the test
+modules that they import. It is also affected by modules of the core that run in workers, are the contract, or are
+imported by one of these or by its description. Files that determine how toolchains are tested affect all, and
+documentation none. The nightly tests find what other changes break.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from functools import cache
 from pathlib import Path
 
 SHARED = ("tests/conformance/test_adaptors.py", "tests/integration/test_capabilities.py")
-"""Tests of many toolchains, whose names have that of the toolchain in brackets."""
+"""Tests of many toolchains; their names contain that of the toolchain in brackets."""
 ALWAYS = (
     *("Makefile", "tools/changed_toolchains.py", ".github/workflows/toolchains.yml"),
     *("tests/conftest.py", "tests/installations.py", "tests/conformance/conftest.py"),
     *("tests/integration/adaptors/conftest.py", "tests/integration/adaptors/run_worker.py"),
     *("tests/conformance/suite/", SHARED[0]),
 )
-"""Files, and folders with a slash, that decide how every toolchain is tested."""
+"""Files, and folders with a slash, that determine how every toolchain is tested."""
 
 
 def main() -> None:
-    """Print the matrix of the repository that this file is in."""
+    """Print the matrix of this file's repository."""
     root, base = Path(__file__).resolve().parents[1], "".join(sys.argv[1:2])
     print(json.dumps(make_matrix(root, find_changes(root, base) if base else None)))
 
 
 def find_changes(root: Path, base: str) -> frozenset[str]:
-    """Return the files that differ from a revision, those that git does not know yet among them.
+    """Return the files that differ from a revision, including untracked ones.
 
     Raises:
         subprocess.CalledProcessError: There is no such revision.
@@ -54,17 +54,17 @@ def find_changes(root: Path, base: str) -> frozenset[str]:
 
 
 def make_matrix(root: Path, changes: frozenset[str] | None) -> list[dict[str, str]]:
-    """Return the entries of the toolchains that some changed files touch, by name; of all for None."""
+    """Return the entries of the toolchains that some changed files affect, by name; of all for None."""
     tests = find_tests(root)
     touched = (name for name in sorted(tests) if changes is None or touches(root, name, tests[name], changes))
     return [{"toolchain": name, "pytest": select(name, tests[name])} for name in touched]
 
 
 def find_tests(root: Path) -> dict[str, tuple[str, ...]]:
-    """Return the files with large tests of each large toolchain, without those that many share.
+    """Return the files with large tests of each large toolchain, without shared ones.
 
-    A toolchain is large where its description has it tested apart, or a file of large tests is named after it. Such
-    a file is its, and one that imports the toolchain or has its name, or that of an adaptor, as a text.
+    A toolchain is large if its description requires separate tests, or if a file of large tests is named after it. Its
+    files are that one, and those that import the toolchain or contain its name, or that of an adaptor, as a text.
     """
     files = [path for path in sorted(root.glob("tests/**/test_*.py")) if "mark.large" in path.read_text()]
     own = [path for path in files if str(path.relative_to(root)) not in SHARED]
@@ -79,13 +79,13 @@ def find_tests(root: Path) -> dict[str, tuple[str, ...]]:
 
 
 def select(name: str, tests: Iterable[str]) -> str:
-    """Return the arguments with which pytest runs a toolchain's tests."""
+    """Return pytest's arguments for a toolchain's tests."""
     words = " or ".join([*(Path(path).stem for path in tests), f"[{name}.", f"[{name}-"])
     return " ".join([f"-k '{words}'", *tests, *SHARED])
 
 
 def touches(root: Path, name: str, tests: Iterable[str], changes: frozenset[str]) -> bool:
-    """Return whether one of some changed files touches a toolchain."""
+    """Return whether one of some changed files affects a toolchain."""
     wanted = [f"adaptors/{one}/" for one in find_used(root, name)]
     wanted += [*ALWAYS, *find_core(root, root / "adaptors" / name / "adaptor.py"), *find_helpers(root, tests)]
     files, folders = {one for one in wanted if one[-1] != "/"}, tuple(one for one in wanted if one[-1] == "/")
@@ -113,7 +113,7 @@ def find_core(root: Path, description: Path) -> frozenset[str]:
 
 
 def find_helpers(root: Path, tests: Iterable[str]) -> frozenset[str]:
-    """Return test files and what they, and the fixtures that they ask for, import or name of the tests."""
+    """Return test files and the files of the tests that they, and the fixtures that they use, import or name."""
     reached = _follow([root / path for path in tests], lambda path: _find_helpers(root, path))
     return frozenset(str(path.relative_to(root)) for path in reached)
 
@@ -130,7 +130,7 @@ def _follow(starts: Iterable[Path], find: Callable[[Path], Iterable[Path]]) -> s
 
 @cache
 def _find_ours(root: Path, path: Path) -> tuple[Path, ...]:
-    """Return the files of our package that a file imports, with the packages around them."""
+    """Return the files of kedro-hone that a file imports, with their enclosing packages."""
     found: list[Path] = []
     for name in _list_imports(_parse(path)):
         if name.startswith("kedro_hone."):
@@ -156,7 +156,7 @@ def _find_helpers(root: Path, path: Path) -> tuple[Path, ...]:
             str(node.value) for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_script(node.value)
         }
         named |= {f"{name.replace('.', '/')}.py" for name in _list_imports(tree)}
-        named.discard("conftest.py")  # which decides for all
+        named.discard("conftest.py")  # it affects all
         found += (place / name for place in places for name in named if (place / name).is_file())
     return tuple(found)
 
@@ -166,7 +166,7 @@ def _is_script(value: object) -> bool:
 
 
 def _list_imports(tree: ast.AST) -> Iterator[str]:
-    """Yield the full names of what is imported; a name that comes from a package may be that of a module."""
+    """Yield the full names of imports; a name imported from a package may be that of a module."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -176,7 +176,7 @@ def _list_imports(tree: ast.AST) -> Iterator[str]:
 
 
 def _list_names(path: Path) -> set[str]:
-    """Return what a file may be a test of: its own name, the toolchains that it imports, first words of its texts."""
+    """Return what a file may test: its own name, the toolchains that it imports, and the first words of its texts."""
     prefix, names = "kedro_hone.adaptors.", [*_list_imports(_parse(path))]
     texts = [node.value for node in ast.walk(_parse(path)) if isinstance(node, ast.Constant)]
     found = {name.removeprefix(prefix).split(".")[0] for name in names if name.startswith(prefix)}
@@ -185,7 +185,7 @@ def _list_names(path: Path) -> set[str]:
 
 
 def _is_large(path: Path) -> bool:
-    """Return whether a toolchain's description has it tested apart: it can be installed, and is not ``TESTED``."""
+    """Return whether a toolchain's description requires separate tests: it can be installed, and is not ``TESTED``."""
     facts = {node.arg: ast.unparse(node.value) for node in ast.walk(_parse(path)) if isinstance(node, ast.keyword)}
     return facts.get("verification") != "Verification.TESTED" and facts.get("lockable") != "False"
 

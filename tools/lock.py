@@ -1,13 +1,13 @@
-"""Pin what this repository installs, with the digests of its files: each lock is complete, and each line has hashes.
+"""Pin the packages of this repository, with the digests of their files: locks are complete, all lines have hashes.
 
 ``requirements.lock`` is for running it, ``requirements-dev.lock`` for working on it and ``requirements-mutants.lock``
-for ``make mutants``, each with what it adds to the one before; each toolchain has its own. The ranges are in
+for ``make mutants``, each with its additions to the one before; each toolchain has its own. The ranges are in
 ``pyproject.toml`` and ``requirements.in``. uv, which must be on the path, chooses the versions and reads the digests of
 all their files, for every platform, from the package index.
 
-PyTorch has two builds of one version, with a lock each next to its toolchain's: the CPU build (``+cpu``), whose digest
-is that of the file that pip finds on this machine, and the index's, with the libraries of CUDA that it needs. Another
-toolchain whose own environment has PyTorch gets copies.
+PyTorch has two builds of one version, with a lock each next to its toolchain's: the CPU build (``+cpu``), with the
+digest of the file that pip finds on this machine, and the index's, with the required libraries of CUDA. Another
+toolchain with PyTorch in its own environment gets copies.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OF_TORCH = re.compile("(cuda|nvidia)-|(triton|torch)$")
 
 
 def main() -> None:
-    """Write every lock; with ``--keep`` versions that still fit stay as they are."""
+    """Write every lock; with ``--keep`` versions that still fit are not changed."""
     keep = "--keep" in sys.argv[1:]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
@@ -70,15 +70,15 @@ def lock_toolchain(toolchain: Toolchain, run: Mapping[str, str], *, keep: bool) 
     """Write a toolchain's locks.
 
     Args:
-        toolchain: Whose requirements are locked.
+        toolchain: The toolchain to lock.
         run: The lines of the lock for running the project, by package.
-        keep: Whether versions that still fit stay as they are.
+        keep: Whether to keep versions that still fit.
     """
     lock, wanted = toolchain.lock, toolchain.requirements.read_text().splitlines()
     found = resolve(wanted, prefer=[lock if keep and lock.exists() else RUN, CUDA])
     built = {name: found.pop(name) for name in toolchain.from_source}
     torch = {name for name in found if OF_TORCH.match(name)}
-    if toolchain.with_cuda:  # all packages of NVIDIA's but those that PyTorch's locks next to its own have
+    if toolchain.with_cuda:  # all packages of NVIDIA except those in PyTorch's locks
         torch &= run.keys() if toolchain.with_torch else set()
     write(lock, found, without=torch)
     if built:
@@ -90,8 +90,8 @@ def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] |
 
     Args:
         wanted: Requirements, as ranges.
-        prefer: Locks whose versions are taken where they fit; all others are the newest.
-        fixed: Lines whose versions must be taken.
+        prefer: Locks with preferred versions, used if they fit; all others are the newest.
+        fixed: Lines with required versions.
     """
     command = ["uv", "pip", "compile", "-", "--python", sys.executable, "--quiet", "--no-header", "--no-annotate"]
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +104,7 @@ def resolve(wanted: list[str], *, prefer: list[Path], fixed: Mapping[str, str] |
 
 
 def write(lock: Path, packages: dict[str, str], *, head: str = HEAD, without: AbstractSet[str] | None = None) -> None:
-    """Write a lock of all packages but torch and what only its build for CUDA needs, or but the named ones."""
+    """Write a lock of all packages except torch and those only for its CUDA build, or except the given ones."""
     left_out = {name for name in packages if OF_TORCH.match(name)} if without is None else without
     lock.write_text(head + "".join(text for name, text in packages.items() if name not in left_out))
 

@@ -1,10 +1,10 @@
-"""Mutate the statistics, the gates and the store, and count by module which mutants the unit tests notice.
+"""Mutate the statistics, the gates and the store, and count by module which mutants the unit tests detect.
 
-mutmut makes the mutants: ``[tool.mutmut]`` in ``pyproject.toml`` has the modules and their tests. Results are kept in
-``mutants/``: a second run tries what changed and what was not noticed, and an interrupted one goes on. ``mutmut
-results`` lists what was not noticed, and ``mutmut show NAME`` the change.
+mutmut makes the mutants: ``[tool.mutmut]`` in ``pyproject.toml`` lists the modules and their tests. Results are stored
+in ``mutants/``: a second run tries changed and undetected mutants, and an interrupted one continues. ``mutmut results``
+lists undetected mutants, and ``mutmut show NAME`` the change.
 
-A mutant is noticed when a test fails or no longer ends. The exit status is 1 where less than 85 % are noticed.
+A mutant is detected if a test fails or no longer ends. The exit status is 1 if less than 85 % are detected.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from mutmut.utils.file_utils import walk_mutatable_files
 LEAST = 0.85
 NOTICED = ("killed", "timeout")
 NOT_RUN = 255
-"""What mutmut exits with where its own runner raised, such as for a test that is gone. It counts this as a timeout."""
+"""The exit code of mutmut if its own runner raised, such as for a missing test. It counts this as a timeout."""
 
 
 def main() -> None:
-    """Run mutmut with the arguments that were given, such as names of mutants, and print the figures."""
+    """Run mutmut with the given arguments, such as names of mutants, and print the figures."""
     os.chdir(Path(__file__).resolve().parent.parent)
-    shutil.rmtree("mutants/tests", ignore_errors=True)  # mutmut copies them, and leaves what was removed since
+    shutil.rmtree("mutants/tests", ignore_errors=True)  # mutmut copies them, and leaves removed ones
     for path in walk_mutatable_files():
         forget_unnoticed(path)
     # One seed, so that tests have the same names in each process; one thread, since mutants are tried two at a time.
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def forget_unnoticed(path: Path) -> None:
-    """Let mutmut try again what was not noticed: it keeps a result also where a test was added since."""
+    """Make mutmut try undetected mutants again: it retains a result even if a test was added since."""
     data = SourceFileMutationData(path=path)
     data.load()
     codes = data.exit_code_by_key.items()
@@ -59,19 +59,19 @@ def forget_unnoticed(path: Path) -> None:
 
 
 def count(path: Path) -> Counter[str]:
-    """Return how many mutants of a module met which end."""
+    """Return how many mutants of a module ended in which way."""
     data = SourceFileMutationData(path=path)
     data.load()
     return Counter(name_end(code) for code in data.exit_code_by_key.values())
 
 
 def name_end(code: int | None) -> str:
-    """Return what the exit status of a mutant's tests says."""
+    """Return the meaning of the exit status of a mutant's tests."""
     return "not run" if code == NOT_RUN else str(status_by_code[code])
 
 
 def share(found: Counter[str]) -> float:
-    """Return the share of mutants that were noticed."""
+    """Return the share of detected mutants."""
     return sum(found[status] for status in NOTICED) / found.total()
 
 

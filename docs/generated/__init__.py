@@ -1,1 +1,1 @@
-"""What the code says of itself, as Markdown."""
+"""Documentation generated from the code, as Markdown."""

@@ -1,4 +1,4 @@
-"""A page for each adaptor, from its value; and the list of toolchains."""
+"""A page for each adaptor, from its description in the code; and the list of toolchains."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def list_toolchains(folder: str) -> str:
     """Return the toolchains as a table.
 
     Args:
-        folder: Where the adaptors' pages lie, seen from the page that the table goes to.
+        folder: The folder of the adaptors' pages, relative to the page of the table.
     """
     catalogue = read_catalogue()
     rows = []
@@ -78,7 +78,7 @@ def list_toolchains(folder: str) -> str:
 
 
 def describe_use(toolchain: Toolchain) -> str:
-    """Return how a recipe comes to use a toolchain."""
+    """Return how a recipe enables a toolchain."""
     if toolchain.licence is Licence.EVALUATION:
         return "evaluation licence: off by default, raced only if asked, never published"
     if not toolchain.lockable:
@@ -89,7 +89,7 @@ def describe_use(toolchain: Toolchain) -> str:
 
 
 def describe_support() -> str:
-    """Return the toolchains by how they were tried, as a table."""
+    """Return the toolchains by how they were tested, as a table."""
     built_in = [find_installed(name) for name in BUILTIN_TOOLCHAINS]
     rows = []
     for state in Verification:
@@ -145,25 +145,25 @@ def describe_options(adaptor: Adaptor) -> str:
 
 
 def read_capabilities(adaptor: Adaptor) -> str:
-    """Return what ``capabilities.yml`` says of an adaptor, or nothing."""
+    """Return the section on ``capabilities.yml`` of an adaptor, or an empty text."""
     path = adaptor.toolchain.folder / "capabilities.yml"
     if not path.is_file():
         return ""
     rows = []
     for row in yaml.safe_load(path.read_text())["versions"]:
         said = {**_list_takes(row), **(row.get("adaptors") or {}).get(adaptor.name, {})}
-        said.pop("usual", None)  # it has a table of its own
+        said.pop("usual", None)  # it has a separate table
         rows += [{"version": row["version"], **said}] if said else []
     return yaml.safe_dump_all(rows, sort_keys=False, default_flow_style=None, width=110) if rows else ""
 
 
 def _list_takes(row: dict[str, Any]) -> dict[str, Any]:
-    """Return what a version takes for all adaptors of its toolchain."""
+    """Return the inputs that a version takes for all adaptors of its toolchain."""
     return {"every adaptor takes": row["takes"]} if "takes" in row else {}
 
 
 def list_usual(adaptor: Adaptor) -> str:
-    """Return what an adaptor usually takes and gains as a table; nothing where nothing was measured."""
+    """Return the usual times and gains of an adaptor as a table; an empty text if nothing was measured."""
     rows = [
         (kind, level, *(_write(figure) for figure in (usual.seconds, usual.validation, usual.speed)))
         for kind, levels in read_prior(adaptor).items()
@@ -180,7 +180,7 @@ def _write(figure: float | None) -> str:
 
 
 def describe_environment(toolchain: Toolchain) -> str:
-    """Return what the toolchain's environment holds and how long its workers may take."""
+    """Return the contents of the toolchain's environment and the time limit of its workers."""
     wanted = toolchain.requirements.read_text().strip()
     limits = toolchain.limits
     lines = [

@@ -1,4 +1,4 @@
-"""The attacks that tests mount, from the marks ``pytest.mark.attack`` of the tests, which are not imported."""
+"""The attacks in the tests, from the marks ``pytest.mark.attack`` of the tests, which are not imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHO = {
     "data": "who writes the data",
     "nobody": "an accident",
 }
-"""Who can mount an attack: the values of ``who``."""
+"""The persons who can mount an attack: the values of ``who``."""
 
 _TESTS = Path(__file__).parents[2] / "tests"
 
@@ -37,10 +37,10 @@ def list_attacks() -> str:
 
 
 def _read_marks(path: Path) -> Iterator[tuple[str, ...]]:
-    """Return who, what, what stops it, the kernel's feature and the test, of each mark in a file.
+    """Yield the attacker, the attack, what stops it, the kernel's feature and the test, for each mark in a file.
 
     Raises:
-        ValueError: A mark lacks something, or names somebody else.
+        ValueError: A mark is incomplete, or has an unknown attacker.
     """
     for test in ast.walk(ast.parse(path.read_text())):
         if not isinstance(test, ast.FunctionDef) or not test.name.startswith("test_"):

@@ -17,7 +17,7 @@ CODES = {
 
 
 def list_errors() -> str:
-    """Return every error with a link to its page, and the sentence in bold that it begins with."""
+    """Return every error with a link to its page, and the bold sentence at its beginning."""
     return make_table(
         [(f"[`{slug}`]({slug}.md)", " ".join(read_page(slug).split("**")[1].rstrip(".").split())) for slug in SLUGS],
         "slug",

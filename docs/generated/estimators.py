@@ -1,4 +1,4 @@
-"""The table of ``docs/reference/estimators.md``, from what the tests of ``sklearn.onnx`` hold it to."""
+"""The table of ``docs/reference/estimators.md``, from the expectations in the tests of ``sklearn.onnx``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TOLD = Path(__file__).resolve().parents[1] / "reference" / "estimators.json"
 
 
 def list_estimators() -> str:
-    """Return what becomes of each configuration, those that are refused last."""
+    """Return the result for each configuration, refused ones last."""
     told = json.loads(TOLD.read_text())
     rows = [(f"`{name}`" if "(" in name else name, said) for name, said in told.items()]
     converted = [(name, "yes", "") for name, said in rows if said == "converted"]

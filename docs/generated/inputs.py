@@ -1,4 +1,4 @@
-"""Which source model becomes which backend's format, and by which adaptors: from the descriptions of both."""
+"""Which adaptors convert a source format to a backend's format: from the descriptions of both."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = (*BACKENDS, "openvino-ir")
 
 
 def list_conversions() -> str:
-    """Return a row for each source format, with what converts it to each backend, or why nothing does."""
+    """Return a row for each source format, with its converters to each backend, or why there is none."""
     converters = [each for each in read_catalogue().adaptors.values() if each.stage is Stage.CONVERT]
     rows = []
     for source, _ in read_sources()[0].values():
@@ -43,7 +43,7 @@ def describe_cell(form: str, backend: str, converters: Iterable[Adaptor]) -> str
 def find_chains(form: str, backend: str, converters: tuple[Adaptor, ...]) -> list[tuple[str, ...]]:
     """Return every chain of converters, the shortest first, in the catalogue's order.
 
-    No format is in it twice, nothing is converted after an alternative, and these begin at the source only.
+    No format occurs twice in a chain. An alternative converter only starts from the source, and nothing follows it.
     """
     chains: list[tuple[str, ...]] = []
     paths: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((form,), ())]

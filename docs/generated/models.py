@@ -1,4 +1,4 @@
-"""Pydantic models as tables: keys, values, defaults and what they mean."""
+"""Pydantic models as tables: keys, values, defaults and meanings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def make_table(rows: Sequence[tuple[str, ...]], *header: str) -> str:
 
 
 def describe_value(schema: dict[str, Any]) -> str:
-    """Return what a key takes, for people.
+    """Return a readable description of the values of a key.
 
     Args:
         schema: The JSON Schema of one property.
@@ -56,13 +56,13 @@ def _describe_number(number: float) -> str:
 
 
 def describe_default(schema: dict[str, Any]) -> str:
-    """Return a default, or nothing where there is none."""
+    """Return a default, or an empty text if there is none."""
     default = schema.get("default")
     return "" if default in (None, [], {}) else f"`{json.dumps(default)}`".replace('"', "")
 
 
 def read_attributes(model: type[BaseModel]) -> dict[str, str]:
-    """Return the ``Attributes`` section of a model's docstring and of those that it inherits from."""
+    """Return the ``Attributes`` section of a model's docstring and of its base classes."""
     found: dict[str, str] = {}
     for parent in reversed(model.__mro__):
         section = (inspect.cleandoc(parent.__doc__ or "")).partition("Attributes:\n")[2]

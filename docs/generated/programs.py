@@ -1,4 +1,4 @@
-"""What the code knows about the built-in programs, as Markdown."""
+"""The built-in programs, as Markdown."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def _is_section(kind: Any) -> bool:
 
 
 def _resolve(part: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
-    """Put a referenced model's schema in the place of the reference, one level deep."""
+    """Replace a reference by the schema of its model, one level deep."""
     if "$ref" in part:
         return dict(schema["$defs"][part["$ref"].rpartition("/")[2]])
     return part

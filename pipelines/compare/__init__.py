@@ -19,13 +19,13 @@ from kedro_hone.pipelines.binding import place_node
 from kedro_hone.recipe.plan import Plan, Routes
 
 ALONE = ["needs.bench"]
-"""The tag of nodes that measure, or that compute on the machine that measures: only one may run there at a time."""
+"""The tag of nodes that measure, or compute on the measuring machine: only one of them may run there at a time."""
 EXPECTED = {"reference": "reference", "forecast": "forecast"}
-"""What validating and racing are given, next to the candidates."""
+"""Inputs of validating and racing, in addition to the candidates."""
 VALIDATED = ("gates.drop", "gates.drops", "gates.confidence", "gates.conversion", "gates.unscored", "seed")
 RACED = ("toolchains", "adaptors", "routes", "budget", "race", *VALIDATED)
 CONFIRMED = ("confirm", "race", "gates.speedup", "gates.confidence", "seed")
-"""The keys of the recipe that decide who is valid, who races, and what is confirmed."""
+"""The keys of the recipe that affect which candidates are valid, race, and are confirmed."""
 
 
 def create_pipeline(plan: Plan) -> Pipeline:
@@ -83,7 +83,7 @@ def _place_verdict(raced: str, *, challenges: bool) -> list[Pipeline]:
 
 
 def _place_challenge(raced: str) -> list[Pipeline]:
-    """Return the nodes that let the winner stand up to the published version, which takes the source's place."""
+    """Return the nodes that compare the winner with the published version, which takes the source's place."""
     named = {name: f"published.{name}" for name in ("incumbent", "contest", "confirmation", "decision")}
     against: dict[str, str] = {"result": named["contest"], "source": named["incumbent"]}
     asked = {**against, "confirmation": named["confirmation"], "reference": "reference"}
@@ -110,12 +110,12 @@ def _place_challenge(raced: str) -> list[Pipeline]:
 
 
 def _can_compose(routes: Routes) -> bool:
-    """Return whether routes end in more than one of the runtimes that a composite can hold."""
+    """Return whether routes end in more than one of the runtimes that a composite can contain."""
     return len({step.adaptor.toolchain.name for step in routes.ends} & RUNS.keys()) > 1
 
 
 def _place_composite() -> list[Pipeline]:
-    """Return the nodes between the race and the confirmation: a composite is made, validated, and enters first."""
+    """Return the nodes between the race and the confirmation: they make and validate a composite and add it first."""
     outcome, validation = f"{COMPOSITE}.outcome", f"{COMPOSITE}.validation"
     return [
         place_node(

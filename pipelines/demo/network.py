@@ -1,4 +1,4 @@
-"""The demo's network, as its author would write it. It uses nothing of kedro-hone."""
+"""The demo's network, as its author would write it, without kedro-hone."""
 
 from __future__ import annotations
 

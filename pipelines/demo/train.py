@@ -1,6 +1,6 @@
 """Train the demo's network on scikit-learn's digits and register it, as any data scientist would.
 
-Run as a script, in a process of its own: the process that runs the pipelines never imports a toolchain.
+Run as a script, in a separate process: the process that runs the pipelines never imports a toolchain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ EPOCHS, BATCH, SEED = 12, 64, 0
 
 
 def train(images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any]) -> torch.nn.Module:
-    """Return the network, trained on images (float32, (n, 1, 8, 8), 0..1) and labels (int64, (n,)), to be evaluated."""
+    """Return the network, trained on images (float32, (n, 1, 8, 8), 0..1) and labels (int64, (n,)), for inference."""
     torch.manual_seed(SEED)
     file = Path(__file__).with_name("network.py")
     network: torch.nn.Module = load_file("network", str(file), parts=False).DigitsNet()

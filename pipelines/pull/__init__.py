@@ -16,7 +16,7 @@ from kedro_hone.recipe.plan import Plan
 def create_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline: model and data in, source artifact, samples and reference out.
 
-    The training split is read where an adaptor of the plan is trained with it, and not asked for otherwise.
+    The training split is only read if an adaptor of the plan is trained with it, and not required otherwise.
     """
     trains = any(Need.TRAINING_DATA in step.adaptor.needs for step in plan.routes.steps)
     splits = (*SPLITS, TRAINING) if trains else SPLITS

@@ -12,7 +12,7 @@ __all__ = ["Policy", "__version__", "load"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the learner when it is first asked for: the pipelines import this package and have no use for it."""
+    """Import the learner when it is first used: the pipelines import this package and do not need it."""
     if name in {"Policy", "load"}:
         from hone_runtime import learner  # noqa: PLC0415 - see the docstring
 

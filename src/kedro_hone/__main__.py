@@ -1,4 +1,4 @@
-"""``python -m kedro_hone``: the project's commands in a folder that holds only ``conf/``."""
+"""``python -m kedro_hone``: the project's commands in a folder that contains only ``conf/``."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kedro_hone.hooks.logs import choose_logging
 
 
 def main() -> None:
-    """Configure the project around, or this package where there is none, and run the command."""
+    """Configure the enclosing project, or this package if there is none, and run the command."""
     if sys.argv[1:3] == ["hone", "explain"] and {*sys.argv[3:]} & {*SLUGS}:
-        sys.stdout.write(read_page(sys.argv[3]))  # also where winners are only loaded, and Kedro is not installed
+        sys.stdout.write(read_page(sys.argv[3]))  # also if Kedro is not installed, to load winners only
         return
     logging = choose_logging(Path("conf"))
-    if logging is not None:  # Kedro reads the variable when it is imported, and prints a line if it is not there
+    if logging is not None:  # Kedro reads the variable at import, and prints a line if it is not set
         os.environ["KEDRO_LOGGING_CONFIG"] = str(logging)
     from kedro_hone.graph import configure  # noqa: PLC0415 - only after the variable is set
 

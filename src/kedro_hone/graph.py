@@ -1,8 +1,8 @@
-"""Which project this is, and which recipe its pipelines are generated from.
+"""The current project, and the recipe from which its pipelines are generated.
 
-Kedro registers pipelines before it hands out parameters, and asks a function without arguments for them. So the hook
-that sees a run's parameters first leaves the recipe here; without a run (``kedro registry list``, kedro-viz) the
-project's configuration is read.
+Kedro registers pipelines, by a function without arguments, before it provides the parameters. So the first hook that
+receives a run's parameters stores the recipe here; without a run (``kedro registry list``, kedro-viz) the project's
+configuration is read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def find_work() -> Path:
 
 
 def configure() -> None:
-    """Tell Kedro of the enclosing project, or of this package in a folder that holds only ``conf/``."""
+    """Configure Kedro for the enclosing project, or for this package in a folder with only ``conf/``."""
     if found := find_kedro_project(Path.cwd()):
         bootstrap_project(found)
     else:
@@ -46,13 +46,13 @@ def configure() -> None:
 
 
 def read_catalog() -> CatalogProtocol[Any, Any]:
-    """Return the project's catalog, of the environment ``KEDRO_ENV``, outside of a run."""
+    """Return the project's catalog for the environment ``KEDRO_ENV``, outside of a run."""
     session = KedroSession.create(find_root(), save_on_close=False, env=os.environ.get("KEDRO_ENV"))
     return session.load_context().catalog
 
 
 def set_parameters(parameters: Mapping[str, Any]) -> None:
-    """Generate the next pipelines from the value of ``hone``, and forget those that were generated before."""
+    """Generate the next pipelines from the value of ``hone``, and discard those that were generated before."""
     _current["hone"] = parameters
     wanted = project.pipelines._requested_pipelines  # noqa: SLF001 - Kedro offers no other way (its issue 2627)
     project.pipelines.configure(f"{project.PACKAGE_NAME}.pipeline_registry")
@@ -60,7 +60,7 @@ def set_parameters(parameters: Mapping[str, Any]) -> None:
 
 
 def read_plan() -> Plan:
-    """Return what the current recipe selects.
+    """Return the plan of the current recipe.
 
     Raises:
         HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
@@ -69,7 +69,7 @@ def read_plan() -> Plan:
 
 
 def read_parameters() -> Mapping[str, Any]:
-    """Return the unchecked recipe in the project's configuration, of the environment ``KEDRO_ENV``.
+    """Return the unchecked recipe in the project's configuration for the environment ``KEDRO_ENV``.
 
     Raises:
         HoneError: ``recipe-invalid``: there is none, or the parameters cannot be read.
@@ -89,10 +89,10 @@ def read_parameters() -> Mapping[str, Any]:
 
 
 def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the unchecked recipe that Kedro's configuration loader reads; None where the project has none.
+    """Return the unchecked recipe that Kedro's configuration loader reads; None if the project has none.
 
     Raises:
-        HoneError: ``recipe-invalid``: a file of parameters is no YAML, or the environment has no folder.
+        HoneError: ``recipe-invalid``: a file of parameters is not YAML, or the environment has no folder.
     """
     try:
         found: Mapping[str, Any] | None = loader["parameters"].get("hone")
@@ -108,7 +108,7 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 def _check_folder(loader: Any) -> None:
-    """Raise ``recipe-invalid`` where the environment has no folder: Kedro reads no other one then."""
+    """Raise ``recipe-invalid`` if the environment has no folder: Kedro then reads no other one."""
     source, env = Path(loader.conf_source), loader.env or loader.default_run_env
     if (source / loader.base_env).is_dir() and not (source / env).is_dir():
         raise HoneError(

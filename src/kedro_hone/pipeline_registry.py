@@ -14,7 +14,7 @@ def register_pipelines() -> dict[str, Pipeline]:
     """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``choose`` and ``demo``."""
     plan = read_plan()
     with warnings.catch_warnings():
-        # One namespace feeds another here, and Kedro takes every such dataset for a slip in its name.
+        # One namespace feeds another here, and Kedro warns that each such dataset may be misspelt.
         warnings.filterwarnings("ignore", message="One or more dataset names contain")
         parts = {
             "pull": pull.create_pipeline(plan),

@@ -9,6 +9,6 @@ from kedro_hone.hooks.verdict import VerdictHooks
 
 HOOKS = (RecipeHooks(), ProgressHooks(), InterruptHooks(), VerdictHooks())
 CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_strategy": {"parameters": "soft"}}
-# kedro-mlflow 2.0.3 breaks every run with mlflow >= 3.17 when it is merely installed; the underscore is needed.
-# kedro-telemetry sends usage data of all who did not object, and nobody was asked in a folder that holds only conf/.
+# kedro-mlflow 2.0.3, if only installed, breaks every run with mlflow >= 3.17; the underscore is needed. kedro-telemetry
+# sends usage data unless users object, and in a folder with only conf/ they were not asked.
 DISABLE_HOOKS_FOR_PLUGINS = ("kedro_mlflow", "kedro-telemetry")

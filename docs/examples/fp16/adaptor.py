@@ -17,7 +17,7 @@ class WeightsOptions(Options):
     """Options of ``fp16.weights``.
 
     Attributes:
-        smallest: Tensors with fewer numbers are left alone.
+        smallest: Tensors with fewer elements are not changed.
     """
 
     smallest: int = Field(default=256, ge=1)

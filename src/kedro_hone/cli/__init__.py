@@ -38,11 +38,11 @@ _MODULES: Final = {
     "toolchains": "plugins",
     "verify": "verify",
 }
-"""In which module of this package a command is. Each start of Kedro would pay for importing all of them."""
+"""The module of each command in this package. Importing all of them would slow down each start of Kedro."""
 
 
 class _Commands(click.Group):
-    """Commands whose failures are explained, and whose modules are imported where one of them is called."""
+    """Commands with explained failures; their modules are imported when one of them is called."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_MODULES})
@@ -68,9 +68,9 @@ def _run(**options: Any) -> None:
     options["runner"] = options.get("runner") or "kedro_hone.runner.SearchRunner"
     try:
         kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it
-    except SystemExit as stop:  # by code of a plug-in: only the verdict chooses the exit code
+    except SystemExit as stop:  # by code of a plug-in: only the verdict determines the exit code
         raise RuntimeError(f"the run was ended by SystemExit({stop.code!r}), before it had a verdict") from stop
-    finally:  # what is printed next must not be printed through the display
+    finally:  # later output must not be printed through the display
         for hook in project.settings.HOOKS:
             if isinstance(hook, ProgressHooks):
                 hook.after_pipeline_run()

@@ -1,4 +1,4 @@
-"""What ``kedro hone toolchains build`` does: environments one after the other, with what each has grown to."""
+"""Implements ``kedro hone toolchains build``: builds environments one after the other, and shows their sizes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from kedro_hone.core.environments.store import EnvironmentStore, measure_size
 def build_all(toolchains: Sequence[Toolchain], *, wheels: Path | None = None) -> None:
     """Build the environments that are missing, and print a line for each; one that fails does not stop the others.
 
-    Wheels are a folder to install from, as of ``EnvironmentStore``.
+    ``wheels`` is a folder to install from, as in ``EnvironmentStore``.
 
     Raises:
-        HoneError: ``toolchain-unbuildable``, with all that failed; or that of a full or read-only disk.
+        HoneError: ``toolchain-unbuildable``, with all failures; or the error of a full or read-only disk.
     """
     store, failed = EnvironmentStore(wheels=wheels), list[Failed]()
     for number, toolchain in enumerate(toolchains, 1):
@@ -57,7 +57,7 @@ def build_one(store: EnvironmentStore, toolchain: Toolchain) -> Environment:
 
 
 def _watch(store: EnvironmentStore, toolchain: Toolchain, *, place: str) -> Environment | Failed:
-    """Return a toolchain's environment; while it is built, a terminal shows how large it is and for how long."""
+    """Return a toolchain's environment; while it is built, a terminal shows its size and the elapsed time."""
     console = Console(stderr=True)
     found = store.ensure(toolchain, build=False)
     if isinstance(found, Environment) or not console.is_terminal:

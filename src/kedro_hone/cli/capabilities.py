@@ -1,4 +1,4 @@
-"""What ``kedro hone toolchains --capabilities`` prints: what is known of a toolchain, and what of it holds here."""
+"""Implements ``kedro hone toolchains --capabilities``: a toolchain's capabilities, and which of them apply here."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kedro_hone.recipe.capabilities import CAPABILITIES, explain_invalid, read_t
 
 
 def print_capabilities(catalogue: Catalogue, name: str) -> None:
-    """Print a line for each adaptor of a toolchain, whether this machine runs it, and then its ``capabilities.yml``.
+    """Print for each adaptor of a toolchain whether this machine runs it, and then its ``capabilities.yml``.
 
     Raises:
         HoneError: ``toolchain-unknown``, or ``capabilities-invalid``.

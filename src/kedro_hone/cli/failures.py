@@ -1,6 +1,6 @@
 """How a command ends: messages, exit codes and ``kedro hone explain``.
 
-SIGTERM ends a command as Ctrl-C does: workers are ended, locks are released, and a line says so.
+SIGTERM ends a command as Ctrl-C does: workers are ended, locks are released, and a line reports it.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def explain(slug: str) -> None:
 
 @contextmanager
 def explain_failures() -> Iterator[None]:
-    """Turn what a command raises into a message and an exit code.
+    """Convert a command's exception to a message and an exit code.
 
     An error that the user can correct is explained (exit code 3); anything else is a bug, with a log to attach (4).
-    Click's own exceptions pass, and that nobody reads the output any more, which Click ends as other programs do.
+    Click's own exceptions are not changed, nor is a closed output pipe, which Click handles like other programs.
     """
     try:
         with _raise_on_termination():
@@ -64,7 +64,7 @@ def explain_failures() -> Iterator[None]:
             raise
         known = _find_disk_error(error) or HoneError.find(error)
         if known is not None:
-            with suppress(OSError):  # the disk may be full, which is what is told
+            with suppress(OSError):  # the disk may be full, which is then reported
                 note_result(slug=known.slug, message=f"{known.what} {known.why}")
             click.secho(clean_text(f"\n{known}"), fg="red", err=True)
             sys.exit(ExitCode.INPUT)
@@ -76,31 +76,31 @@ def explain_failures() -> Iterator[None]:
 
 
 def _is_unread(descriptor: int) -> bool:
-    """Say whether it is a pipe whose reader has gone, as in ``kedro hone toolchains | head``."""
+    """Return whether it is a pipe without a reader, as in ``kedro hone toolchains | head``."""
     poll = select.poll()
     poll.register(descriptor, 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))
 
 
 class _Terminated(KeyboardInterrupt):
-    """The process was told to end; raised wherever it is, so that everything on the way out is closed."""
+    """The process was requested to end; raised at any point, so that everything is closed on the way out."""
 
 
 @contextmanager
 def _raise_on_termination() -> Iterator[None]:
-    """Raise ``_Terminated`` when SIGTERM comes, unless somebody handles it already."""
-    main = threading.current_thread() is threading.main_thread()  # only that one may set a handler
+    """Raise ``_Terminated`` when SIGTERM comes, unless it is already handled."""
+    main = threading.current_thread() is threading.main_thread()  # only the main thread may set a handler
     if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
         return
     signal.signal(signal.SIGTERM, _terminate)
     alarm, show = signal.getsignal(signal.SIGALRM), sys.unraisablehook
-    # What is lost is raised again: nobody has to be told.
+    # A lost exception is raised again: no report is needed.
     sys.unraisablehook = lambda lost: None if isinstance(lost.exc_value, _Terminated) else show(lost)
     try:
         yield
     finally:
-        # Where it is ignored by now the process is about to end, and a second signal must not kill it on the way.
+        # If the signal is ignored by now, the process is about to end, and a second signal must not kill it.
         if signal.getsignal(signal.SIGTERM) is _terminate:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if signal.getsignal(signal.SIGALRM) is _insist:
@@ -111,12 +111,12 @@ def _raise_on_termination() -> Iterator[None]:
 
 def _terminate(number: int, _: FrameType | None) -> None:
     if multiprocessing.parent_process() is not None:
-        # Forked from us by a parallel runner, whose pool would take the exception for a node's and go on. The guards
-        # of this process's workers end them when it is gone, and the kernel releases its locks.
+        # Forked from us by a parallel runner: its pool would mistake the exception for a node's and continue. The
+        # guards of this process's workers end them when it is gone, and the kernel releases its locks.
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
         return
-    signal.signal(number, signal.SIG_IGN)  # a second one would disturb the closing
+    signal.signal(number, signal.SIG_IGN)  # a second signal would disturb the closing
     for child in multiprocessing.active_children():
         child.terminate()
     if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:
@@ -126,10 +126,10 @@ def _terminate(number: int, _: FrameType | None) -> None:
 
 
 def _insist(_: int, __: FrameType | None) -> None:
-    """Raise ``_Terminated`` again where it was lost.
+    """Raise ``_Terminated`` again if it was lost.
 
-    Python drops what is raised in a finalizer or in a callback of a weak reference, such as those of the import system,
-    and pydantic what is raised while it asks for a value's class: the run would go on to its end.
+    Python drops exceptions raised in a finalizer or in a callback of a weak reference, such as those of the import
+    system. Pydantic drops those raised while it reads a value's class. Without this, the run would continue to its end.
     """
     error = sys.exc_info()[1]
     while error is not None and not isinstance(error, _Terminated):
@@ -139,15 +139,15 @@ def _insist(_: int, __: FrameType | None) -> None:
 
 
 def _find_disk_error(error: BaseException) -> HoneError | None:
-    """Return the error for people where a disk was full or read-only, in this process or another."""
+    """Return the error for the user if a disk was full or read-only, in this process or another."""
     number, file = _find_cause(error) or (errno.ENOSPC if _may_lack_space(error) else None, None)
     return None if number is None else find_disk_error(OSError(number, os.strerror(number), file), find_work())
 
 
 def _find_cause(error: BaseException | None) -> tuple[int, str | None] | None:
-    """Return the number of a disk's error, and its file where it is named."""
+    """Return the number of a disk's error, and its file if known."""
     while error is not None:
-        found = _WRITTEN.search(str(error))  # text is what is left of an OSError from another process
+        found = _WRITTEN.search(str(error))  # only the text of an OSError from another process is left
         if found and int(found[1]) in _DISK_ERRORS:
             return int(found[1]), found[2]
         error = error.__cause__
@@ -162,7 +162,7 @@ def _may_lack_space(error: BaseException) -> bool:
 
 
 def _write_log(error: BaseException) -> Path:
-    """Write a traceback to ``bug.log`` in the project's data, or in a temporary folder where that fails."""
+    """Write a traceback to ``bug.log`` in the project's data, or in a temporary folder if that fails."""
     text = hide_secrets("".join(traceback.format_exception(error)))
     path = find_work() / "bug.log"
     try:

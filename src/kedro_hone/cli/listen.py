@@ -70,7 +70,7 @@ def job(folder: Path) -> None:
     """Do what the job in FOLDER says; the service starts it."""
     from kedro_hone.events.jobs import run_job  # noqa: PLC0415 - needs the extra `events`
 
-    if not sys.stdin.buffer.readline():  # the service died before it had noted this process
+    if not sys.stdin.buffer.readline():  # the service died before it recorded this process
         sys.exit(ExitCode.TERMINATED)
     configure()
     run_job(folder, project=find_root(), token=os.environ.get("HONE_GITHUB_TOKEN", ""))
@@ -85,7 +85,7 @@ def arrivals(registry: str) -> None:
 
 
 def open_loader(root: Path, env: str | None) -> Any:
-    """Return the project's configuration loader, for an environment, that knows ``listen.yml``."""
+    """Return the project's configuration loader for an environment, with a pattern for ``listen.yml``."""
     settings = project.settings
     source, env = str(root / settings.CONF_SOURCE), env or os.environ.get("KEDRO_ENV")
     loader = settings.CONFIG_LOADER_CLASS(conf_source=source, env=env, **settings.CONFIG_LOADER_ARGS)
@@ -94,10 +94,10 @@ def open_loader(root: Path, env: str | None) -> Any:
 
 
 def read_section(loader: Any, name: str) -> Mapping[str, Any]:
-    """Return what a loader reads of one name.
+    """Return the configuration that a loader reads under a name.
 
     Raises:
-        HoneError: ``rules-invalid``: there is no such file, or it is no YAML.
+        HoneError: ``rules-invalid``: there is no such file, or it is not YAML.
     """
     try:
         found: Mapping[str, Any] = loader[name]
@@ -115,7 +115,7 @@ def read_rule(root: Path, rule: Rule | None) -> tuple[Recipe, str]:
     """Return the recipe of a rule's runs, or the project's own, and the digest of the project's.
 
     Raises:
-        HoneError: ``recipe-invalid``; ``rules-invalid``: what the rule says of the recipe cannot be used.
+        HoneError: ``recipe-invalid``; ``rules-invalid``: the rule's changes of the recipe are invalid.
     """
     own = find_parameters(open_loader(root, rule.env if rule else None)) or {}
     changes = rule.recipe if rule else {}

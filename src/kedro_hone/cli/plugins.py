@@ -142,7 +142,7 @@ def test_adaptor(path: str) -> None:
         import pytest  # noqa: PLC0415 - only those who write adaptors have it
     except ImportError as error:
         raise click.ClickException("the suite runs under pytest: pip install pytest") from error
-    sys.exit(pytest.main(["--import-mode=prepend", path]))  # tests can import what is next to them
+    sys.exit(pytest.main(["--import-mode=prepend", path]))  # tests can import files next to them
 
 
 def print_table(
@@ -152,7 +152,7 @@ def print_table(
     title: str | None = None,
     broken: Mapping[str, BaseException] | None = None,
 ) -> None:
-    """Print a table, and what could not be imported with its traceback; nothing in them is read as markup."""
+    """Print a table, and failed imports with their tracebacks; nothing in them is interpreted as markup."""
     table = Table(*headers, title=title)
     for row in rows:
         table.add_row(*(Text(clean_text(cell), overflow="fold") for cell in row))
@@ -164,14 +164,14 @@ def print_table(
 
 
 def find_missing(catalogue: Catalogue, toolchain: Toolchain) -> str | None:
-    """Return what this machine lacks for every adaptor of a toolchain, as a reason; None where one can be used."""
+    """Return what this machine lacks for every adaptor of a toolchain, as a reason; None if one can be used."""
     own, host = [one for one in catalogue.adaptors.values() if one.toolchain.name == toolchain.name], read_host()
     reasons = [one.find_missing(host) for one in own]
     return reasons[0] if reasons and all(reasons) else None
 
 
 def _find_unlocked(toolchain: Toolchain) -> str | None:
-    """Return why no environment can be built for a toolchain on any machine; None where one can, or none is needed."""
+    """Return why no environment can be built for a toolchain on any machine; None if one can, or none is needed."""
     if toolchain.lockable or isinstance(EnvironmentStore().ensure(toolchain, build=False), Environment):
         return None
     return "works in an interpreter that a recipe names, since package indexes lack what it needs"

@@ -1,4 +1,4 @@
-"""Whether an adaptor for GPUs works on this machine: its worker is asked, shut in as in a run."""
+"""Checks in an isolated worker, as in a run, whether an adaptor for GPUs works on this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORKS = "works"
 def probe(adaptor: Adaptor, environment: Environment, *, logs: Path) -> str:
     """Return ``works``, or why an adaptor does not work on this machine, by the function ``probe`` of its worker.
 
-    What the worker prints is left in a folder below ``logs``, which is named where it fails.
+    The worker's output is written to a folder below ``logs``, which is reported if it fails.
     """
     toolchain, folder = adaptor.toolchain, logs / f"probe-{adaptor.name}"
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as place:

@@ -40,16 +40,16 @@ def routes(*, as_json: bool) -> None:
 
 
 def _name_adaptor(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:
-    """Return an adaptor's name with its values of those options of which the recipe lists several."""
+    """Return an adaptor's name with the values of those options that have several in the recipe."""
     values = [f"{option}={json.dumps(value)}" for option, value in chosen.get(name, {}).items()]
     return f"{name} ({', '.join(values)})" if values else name
 
 
 class LastRun:
-    """What the last run left of each route in the project's catalog.
+    """The results of the last run for each route in the project's catalog.
 
-    Its race, confirmation and verdict count where they are newer than what they were made from: a run that was ended
-    before them leaves those of an earlier one.
+    Its race, confirmation and verdict only count if they are newer than their inputs: if a run ends before them, those
+    of an earlier run remain.
     """
 
     def __init__(self, catalog: CatalogProtocol[Any, Any]) -> None:
@@ -73,7 +73,7 @@ class LastRun:
         return self._describe_raced(name, self._race, known)
 
     def describe_others(self, plan: Plan) -> list[tuple[str, str]]:
-        """Return the candidates that the run itself made, which are composites, with how far each came."""
+        """Return the candidates that the run itself made (composites), with how far each came."""
         if self._race is None:
             return []
         ends = {SOURCE, *(step.namespace for step in plan.routes.ends)}
@@ -83,7 +83,7 @@ class LastRun:
     def _describe_raced(self, name: str, race: RaceResult, known: Validation) -> str:
         raced = next((one for one in race.standings if one.id == name), known)
         if raced.status is not Status.MEASURED:
-            # Of one that was dropped in the race the reason says so itself: when, and how far behind it was.
+            # If it was dropped in the race, the reason already states when, and how far behind it was.
             said = raced is not known and raced.status is Status.DROPPED
             return raced.reason if said else f"{raced.status.value.replace('_', ' ')}: {raced.reason}"
         finalist = self._finalists.get(name)
@@ -99,7 +99,7 @@ class LastRun:
         return outcome.reason if isinstance(outcome, Refused) and outcome.slug == "no-converter" else ""
 
     def _read(self, name: str) -> tuple[Any, int]:
-        """Return a value and when it was saved, in nanoseconds; None where there is none that this version reads."""
+        """Return a value and when it was saved, in nanoseconds; None if this version cannot read one."""
         try:
             dataset = self._catalog[name]
             return dataset.load(), dataset.read_time()
@@ -108,7 +108,7 @@ class LastRun:
 
 
 def say_count(routes: int, others: int) -> str:
-    """Return how many routes there are, and how many candidates the last run made of them."""
+    """Return how many routes there are, and how many candidates the last run made from them."""
     said = f"{routes} route{'' if routes == 1 else 's'}"
     return (
         f"{said}, and {others} candidate{'' if others == 1 else 's'} that the last run made of them" if others else said

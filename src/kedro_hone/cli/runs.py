@@ -1,4 +1,4 @@
-"""What earlier runs left: ``kedro hone report`` prints a report, ``replay`` runs one recorded step again."""
+"""Results of earlier runs: ``kedro hone report`` prints a report, ``replay`` runs one recorded step again."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
         target.mkdir(parents=True, exist_ok=True)
         again = job.model_copy(update={"output": str(target), "temporary": None})
         result = call_worker(again, python=python, toolchain=toolchain, folder=folder, limits=toolchain.limits)
-        if (folder / "log").exists():  # no worker was started where its limits leave it no room
+        if (folder / "log").exists():  # no worker was started if its limits are too small
             click.echo(clean_text((folder / "log").read_text(errors="replace")), nl=False)
         made = sorted(path.relative_to(target).as_posix() for path in target.rglob("*") if path.is_file())
     if isinstance(result, StepResult):
@@ -71,7 +71,7 @@ def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
 
 
 def _find_step(step: str, run: Path | None) -> Path:
-    """Return the folder of a step, of the latest run with any where none is given."""
+    """Return the folder of a step; without a run, of the latest run with steps."""
     run = run or max((path.parent for path in find_work().glob("runs/*/steps")), default=find_work() / "latest")
     steps = sorted(path.parent for path in (run / "steps").glob("*/job.json"))
     if found := [path for path in steps if step in {path.name, path.name.partition("-")[0]}]:

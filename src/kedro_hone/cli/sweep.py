@@ -1,4 +1,4 @@
-"""``kedro hone sweep``: search again for published winners whose toolchains or machine are others now."""
+"""``kedro hone sweep``: search again for published winners if their toolchains or the machine have changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from kedro_hone.search.plan.toolset import name_machine, name_toolset
 
 _PENDING: Final = frozenset({State.QUEUED, State.RUNNING})
 _BOUNDS: Final = Bounds(attempts=3, patience=3600.0, seconds=6 * 3600.0)
-"""Where there is no listen.yml."""
+"""The limits without a listen.yml."""
 
 
 @click.command()
@@ -63,7 +63,7 @@ def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | 
     click.echo(f"{len(requests)} out of date; {len(chosen)} to run now, at most {limit} in 24 hours, and each once")
     if dry_run:
         return
-    # Those, too, that an earlier sweep queued and was interrupted at.
+    # Also those that an earlier, interrupted sweep queued.
     jobs = [job for one in requests if (job := queue.find_key(one.key)) and job.state in _PENDING]
     if jobs:
         _run_jobs(queue, root, jobs, settings)
@@ -77,7 +77,7 @@ def _read_settings(root: Path, env: str | None) -> Settings | None:
 
 
 def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]:
-    """Return a request for each winner in a registry that is out of date, and say why it is, or why it stays."""
+    """Return a request for each winner in a registry that is out of date, and print why it is, or why it stays."""
     machine, requests = name_machine(read_host()), []
     found = {rule and rule.name: read_rule(root, rule)[0] for rule in (*rules, None)}
 
@@ -104,7 +104,7 @@ def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]
 
 
 def _run_jobs(queue: Queue, root: Path, jobs: Sequence[Job], settings: Settings | None) -> None:
-    """Run renewals here, and no other job of the queue, unless a service does; print what became of each."""
+    """Run renewals here, and no other job of the queue, unless a service runs; print the outcome of each."""
     try:
         with hold_alone(root, SERVICE), hold_alone(root, RUNS):
             pass

@@ -32,7 +32,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
     cannot be checked.
     """
     try:
-        # An empty option, as of a variable that nobody set, is a mistake: it asks for something and names nothing.
+        # An empty option, such as from an unset variable, is a mistake: it requests something and names nothing.
         named = keys or any(value is not None for value in asked.values())
         policy = Policy.model_validate({"keys": keys, **asked}) if named else None
     except ValueError as error:

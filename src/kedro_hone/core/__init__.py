@@ -1,1 +1,1 @@
-"""The contract, the stores, the workers and the statistics: all that knows nothing of Kedro."""
+"""The contract, the stores, the workers and the statistics: everything that does not depend on Kedro."""

@@ -1,4 +1,4 @@
-"""Gates: what a candidate must hold to be published, one value each, and where they are found.
+"""Gates: what a candidate must pass to be published, one value each, and where they are found.
 
 A gate is a module in ``kedro_hone.search.gates`` that exports ``GATE``. Other packages name theirs in the
 entry-point group ``kedro_hone.gates``, and a Kedro project calls ``register_gate`` in its ``settings.py``. The recipe's
@@ -39,19 +39,19 @@ ENTRY_POINTS: Final = "kedro_hone.gates"
 
 
 class Measurements(Value):
-    """All that was measured on one finalist, or on the source, when the gates are asked.
+    """All measurements of one finalist, or of the source, when the gates are evaluated.
 
     Attributes:
         id: ``source`` for the source model.
-        faster: ``yes``, ``no`` or ``undecided``: whether it is faster by the recipe's threshold, as the launches
-            decided; empty when it could not be confirmed, and for the source.
+        faster: ``yes``, ``no`` or ``undecided``: whether it is faster by the recipe's threshold, as decided by the
+            launches; empty if it could not be confirmed, and for the source.
         speedup: The speed-up at the deciding shape, or None.
         speedups: One for each shape.
         quality: Its metric on the gate split; None for a gate that is not ``scored``.
         cold_start_ms: From the start of loading to the first predictions, without the interpreter's start.
         peak_memory_bytes: Resident memory of its worker at its highest, with the interpreter and the toolchain.
         other_load: Share of the cores' time that other processes took while the finalists were confirmed, 0 to 1; None
-            where the system does not tell.
+            if the system does not report it.
     """
 
     id: str
@@ -72,20 +72,22 @@ class Gate:
 
     Attributes:
         name: Its key in the recipe's section ``gates``.
-        takes: The type of that key, such as ``float | None``. A limit of None or of no shapes means not asked.
+        takes: The type of that key, such as ``float | None``. With a limit of None or without shapes, the gate is not
+            evaluated.
         field: Its default, its bounds and its description, which is the sentence of the reference page.
-        judge: From the recipe's limit, the candidate and the source to one judgement, or to one for each shape. Pure.
-        relative: Whether it compares with the source. Where no candidate holds these gates the source stays: ``KEEP``.
-            A gate that is not relative is absolute; the source must hold it too where it stays. Where the best there
-            is misses it, the verdict is ``FAIL``.
-        scored: Whether it needs the metric on the gate split. Of the relative gates these are asked last, so that few
-            candidates are scored.
-        per_shape: Whether the limit is a map whose keys are the recipe's shapes.
-        of_machine: Whether it is about the machine that measured, and so about all judgements: where it is undecided,
+        judge: A pure function from the recipe's limit, the candidate and the source to one judgement, or one for each
+            shape.
+        relative: Whether it compares with the source. If no candidate passes these gates, the source stays: ``KEEP``. A
+            gate that is not relative is absolute; if the source stays, it must pass it too. If the best model does not
+            pass it, the verdict is ``FAIL``.
+        scored: Whether it needs the metric on the gate split. Of the relative gates these are evaluated last, so that
+            few candidates are scored.
+        per_shape: Whether the limit is a map from the recipe's shapes to limits.
+        of_machine: Whether it is about the machine that measured, and so about all judgements: if it is undecided,
             nothing else is certain.
-        asks: Of a relative gate: the words after "no candidate is", with ``{limit}``; empty where it asks nothing of
+        asks: For a relative gate: the words after "no candidate is", with ``{limit}``; empty if it requires nothing of
             the candidate itself.
-        doubt: Of a relative gate: the reason where candidates are undecided, with ``{names}``, ``{limit}`` and
+        doubt: For a relative gate: the reason if candidates are undecided, with ``{names}``, ``{limit}`` and
             ``{launches}``.
     """
 
@@ -107,7 +109,7 @@ class Gate:
             raise ValueError(f"the gate {self.name!r} is of_machine, and so it must be relative")
 
     def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
-        """Judge a candidate, or the source itself where it stays; undecided where ``judge`` returned nothing.
+        """Judge a candidate, or the source itself if it stays; undecided if ``judge`` returned nothing.
 
         Raises:
             HoneError: ``gate-invalid``: ``judge`` raised, or returned no judgement of this gate on it.
@@ -125,12 +127,12 @@ class Gate:
         return rows or (self.rule(candidate.id, Judged.UNDECIDED, reason),)
 
     def rule(self, candidate: str, judged: Judged, reason: str, **told: Any) -> Judgement:
-        """Return a judgement of this gate, with what else it has, such as ``limit`` and ``measured``."""
+        """Return a judgement of this gate, with further fields such as ``limit`` and ``measured``."""
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
 def is_asked(limit: Any) -> bool:
-    """Return whether a recipe's limit asks for anything."""
+    """Return whether a recipe's limit requires anything."""
     return limit is not None and limit != {}
 
 
@@ -146,10 +148,10 @@ def judge_at_most(
     digits: str = ".4g",
     shape: str = "",
 ) -> Judgement:
-    """Judge a number that must not pass its limit; exactly the limit holds, and what was not measured is undecided.
+    """Judge a number that must not exceed its limit; a number equal to the limit passes, and None is undecided.
 
     The reason reads as ``subject verb measured unit``: "the files of NAME take 3 MB". ``digits`` formats the number,
-    ``unit`` that of both numbers in words, and ``shape`` the shape that it is about, if it is about one.
+    ``unit`` is the unit of both in words, and ``shape`` the shape that the number is about, if any.
     """
     if measured is None or not math.isfinite(measured):
         judged, said = Judged.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
@@ -172,8 +174,8 @@ def register_gate(gate: Gate) -> None:
     Registering the same again replaces it, so settings may be imported twice.
 
     Raises:
-        HoneError: ``gate-invalid``: it cannot be a key of the recipe or give its reasons, or another registered gate
-            has this name. A name that is built in or another package's is found when the gates are read.
+        HoneError: ``gate-invalid``: it cannot be a key of the recipe or format its reasons, or another registered gate
+            has this name. A name of a built-in gate or of another package's is detected when the gates are read.
     """
     if fault := _find_fault(check_kind(gate, Gate)):
         raise _explain_unusable(f"{gate.name!r} of {name_function(gate.judge)}", fault)
@@ -181,17 +183,17 @@ def register_gate(gate: Gate) -> None:
 
 
 forget_gates = _PLUGINS.own.clear
-"""Drops what ``register_gate`` added, for tests and for reloading a project in a notebook."""
+"""Removes the gates that ``register_gate`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_gates() -> tuple[Gate, ...]:
-    """Return all gates in the order in which they are asked: relative ones first, and first those that need no scoring.
+    """Return all gates in the order of evaluation: relative ones first, and of those the ones without scoring first.
 
-    One that cannot be loaded ends the run: without it something would be published that does not hold it.
+    A gate that cannot be loaded ends the run: otherwise a model that does not pass it could be published.
 
     Raises:
-        HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or has none that
-            can be used.
+        HoneError: ``gate-invalid``: two gates have one name, or a module of a gate cannot be imported or contains no
+            usable gate.
     """
     offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.search.gates", "GATE"))
     found, broken = load(offers, _read_gate)
@@ -217,12 +219,12 @@ _LIMITS: Final[tuple[Any, ...]] = (
     *(1, 0.5, 0.01, 2.0, 100.0, -1.0),
     *({"shape": 1.0}, {"shape": 1}, {"shape": 100.0}, {"shape": "x"}, ["x"], [1.0], "x", True),
 )
-"""Limits of many types, of which a gate takes some: those are written into its sentences."""
+"""Sample limits of many types; those that a gate accepts are inserted into its sentences as a check."""
 
 
 @lru_cache(maxsize=64)
 def _find_fault(gate: Gate) -> str | None:
-    """Return why a gate cannot be a key of the recipe or give its reasons, or None: found before measuring."""
+    """Return why a gate cannot be a key of the recipe or format its reasons, or None: detected before measuring."""
     if not callable(gate.judge):
         return f"its judge is {gate.judge!r:.80}, which cannot be called"
     field: FieldInfo = gate.field
@@ -241,9 +243,9 @@ def _find_fault(gate: Gate) -> str | None:
 
 
 def _make_section(gate: Gate) -> type[BaseModel]:
-    """Return the gate's key as the recipe will have it."""
+    """Return a model with the gate's key as it will be in the recipe."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # as of a name that pydantic keeps for itself
+        warnings.simplefilter("error")  # such as for a name that pydantic reserves
         warnings.filterwarnings("ignore", message=".*shadows an attribute")  # the recipe refuses those by their names
         config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
         keys: dict[str, Any] = {gate.name: (gate.takes, gate.field)}
@@ -251,7 +253,7 @@ def _make_section(gate: Gate) -> type[BaseModel]:
 
 
 def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) -> list[Any]:
-    """Return those limits that a gate takes, as the recipe reads them."""
+    """Return those limits that a gate accepts, as parsed from a recipe."""
     taken = []
     for limit in limits:
         with suppress(ValidationError):
@@ -260,7 +262,7 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
-    """Return what is wrong with the words of a relative gate: a place that is not filled, or not so."""
+    """Return what is wrong with the sentences of a relative gate, such as a placeholder that cannot be formatted."""
     asks: dict[str, Any] = {"limit": None}
     for name, known in (("asks", asks), ("doubt", {"names": "a, b", **asks, "launches": 7})):
         words = getattr(gate, name)

@@ -1,4 +1,4 @@
-"""Locks between processes: files held with ``flock``, which the kernel releases when the holder dies."""
+"""Locks between processes: files locked with ``flock``, which the kernel releases when the holder dies."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ _TOLD_SECONDS: Final = 30.0
 def hold_lock(
     path: Path, *, purpose: str, waits: bool = True, stopped: Callable[[], bool] | None = None
 ) -> Iterator[float]:
-    """Hold a lock that one process at a time can hold; wait for it if need be, and log each half minute who holds it.
+    """Acquire an exclusive lock between processes; wait for it if needed, and log its holder every half minute.
 
-    The same process must not take a lock twice in one thread: it would wait for itself. The file, made with its parents
-    when missing, stays behind (removing it would let two processes hold "the" lock), and says who held it last and for
-    which purpose. Yielded are the seconds that were spent waiting. Where ``stopped`` comes to be true, the wait ends.
+    The same process must not take a lock twice in one thread: it would wait for itself. The file is made with its
+    parents if missing, and is never removed: otherwise two processes could acquire "the" lock. It contains the last
+    holder and the purpose. The seconds spent waiting are yielded. If ``stopped`` becomes true, the wait ends.
 
     Raises:
-        BlockingIOError: Another process holds it, and it is not to be waited for.
-        KeyboardInterrupt: A person ended the wait.
+        BlockingIOError: Another process has the lock, and waiting was not requested.
+        KeyboardInterrupt: The user ended the wait.
         OSError: The file cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -59,11 +59,11 @@ def hold_lock(
 
 
 def _wait(handle: int, path: Path, *, stopped: Callable[[], bool] | None) -> None:
-    """Take a lock as soon as it is free; look twice a second, which disturbs nobody who measures.
+    """Acquire a lock as soon as it is free; check twice a second, which does not disturb measurements.
 
-    A wait in the kernel would be taken up again after Ctrl-C, where a handler of ours notes that and returns.
+    A wait in the kernel would resume after Ctrl-C if a signal handler of ours only records the signal and returns.
     """
-    asked = stopped is not None and stopped()  # an earlier request to stop holds for this wait too
+    asked = stopped is not None and stopped()  # an earlier request to stop applies to this wait too
     started, told = time.monotonic(), -math.inf
     while True:
         waited = time.monotonic() - started
@@ -82,11 +82,11 @@ def _wait(handle: int, path: Path, *, stopped: Callable[[], bool] | None) -> Non
 def hold_devices(
     root: Path, devices: Iterable[str], *, purpose: str = "measuring", stopped: Callable[[], bool] | None = None
 ) -> Iterator[float]:
-    """Hold devices (``cpu``, ``cuda:0`` …) alone, so that two runs never measure on one at the same time.
+    """Lock devices (``cpu``, ``cuda:0`` …) exclusively, so that two runs never measure on one at the same time.
 
-    The locks are taken in the order of the devices' names, each once: two processes that want the same devices can
-    therefore never wait for each other. Every run on this machine must name the same ``root``, the folder of the locks.
-    Yields and raises as ``hold_lock``.
+    The locks are acquired in the order of the devices' names, each once, so two processes that need the same devices
+    never wait for each other. Every run on this machine must use the same ``root``, the folder of the locks. Yields and
+    raises as ``hold_lock``.
     """
     with ExitStack() as stack:
         waited = 0.0
@@ -98,7 +98,7 @@ def hold_devices(
 
 
 def read_holder(path: Path) -> str | None:
-    """Return who holds a lock, or held it last, as a phrase for a person; None when nobody is known."""
+    """Return the current or last holder of a lock as a phrase for messages; None if unknown."""
     try:
         holder = json.loads(path.read_text())
         return f"process {holder['pid']} ({holder['purpose']}) since {holder['since']}"

@@ -1,4 +1,4 @@
-"""What pydantic finds wrong in a configuration, in the words of YAML."""
+"""Validation errors of pydantic in a configuration, in the terms of YAML."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain_value(where: str, problem: Mapping[str, Any], *, secret: bool = Fals
 
     Args:
         where: The key, with those above it.
-        problem: One of the ``errors()`` of a ``ValidationError``, and no unknown key.
+        problem: One of the ``errors()`` of a ``ValidationError``, but not an unknown key.
         secret: Whether the value may be a secret, and is not quoted.
     """
     if problem["type"] == "value_error":
@@ -39,6 +39,6 @@ def explain_value(where: str, problem: Mapping[str, Any], *, secret: bool = Fals
 
 
 def explain_unknown(where: str, key: str, known: Iterable[str]) -> str:
-    """Return that a key is unknown, and the nearest one that is known."""
+    """Return a message that a key is unknown, with the nearest known one."""
     near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
     return f"{where}: unknown key" + (f", did you mean {near[0]!r}?" if near else "")

@@ -1,4 +1,4 @@
-"""Datasets for the catalog: pinned data in, values between the nodes, the artifact store, and the run's own folder."""
+"""Datasets for the catalog: pinned input data, values between the nodes, the artifact store, and the run's folder."""
 
 from __future__ import annotations
 

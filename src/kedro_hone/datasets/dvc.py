@@ -32,12 +32,12 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
     working file is refused.
 
     Args:
-        path: The file or directory, from the folder of ``repo``.
-        repo: The folder in which ``dvc init`` was run, absolute or from the project's root, or a git URL.
-        rev: A branch, tag or commit; ``HEAD`` when empty.
-        remote: The DVC remote to download from; the repository's default when empty.
-        cache: Where the copies are kept, absolute or from the project's root.
-        metadata: Free for other plug-ins; unused.
+        path: The file or directory, relative to the folder of ``repo``.
+        repo: The folder in which ``dvc init`` was run, absolute or relative to the project's root, or a git URL.
+        rev: A branch, tag or commit; ``HEAD`` if empty.
+        remote: The DVC remote to download from; the repository's default if empty.
+        cache: The folder of the copies, absolute or relative to the project's root.
+        metadata: Not used here; for other plug-ins.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
 
 
 def _read_source(path: str, project: Path) -> str:
-    """Undo what Kedro did to the path: its context turns every relative ``path`` into one below the project."""
+    """Restore the path: Kedro's context converts every relative ``path`` to one below the project."""
     given = PurePosixPath(path)
     if given.is_absolute() and given.is_relative_to(project.as_posix()):
         given = given.relative_to(project.as_posix())

@@ -1,4 +1,4 @@
-"""What is wrong with a user's data, as Kedro passes it on."""
+"""Errors in a user's data, in a class that Kedro passes on unchanged."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hone_runtime.errors import HoneError
 
 
 class DataError(HoneError, DatasetError):
-    """An error about data that the user can correct, which Kedro passes on as it is: it wraps all but its own.
+    """An error about data that the user can correct. Kedro passes it on: it wraps all errors but its own.
 
     The catalog wraps those too, to add the name of the entry; ``HoneError.find`` unwraps them.
     """

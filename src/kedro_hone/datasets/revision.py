@@ -1,4 +1,4 @@
-"""What DVC recorded of a file at a git revision, and verified copies. Importing this imports DVC, which is slow."""
+"""DVC's record of a file at a git revision, and verified copies. Importing this imports DVC, which is slow."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ _URL = re.compile(r"[a-z][a-z0-9+]*://|[^/@]+@[^/:]+:")
 class Revision:
     """A file or directory that DVC tracks in a git repository, at a branch, tag or commit.
 
-    The repository is named by a folder, absolute or from the project's root, or by a URL; the file counts from DVC's
-    root. Where no DVC remote is given, it is the repository's default.
+    The repository is a folder, absolute or relative to the project's root, or a URL. The file is relative to DVC's
+    root. The default DVC remote is that of the repository.
 
     Raises:
-        DataError: ``data-not-tracked`` when there is no DVC, ``data-revision-unknown`` when there is no git, or no such
-            revision.
+        DataError: ``data-not-tracked`` without DVC, ``data-revision-unknown`` without git or without such a revision.
     """
 
     def __init__(self, source: str, repo: str, rev: str, *, project: Path, remote: str | None) -> None:
@@ -43,7 +42,7 @@ class Revision:
         prefix = folder.relative_to(git).parts if git else ()
         self._path = "/" + "/".join((*prefix, source))
         os.environ.setdefault("DVC_NO_ANALYTICS", "1")  # otherwise DVC sends usage statistics
-        # DVC looks for its root at the root of git only, unless it is told to look below.
+        # DVC looks for its root at the root of git only, unless it is configured to look below.
         self._files = DVCFileSystem(str(git or repo), rev=rev, remote=remote, subrepos=bool(prefix))
         try:
             self.commit = str(self._files.repo.get_rev())
@@ -56,16 +55,16 @@ class Revision:
             raise DataError("data-revision-unknown", f"{repo} has no revision {rev!r}.", why=why, hint=hint) from error
 
     def close(self) -> None:
-        """Release what DVC holds."""
+        """Release the resources of DVC."""
         self._files.close()
 
     @property
     def md5(self) -> str:
-        """What DVC recorded of the file, or of a directory's listing: that ends in ``.dir``. Needs no data, only git.
+        """DVC's md5 of the file, or of a directory's listing (it ends in ``.dir``). Needs only git, not the data.
 
         Raises:
-            DataError: ``data-not-tracked``, or ``data-not-pulled`` when a directory's listing is not found, or the
-                remote does not exist.
+            DataError: ``data-not-tracked``, or ``data-not-pulled`` if a directory's listing is not found or the remote
+                does not exist.
         """
         return str(self._recorded.value)
 
@@ -87,7 +86,7 @@ class Revision:
         return recorded
 
     def check_unmodified(self) -> None:
-        """Refuse a file whose working copy differs from what DVC recorded; a repository elsewhere has none.
+        """Refuse a file with a working copy that differs from DVC's record; a remote repository has no working copy.
 
         Raises:
             DataError: ``data-modified``; as ``md5``.
@@ -104,9 +103,9 @@ class Revision:
             raise DataError("data-modified", what, why=why, hint=hint)
 
     def keep_copy(self, cache: Path) -> Path:
-        """Return the copy of the data in a cache (as ``<md5>/<name>``), which is made if there is none.
+        """Return the copy of the data in a cache (``<md5>/<name>``), made if there is none.
 
-        Its bytes were just compared with the recorded hash; a damaged copy is made again.
+        Its bytes are compared with the recorded hash on each call; a damaged copy is made again.
 
         Raises:
             DataError: ``data-not-pulled``; as ``md5``.
@@ -146,7 +145,7 @@ class Revision:
         return target.exists() and self._hash(target) == self.md5
 
     def _hash(self, path: Path, *, root: Path | None = None) -> str:
-        """Hash a file or directory as DVC did; in a workspace the ``.dvcignore`` files of DVC's root count."""
+        """Hash a file or directory like DVC; in a workspace the ``.dvcignore`` files of DVC's root apply."""
         local = LocalFileSystem()
         database = HashFileDB(local, str(path.parent))  # a dry run writes nothing to it
         ignore = DvcIgnoreFilter(local, str(root)) if root else None
@@ -163,7 +162,7 @@ class Revision:
 
 
 def _find_git(name: str, folder: Path) -> Path:
-    """Return the root of the git repository that a folder with DVC is in."""
+    """Return the root of the git repository of a folder with DVC."""
     if not (folder / ".dvc").is_dir():
         what, why = f"{name} is not a DVC repository.", "The folder does not exist or has no .dvc folder."
         hint = "Name the folder in which `dvc init` was run as `repo`, or run it there."

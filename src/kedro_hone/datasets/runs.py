@@ -1,4 +1,4 @@
-"""What the nodes of a run share, as datasets, in any process: values in JSON files, the store, the run's folder."""
+"""Datasets that the nodes of a run share, in any process: values in JSON files, the store, the run's folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kedro_hone.core.store.runs import RunFolder
 
 
 class ValueDataset(AbstractDataset[Any, Any]):
-    """A pydantic value in a JSON file, checked on the way in and on the way out.
+    """A pydantic value in a JSON file, validated when saved and when loaded.
 
     ```yaml
     "{route}.artifact":
@@ -36,7 +36,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
     Args:
         filepath: The JSON file.
         model: ``package.module:NAME`` of a type (such as a pydantic model) or of a ``TypeAdapter``, imported when used.
-        metadata: Free for other plug-ins; unused.
+        metadata: Not used here; for other plug-ins.
     """
 
     def __init__(self, *, filepath: str, model: str, metadata: dict[str, Any] | None = None) -> None:
@@ -44,7 +44,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
         self.metadata = metadata
 
     def load(self) -> Any:
-        """Return the value; ``DatasetError`` where the file is missing, or does not hold a value of the model."""
+        """Return the value; ``DatasetError`` if the file is missing, or does not contain a value of the model."""
         try:
             text = self._path.read_text(encoding="utf-8")
         except FileNotFoundError as error:
@@ -55,7 +55,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
             raise DatasetError(f"{self._path} does not hold a {self._model}: {error}") from error
 
     def save(self, data: Any) -> None:
-        """Write the value in one go; ``DatasetError`` where it is none of the model."""
+        """Write the value atomically; ``DatasetError`` if it is not a value of the model."""
         adapter = self._find_adapter()
         try:
             value = adapter.dump_python(adapter.validate_python(data), mode="json")
@@ -85,13 +85,13 @@ class ValueDataset(AbstractDataset[Any, Any]):
 
 @cache
 def _read_adapter(model: str) -> TypeAdapter[Any]:
-    """Return the adapter of a type by its path: making one takes longer than most values take to read."""
+    """Return the adapter of a type by its path (cached: making one takes longer than reading most values)."""
     found = TypeAdapter(ImportString).validate_python(model)
     return found if isinstance(found, TypeAdapter) else TypeAdapter(found)
 
 
 class _MadeByCode:
-    """A dataset whose content is made by the code that writes into it: it is there, and nothing saves it."""
+    """A dataset that exists without being saved: the code that writes into it makes its content."""
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it
         """Refuse."""
@@ -102,7 +102,7 @@ class _MadeByCode:
 
 
 class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
-    """Returns the artifact store: in a local folder, or one that machines share, at a URL that fsspec reaches.
+    """Returns the artifact store: in a local folder, or shared between machines at a URL of fsspec.
 
     ```yaml
     store: {type: kedro_hone.datasets.StoreDataset, filepath: s3://bucket/hone, credentials: store}
@@ -110,10 +110,10 @@ class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
 
     Args:
         filepath: A folder, or a URL such as ``s3://bucket/folder``.
-        cache: This machine's folder for what a shared store holds; from the project's root.
-        credentials: Options of the URL's fsspec file system that are secret, such as ``{key: …, secret: …}``.
+        cache: This machine's cache folder for a shared store; relative to the project's root.
+        credentials: Secret options of the URL's fsspec file system, such as ``{key: …, secret: …}``.
         fs_args: Its other options, such as ``endpoint_url``.
-        metadata: Free for other plug-ins.
+        metadata: Not used here; for other plug-ins.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
         self.metadata = metadata
 
     def load(self) -> Store:
-        """Open the store; its local folder is made when there is none."""
+        """Open the store; its local folder is made if it does not exist."""
         return Store(self._path, remote=None if self._url is None else Remote(self._url, self._options))
 
     def _describe(self) -> dict[str, Any]:
@@ -142,8 +142,7 @@ class StoreDataset(_MadeByCode, AbstractDataset[None, Store]):
 class RunDataset(_MadeByCode, AbstractVersionedDataset[None, RunFolder]):
     """Returns the folder of the run.
 
-    The run's id is the version that Kedro gives to everything that one run saves, so that it is the same with every
-    runner.
+    The run's id is Kedro's version of all datasets saved in one run, so it is the same with every runner.
 
     ```yaml
     run: {type: kedro_hone.datasets.RunDataset, filepath: data/hone/runs, versioned: true}
@@ -161,10 +160,10 @@ class RunDataset(_MadeByCode, AbstractVersionedDataset[None, RunFolder]):
         return {**self.__dict__, "package": project.PACKAGE_NAME}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Unpickle in another process, and tell Kedro there which settings are the project's.
+        """Unpickle in another process, and configure Kedro there with the project's settings.
 
-        ParallelRunner is meant to do so, but a spawned process does not know the name of the project's package (Kedro
-        1.7): the adaptors that the project's settings register, and its hooks, would be missing.
+        ParallelRunner is meant to do so, but the name of the project's package is missing in a spawned process (Kedro
+        1.7): the adaptors registered in the project's settings, and its hooks, would be missing.
         """
         package = state.pop("package")
         self.__dict__.update(state)
@@ -183,8 +182,8 @@ class RunDataset(_MadeByCode, AbstractVersionedDataset[None, RunFolder]):
 
 
 def find_project(path: str) -> Path:
-    """Return the project of a path of the catalog, which Kedro makes absolute; else the one of the current folder.
+    """Return the project of a path in the catalog, which Kedro makes absolute; otherwise that of the current folder.
 
-    Only the process that makes the catalog has to be in the project: what is found here is handed on to the nodes.
+    Only the process that makes the catalog must be in the project: the result is passed on to the nodes.
     """
     return Path(find_kedro_project(Path(path).absolute()) or find_kedro_project(Path.cwd()) or Path.cwd())

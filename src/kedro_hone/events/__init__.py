@@ -1,1 +1,1 @@
-"""The service that starts runs for what happens in registries, by rules, and the queue of these runs."""
+"""The service that starts runs for events in registries, by rules, and the queue of these runs."""

@@ -1,4 +1,4 @@
-"""Access to the runs: programs send the token; people log in with it, or at a reverse proxy that asks for a login."""
+"""Access to the runs: programs send the token; people log in with it, or at a reverse proxy that requires a login."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _SESSION_SECONDS: Final = 12 * 3600
 def admit(request: Request) -> Service:
     """Return the service for a request that may see and change the runs.
 
-    A page needs the cookie of a login, and a form must come from a page of the service. A program needs the token: for
-    it a cookie counts nothing, so that no page of another site can use one.
+    A page needs the cookie of a login, and a form must come from a page of the service. A program needs the token: a
+    cookie is not accepted, so that no page of another site can use one.
 
     Raises:
-        HTTPException: 303 to the login; 400 for another host, 401 or 403; 404 if there is no token to ask for.
+        HTTPException: 303 to the login; 400 for another host, 401 or 403; 404 if no token is configured.
     """
     service: Service = request.app.state.service
     if not is_page(request):
@@ -54,10 +54,10 @@ def _check_token(request: Request, token: str) -> None:
 
 
 def _check_host(request: Request, service: Service) -> None:
-    """Raise 400 if a page is asked for under a name that is not among ``hosts``; any name may be if there are none."""
+    """Raise 400 if a page is requested under a name that is not in ``hosts``; without ``hosts`` any name is allowed."""
     try:
         name = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    except ValueError:  # no name of a host
+    except ValueError:  # not the name of a host
         name = ""
     hosts = service.settings.hosts
     if hosts and not any(fnmatchcase(name, host.lower()) for host in hosts):
@@ -69,7 +69,7 @@ def _check_origin(request: Request) -> None:
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     try:
         same = urlsplit(origin).netloc == request.headers.get("host")
-    except ValueError:  # no URL
+    except ValueError:  # not a URL
         same = False
     if not (site in {"same-origin", "none"} if site else same):
         raise HTTPException(403, "the form is of another site")
@@ -86,7 +86,7 @@ def _is_logged_in(cookie: str, token: str) -> bool:
 
 
 async def show_login(request: Request) -> Response:
-    """Return the page that asks for the token."""
+    """Return the login page for the token."""
     _check_host(request, request.app.state.service)
     return render("login", failed=False)
 

@@ -1,4 +1,4 @@
-"""The service's HTTP interface: webhooks of registries, runs, a page of them, and what monitors read."""
+"""The service's HTTP interface: webhooks of registries, runs, a page of them, and endpoints for monitors."""
 
 from __future__ import annotations
 

@@ -14,14 +14,14 @@ from hone_runtime.signing.sign import find_signer
 
 
 def approve_winner(uri: str, *, project: Path, alias: str = "") -> Publication:
-    """Move the alias that a winner waits for to it, if its files and its evidence prove it.
+    """Move the alias to a winner that waits for it, if the winner's files and evidence prove it.
 
     If this machine signs what it publishes, the version must be signed by the same key.
 
     Args:
         uri: The winner.
         project: The root of the Kedro project.
-        alias: The alias that was approved; empty for the one that the winner waits for.
+        alias: The approved alias; empty for the one that the winner waits for.
 
     Raises:
         HoneError: As ``approve``; ``approval-outdated``: it waits for another alias now; ``signing-unusable``: this

@@ -11,12 +11,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
 LARGEST_BODY: Final = 1 << 17
-"""Bytes of a delivery: ten times what any registry sends. As many may be read at once as there are connections."""
+"""Bytes of a delivery: ten times the size of any registry's. Each connection may read one at the same time."""
 _BODY_SECONDS: Final = 10.0
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the body; 413 if it is too large, whatever its length is said to be; 408 if it comes too slowly."""
+    """Return the body; 413 if it is too large, whatever its stated length; 408 if it is sent too slowly."""
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_SECONDS):

@@ -1,7 +1,7 @@
-"""Connections that wait for a request: none waits for ever, and all of them together do not block new ones.
+"""Connections that wait for a request: none waits for ever, and together they do not block new ones.
 
 Uvicorn counts each connection for its limit, and has no limit on how long the head of a request may take: as many
-half-open requests as the limit would end the service for everybody else (known as Slowloris).
+half-open requests as the limit would block the service for all other clients (known as Slowloris).
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from typing import Any, Final
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 MOST: Final = 256
-"""Connections at a time; from there on, the one that waits longest makes room for the next."""
+"""Connections at a time; beyond this, the one that has waited longest is closed for the next."""
 MOST_AT_WORK: Final = 2 * MOST
-"""Uvicorn's own limit, from which on requests are refused: all are at work, or are just ending."""
+"""Uvicorn's own limit, at which requests are refused: all connections are working or just ending."""
 HEAD_SECONDS: Final = 10.0
-"""How long the head of a request may take, from its first byte, or from the connection on. Its body
-is limited by ``body.read_body``."""
+"""How long the head of a request may take, from its first byte or from the connection. ``body.read_body`` limits its
+body."""
 
 
 class BoundedProtocol(H11Protocol):
-    """Uvicorn's protocol with these bounds.
+    """Uvicorn's protocol with these limits.
 
     Attributes:
-        waits_since: When its present wait began, by the monotonic clock.
+        waits_since: When its current wait began, by the monotonic clock.
     """
 
     waits_since = 0.0
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Take a connection, and end the one that has waited longest if there are too many."""
+        """Accept a connection, and end the one that has waited longest if there are too many."""
         waiting = [one for one in self.connections if isinstance(one, BoundedProtocol) and not one.is_working]
         if len(self.connections) >= MOST and waiting:
             min(waiting, key=lambda one: one.waits_since).drop()
@@ -40,7 +40,7 @@ class BoundedProtocol(H11Protocol):
         self._wait()
 
     def data_received(self, data: bytes) -> None:
-        """Read what comes; the time of a head goes on until it is complete."""
+        """Read data; the time limit of a head applies until the head is complete."""
         super().data_received(data)
         if self.has_head:
             self._stop()
@@ -48,18 +48,18 @@ class BoundedProtocol(H11Protocol):
             self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Remove the connection."""
         self._stop()
         super().connection_lost(exc)
 
     @property
     def has_head(self) -> bool:
-        """Whether the head of the present request was read, and its response is not complete."""
+        """Whether the head of the current request was read, and its response is not complete."""
         return self.cycle is not None and not self.cycle.response_complete
 
     @property
     def is_working(self) -> bool:
-        """Whether it has a whole request that is responded to; else it makes room for others."""
+        """Whether it is responding to a complete request; otherwise it may be closed for others."""
         return self.has_head and not self.cycle.more_body
 
     def drop(self) -> None:

@@ -2,7 +2,7 @@
 
 MLflow signs ``<delivery id>.<timestamp>.<body>`` with HMAC-SHA256 (https://mlflow.org/docs/latest/ml/webhooks/). The
 registry of a Databricks workspace signs the body (https://docs.databricks.com/mlflow/model-registry-webhooks.html). The
-Hub sends its secret as it is (https://huggingface.co/docs/hub/webhooks), which TLS has to hide.
+Hub sends its secret in plain text (https://huggingface.co/docs/hub/webhooks), so TLS is required.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _BRANCH: Final = "refs/heads/main"
 
 
 class ForgedError(ValueError):
-    """A delivery whose sender does not know the secret."""
+    """A delivery that was not signed with the secret."""
 
 
 class UnreadableError(ValueError):
-    """A delivery without an event that can be understood."""
+    """A delivery without a readable event."""
 
 
 def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: float) -> str:
@@ -40,14 +40,14 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
     A delivery of a Databricks workspace has no id and no time: the same body is the same delivery.
 
     Args:
-        headers: By their names in lower case.
-        body: As it came.
-        secret: That of the webhook.
+        headers: The headers by name in lower case.
+        body: The body as received.
+        secret: The webhook's secret.
         now: Seconds since 1970.
 
     Raises:
         ForgedError: The signature is missing or wrong, or the time is too far from now.
-        UnreadableError: It has no id: all such deliveries would count as the same one.
+        UnreadableError: It has no id: all such deliveries would count as the same.
     """
     if _WORKSPACE in headers and _SIGNATURE not in headers:
         wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
@@ -74,17 +74,17 @@ def check_hub(headers: Mapping[str, str], *, secret: str) -> None:
     """Check the secret of a delivery of the Hub.
 
     Raises:
-        ForgedError: It is missing, or another one.
+        ForgedError: It is missing or wrong.
     """
     if not hmac.compare_digest(secret.encode(), headers.get(_SECRET, "").encode()):
         raise ForgedError("its secret is missing, or another one")
 
 
 def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
-    """Return the event in a delivery of MLflow; none if it is of no version, or of a winner.
+    """Return the event in a delivery of MLflow; none if it is not about a version, or about a winner.
 
     Raises:
-        UnreadableError: It is no JSON, or lacks the model or the version.
+        UnreadableError: It is not JSON, or lacks the model or the version.
     """
     given = _read(body)
     if given.get("event") == "MODEL_VERSION_CREATED":  # of a workspace of Databricks
@@ -122,19 +122,19 @@ def read_mlflow(body: bytes, *, delivery: str) -> tuple[Event, ...]:
 
 
 def _is_of_prompt(tags: set[str]) -> bool:
-    """Return whether tags are of a prompt, which MLflow stores as a model version."""
+    """Return whether the tags are those of a prompt, which MLflow stores as a model version."""
     return any(tag.startswith(("mlflow.prompt.", "_mlflow_prompt_")) for tag in tags)
 
 
 def read_hub(body: bytes, *, delivery: str) -> tuple[Event, ...]:
-    """Return the new commits on the main branch of a model in a delivery of the Hub; none for all else.
+    """Return the new commits on the main branch of a model in a delivery of the Hub; empty for all others.
 
     Args:
-        body: As it came.
-        delivery: An id of our own: the Hub sends none, and when a person lets it send one again, the same body.
+        body: The body as received.
+        delivery: An id of our own: the Hub sends none, and if a person resends a delivery, the body is the same.
 
     Raises:
-        UnreadableError: It is no JSON, or lacks the repository or the commit.
+        UnreadableError: It is not JSON, or lacks the repository or the commit.
     """
     given = _read(body)
     repository, refs = given.get("repo"), given.get("updatedRefs") or []

@@ -1,4 +1,4 @@
-"""Events: what happened to a version of a model in a registry, as delivered or found."""
+"""Events: changes of a model's version in a registry, as delivered or found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HUB: Final = "hf://"
 
 
 class Kind(StrEnum):
-    """What can happen to a version."""
+    """The kinds of changes of a version."""
 
     VERSION_CREATED = "version_created"
     ALIAS_SET = "alias_set"
@@ -30,9 +30,9 @@ class Event(Value):
         name: The registered model, or the repository.
         key: The alias, or the tag's name; empty for a new version.
         value: The tag's value.
-        delivery: The delivery's id, the same when it is sent again.
-        version: The version's own name in the registry, another one for each content of a path.
-        after: When the version was made, in seconds since 1970, if another one had its URI before; else 0.
+        delivery: The delivery's id, the same if it is sent again.
+        version: The version's own name in the registry; for a path, it differs for each content.
+        after: When the version was made, in seconds since 1970, if another one had its URI before; otherwise 0.
     """
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Locks of a project's queue: one service takes deliveries, and one process at a time runs jobs."""
+"""Locks of a project's queue: only one service accepts deliveries, and one process at a time runs jobs."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hone_runtime.errors import HoneError
 from kedro_hone.core.locks import hold_lock, read_holder
 
 SERVICE, RUNS = "listen", "runs"
-"""The locks' names: of the service of a project, and of what runs the jobs of its queue."""
+"""The names of the locks: of a project's service, and of the process that runs the jobs of its queue."""
 
 
 @contextmanager
 def hold_alone(project: Path, what: str) -> Iterator[None]:
-    """Hold ``SERVICE`` or ``RUNS`` of a project.
+    """Acquire the lock ``SERVICE`` or ``RUNS`` of a project.
 
     Raises:
-        HoneError: ``listener-running``: another process holds it.
+        HoneError: ``listener-running``: another process has it.
         OSError: The lock's file cannot be made.
     """
     lock = project / "data" / "hone" / f"{what}.lock"

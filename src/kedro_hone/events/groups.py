@@ -1,4 +1,4 @@
-"""Groups of processes: a run with all that it starts, which the service ends together."""
+"""Groups of processes: a run with all its child processes, which the service ends together."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _GRACE_SECONDS: Final = 30.0
 def is_process(name: str) -> bool:
     """Return whether the process of a name runs on this machine.
 
-    A process of another machine does not: its number may be that of any process here. Nor does one that has ended and
-    that its parent, such as a container's first process, does not wait for.
+    A process of another machine does not count: its number may be that of any process here. Nor does a process that has
+    ended but for which its parent, such as a container's first process, does not wait.
     """
     return name.partition(":")[0] == socket.gethostname() and may_be_alive(name, changed=0)
 

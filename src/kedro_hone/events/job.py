@@ -11,7 +11,7 @@ from hone_runtime.values.base import Json, Value
 from hone_runtime.values.digest import digest_json
 
 NO_DEVICE: Final = "none"
-"""The device of jobs that measure nothing, approvals and hand-overs: they do not wait for a run to end."""
+"""The device of jobs that measure nothing (approvals and hand-overs): they do not wait for a run to end."""
 
 
 class State(StrEnum):
@@ -31,7 +31,7 @@ class _Run(Value):
     Attributes:
         recipe: Changes of the project's recipe, as under ``hone:`` in parameters.yml.
         env: The Kedro environment; None for the default one.
-        asked: Whether a person asked for it: then the version may be a winner too.
+        asked: Whether a person requested it: then the version may be a winner, too.
     """
 
     recipe: dict[str, Json] = Field(default_factory=dict)
@@ -62,7 +62,7 @@ class Approve(Value):
     """Moving the alias to a winner that waits for it.
 
     Attributes:
-        alias: The alias that was approved; empty for the one that the winner waits for.
+        alias: The approved alias; empty for the one that the winner waits for.
     """
 
     kind: Literal["approve"] = "approve"
@@ -74,14 +74,14 @@ Task = Annotated[Optimize | HandOver | Approve, Field(discriminator="kind")]
 
 
 class Request(Value):
-    """A task that is wanted.
+    """A requested task.
 
     Attributes:
         uri: The version, pinned.
         rule: The rule's name, or another reason for it.
-        device: Where it measures.
-        key: The same for requests for which one run is enough.
-        after: Seconds since 1970 before which a job with the key is of another content; 0 if none is.
+        device: The device on which it measures.
+        key: Equal for requests that one run satisfies.
+        after: Seconds since 1970; an earlier job with the key had another content; 0 if there is none.
     """
 
     uri: str
@@ -103,10 +103,10 @@ class Request(Value):
         version: str = "",
         recipe: str = "",
     ) -> Request:
-        """Return a request; one run is enough for a version, a task, the recipe, and the hardware.
+        """Return a request; its key is the same for the same version, task, recipe and hardware.
 
-        ``hardware`` is a digest of this machine's, ``version`` the name of the content if the URI is a path only, and
-        ``recipe`` the digest of the project's recipe, which the task's own changes.
+        ``hardware`` is a digest of this machine's hardware, ``version`` the name of the content if the URI is only a
+        path, and ``recipe`` the digest of the project's recipe, which the task's recipe changes.
         """
         key = digest_json([uri, version, task.model_dump(mode="json"), recipe, device, hardware])
         return cls(uri=uri, rule=rule, task=task, device=device, key=key)
@@ -117,9 +117,9 @@ class Job(Value):
 
     Attributes:
         not_before: Seconds since 1970 before which it is not started; 0 for at once.
-        created: When it was asked for, the last time, in seconds since 1970.
-        changed: When its state changed last, in seconds since 1970.
-        exit_code: That of ``kedro run``; None until it ended.
+        created: When it was last requested, in seconds since 1970.
+        changed: When its state last changed, in seconds since 1970.
+        exit_code: The exit code of ``kedro run``; None until it ended.
         published: The URI of the new version; empty if there is none.
         reason: Why it failed, was cancelled or skipped, or waits.
         process: The name of the process that runs it, as ``name_process`` makes it; empty before it has one.

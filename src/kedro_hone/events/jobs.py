@@ -1,4 +1,4 @@
-"""The process of a job: it looks the version up in its registry, and optimizes it, hands it over or approves it."""
+"""The process of a job: it looks up the version in its registry, and optimizes, hands over or approves it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kedro_hone.events.outcomes import SKIPPED
 from kedro_hone.report.result_file import note_result
 
 _LARGEST_PAYLOAD: Final = 60_000
-"""Bytes: GitHub takes 65,535 (https://docs.github.com/rest/repos/repos#create-a-repository-dispatch-event)."""
+"""In bytes: GitHub accepts 65,535 (https://docs.github.com/rest/repos/repos#create-a-repository-dispatch-event)."""
 
 _LIMITED, _SERVER_ERRORS = 429, 500
 _HINTS: Final = {
@@ -33,11 +33,11 @@ _HINTS: Final = {
 
 _RETRIES: Final = 4
 _PATIENCE_SECONDS: Final = 30
-"""How long the client waits while GitHub limits the rate; the job itself can wait for longer."""
+"""How long the client waits while GitHub limits the rate; the job itself can wait longer."""
 
 
 class _Given(Value):
-    """What the process gets of its job, in ``job.json``; no two claims of a job have the same ``changed``."""
+    """The part of a job that its process gets, in ``job.json``; no two claims of a job have the same ``changed``."""
 
     id: int
     uri: str
@@ -49,12 +49,12 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
     """Do the task in ``job.json``, and end the process; a run replaces it.
 
     Args:
-        folder: The job's.
+        folder: The job's folder.
         project: The root of the Kedro project.
-        token: GitHub's, for jobs that are handed over.
+        token: GitHub's token, for jobs that are handed over.
 
     Raises:
-        HoneError: What the registry raises, or ``registry-unreachable`` if GitHub does not respond.
+        HoneError: As raised by the registry, or ``registry-unreachable`` if GitHub does not respond.
         SystemExit: With ``SKIPPED`` if the version is a winner already; with 0 if it was handed over or approved.
     """
     job = _Given.model_validate_json((folder / "job.json").read_bytes())
@@ -79,7 +79,7 @@ def run_job(folder: Path, *, project: Path, token: str) -> None:
 
 
 def list_options(uri: str, task: Optimize) -> dict[str, Any]:
-    """Return the options of ``kedro run``, as its ``--config`` takes them: nothing passes through a shell."""
+    """Return the options of ``kedro run``, in the form of its ``--config``: no value passes through a shell."""
     own = task.recipe.get("model")
     recipe = {**task.recipe, "model": {**(own if isinstance(own, dict) else {}), "uri": uri}}
     options: dict[str, Any] = {"params": {"hone": recipe}}
@@ -89,14 +89,14 @@ def list_options(uri: str, task: Optimize) -> dict[str, Any]:
 def hand_over(uri: str, task: HandOver, *, token: str, job: str) -> None:
     """Start the workflows of a repository that wait for a ``repository_dispatch``.
 
-    The client retries while GitHub limits the rate, or fails; if the response to an accepted event is lost, GitHub
-    gets it twice. The payload has ``model``, ``recipe`` (as JSON), ``env`` and ``job``: GitHub takes ten keys at most.
+    The client retries while GitHub limits the rate, or fails; if the response to an accepted event is lost, GitHub gets
+    it twice. The payload has ``model``, ``recipe`` (as JSON), ``env`` and ``job``: GitHub accepts at most ten keys.
 
     Args:
         uri: The version.
         task: The workflows, and their recipe.
-        token: GitHub's.
-        job: The job's number, after which a ``concurrency`` group can be named.
+        token: GitHub's token.
+        job: The job's number, usable as the name of a ``concurrency`` group.
 
     Raises:
         HoneError: ``registry-unreachable``, ``registry-limited`` or ``registry-denied``; ``rules-invalid``: the
@@ -112,7 +112,7 @@ def hand_over(uri: str, task: HandOver, *, token: str, job: str) -> None:
     client = Github(auth=Auth.Token(token), base_url=place, lazy=True, timeout=20, retry=retry)
     name = task.repository
     event = {"event_type": task.event_type, "client_payload": payload}
-    try:  # the repository's own method returns False for whatever GitHub refuses, without its reason
+    try:  # the repository's own method returns False if GitHub refuses, without its reason
         client.requester.requestJsonAndCheck("POST", f"/repos/{name}/dispatches", input=event)
     except GithubException as error:
         raise _explain(error, name) from error

@@ -14,7 +14,7 @@ _NAME: Final = "kedro_hone.events"
 
 
 def log(event: str, *, level: int = logging.INFO, **details: Any) -> None:
-    """Log an event: its name is one of a few words, and the details are its fields."""
+    """Log an event: its name is one of a fixed set, and the details are its fields."""
     logging.getLogger(_NAME).log(level, event, extra={"details": details})
 
 
@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def _clean(value: Any) -> Any:
-    """Return a JSON value with each of its texts cleaned."""
+    """Return a JSON value with secrets removed from each of its texts."""
     if isinstance(value, Mapping):
         return {name: _clean(each) for name, each in value.items()}
     if isinstance(value, list | tuple):

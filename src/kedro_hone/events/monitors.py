@@ -1,4 +1,4 @@
-"""What monitors read, without a token and without names: whether the service works, and Prometheus' text format."""
+"""Endpoints for monitors, without a token and without names: the service's health, and Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ async def is_alive(_: Request) -> Response:
 
 
 async def is_ready(request: Request) -> Response:
-    """Return whether deliveries can be accepted; 503 if not. A registry that fails is counted: it may come back."""
+    """Return whether deliveries can be accepted; 503 if not. A failing registry is only counted: it may recover."""
     service: Service = request.app.state.service
     dead = service.list_dead()
     try:
         async with asyncio.timeout(_READY_SECONDS):
             await service.call(service.queue.check)
-    except TimeoutError:  # the disk does not respond, or the log is a pipe that nobody reads
+    except TimeoutError:  # the disk does not respond, or the log is a pipe without a reader
         dead.append("hone-queue")
     if dead:
         return JSONResponse({"status": "failed", "threads": dead}, status_code=503)
@@ -57,7 +57,7 @@ async def count(request: Request) -> Response:
 
 
 def _format(name: str, text: str, values: Iterable[tuple[Mapping[str, str], float]], *, kind: str = "gauge") -> str:
-    """Return a metric with its value for each set of labels; JSON escapes a label's value as the format wants it."""
+    """Return a metric with its value for each set of labels; JSON escapes a label's value as the format requires."""
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
     for labels, value in values:
         pairs = ",".join(f"{label}={json.dumps(of, ensure_ascii=False)}" for label, of in labels.items())

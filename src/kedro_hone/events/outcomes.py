@@ -1,4 +1,4 @@
-"""The outcome of a job: done, failed or tried again, by how its process ended and what that wrote."""
+"""The outcome of a job: done, failed or tried again, by how its process ended and what it wrote."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import RunResult, read_result
 
 SKIPPED: Final = 20
-"""The exit code of a job whose version is a winner already, by its tags."""
+"""The exit code of a job if its version is already a winner, by its tags."""
 OPTIMIZED: Final = "model-optimized"
-"""The error of a run whose model turns out to be one by its files."""
+"""The error of a run if its model is a winner according to its files."""
 TRANSIENT: Final = frozenset(
     {
         *("registry-unreachable", "registry-limited", "registry-full", "store-unreachable", "store-full"),
         *("store-read-only", "data-not-pulled", "cluster-unreachable"),
     }
 )
-"""Errors of the surroundings, which end without anything that is done to the job."""
+"""Errors of the environment, which may resolve without a change of the job."""
 VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
 KILLED: Final = frozenset({ExitCode.TERMINATED, ExitCode.INTERRUPTED})
-"""The exit codes of a run that was told to end by SIGTERM or SIGINT, and ended in order."""
+"""The exit codes of a run that was ended by SIGTERM or SIGINT, and ended in order."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0
 
 
@@ -37,7 +37,7 @@ class End(NamedTuple):
 
     Attributes:
         code: Its exit code, negative for a signal.
-        cause: Empty if it ended by itself; else ``cancelled``, ``stopped`` or ``late``.
+        cause: Empty if it ended by itself; otherwise ``cancelled``, ``stopped`` or ``late``.
     """
 
     code: int
@@ -48,9 +48,9 @@ class Bounds(NamedTuple):
     """How long a job is tried.
 
     Attributes:
-        attempts: How often it is started while something kills it.
-        patience: Seconds since it was asked for in which it is started again while what it needs does not respond, or
-            has no space left.
+        attempts: The number of attempts if it is killed.
+        patience: Seconds since its request in which it is started again while a required service does not respond, or a
+            disk is full.
         seconds: How long one attempt may take.
     """
 
@@ -60,7 +60,7 @@ class Bounds(NamedTuple):
 
 
 def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -> None:
-    """Write the outcome of a job into the queue: what was published counts, however its process ended."""
+    """Write the outcome of a job into the queue: a publication counts, however its process ended."""
     code, said = end.code, _add_approval(result.message, result)
     published = result.published or read_publication(result.folder)
     if published or code in VERDICTS:
@@ -80,7 +80,7 @@ def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -
 
 
 def settle(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
-    """Write the outcome of a job that was running when the service died, and whose process was ended."""
+    """Write the outcome of a job that was running when the service died; its process was ended."""
     if published := result.published or read_publication(result.folder):
         result = result.model_copy(update={"published": published})
         reason = _add_approval("The service died when it was published.", result)
@@ -100,8 +100,8 @@ def try_again(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int 
 
 
 def try_later(queue: Queue, job: Job, reason: str, bounds: Bounds, *, code: int | None = None) -> None:
-    """Queue a job again after a pause, or give up if it was asked for too long ago."""
-    waited = max(0.0, time.time() - job.created)  # a clock that was set back takes no job its patience
+    """Queue a job again after a pause, or give up if it was requested too long ago."""
+    waited = max(0.0, time.time() - job.created)  # if a clock was set back, no job loses its patience
     if waited < bounds.patience:
         _put_back(queue, job, reason)
     else:
@@ -135,7 +135,7 @@ def read_own_result(folder: Path, job: Job) -> RunResult:
 
 
 def _add_approval(said: str, result: RunResult) -> str:
-    """Return a reason that also states what an approval does to the winner: true before it and afterwards."""
+    """Return a reason that also states the effect of an approval on the winner: true before and after it."""
     if not result.awaits:
         return said
     return f"{said} It was published without the alias {result.awaits}, which an approval moves.".lstrip()

@@ -1,4 +1,4 @@
-"""Pages: templates over the values of the interface for programs. Nothing on a page is a script."""
+"""Pages: templates over the values of the interface for programs. Pages contain no scripts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hone_runtime.text import clean_text
 _FOLDER: Final = Path(__file__).with_name("templates")
 _POLICY: Final = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 REPORT_POLICY: Final = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
-"""Of a report, in which a registry's texts are."""
+"""The policy of a report, which contains texts of a registry."""
 
 
 def _clean(value: object) -> object:
@@ -38,17 +38,17 @@ _TEMPLATES.filters["time"] = _format_time
 
 
 def is_page(request: Request) -> bool:
-    """Return whether a page is wanted, as by a browser; programs get JSON."""
+    """Return whether a page is requested, as by a browser; programs get JSON."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def render(name: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """Return the page that a template makes of values."""
+    """Return the page from a template and values."""
     return make_page(_TEMPLATES.get_template(f"{name}.html.j2").render(values), status=status)
 
 
 def make_page(content: str | bytes, *, policy: str = _POLICY, status: int = 200) -> HTMLResponse:
-    """Return a page that may do only what a policy allows."""
+    """Return a page with a content security policy."""
     headers = {
         "cache-control": "no-store",
         "content-security-policy": policy,

@@ -1,7 +1,7 @@
-"""A durable queue of runs in a SQLite file: an accepted request is run, whatever is killed in between.
+"""A durable queue of runs in a SQLite file: an accepted request is run, whatever process is killed in between.
 
-The journal is a write-ahead log that is synced at each commit (https://sqlite.org/wal.html): when a call returns, what
-it wrote survives the end of the process and a loss of power.
+The journal is a write-ahead log that is synced at each commit (https://sqlite.org/wal.html): when a call returns, its
+changes survive the end of the process and a loss of power.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.schema import COLUMNS, ENDED, read_job
 
 _KEPT_SECONDS: Final = 30 * 86400.0
-"""How long deliveries are remembered: no sender retries for so long."""
+"""How long deliveries are stored: no sender retries for so long."""
 _DAY: Final = 86400.0
 _LONGEST: Final = 7200.0
-"""Seconds: every pause is shorter, so that a job which waits for longer was put back by a wrong clock."""
+"""In seconds: every pause is shorter, so if a job waits longer, a wrong clock put it back."""
 
 
 class Queue:
-    """The queue in one file, on one connection that threads use one after the other; processes may share the file.
+    """The queue in one file, on one connection that threads use in turn; processes may share the file.
 
     Args:
-        path: The file, an attribute too; its folder is made.
+        path: The file, also an attribute; its folder is made.
         now: The clock, in seconds since 1970.
 
     Raises:
@@ -50,7 +50,7 @@ class Queue:
         """Put requests into the queue in one transaction, and return how many are new.
 
         A delivery that was accepted before adds nothing. Nor does a request with a known key, unless its job failed,
-        was skipped or could not decide: then a later delivery queues it again.
+        was skipped or was undecided: then a later delivery queues it again.
         """
         sql = "INSERT OR IGNORE INTO deliveries VALUES (?, ?)"
         with self._write() as connection:
@@ -60,7 +60,7 @@ class Queue:
             return sum(self._insert(connection, one, condition) for one in requests)
 
     def accept_swept(self, registry: str, cursor: str, requests: Iterable[Request]) -> int:
-        """Put what a sweep found into the queue, and move its cursor, in one transaction; return how many are new."""
+        """Put a sweep's requests into the queue, and move its cursor, in one transaction; return how many are new."""
         with self._write() as connection:
             new = sum(
                 self._insert(connection, one, schema.OTHER_CONTENT if one.after else schema.NEVER) for one in requests
@@ -69,15 +69,15 @@ class Queue:
             return new
 
     def accept_daily(self, requests: Sequence[Request], *, rule: str, limit: int, dry_run: bool) -> list[Request]:
-        """Queue requests of a rule up to its limit of a day, and return them: new ones, then those asked for long ago.
+        """Queue requests of a rule up to its limit per day, and return them: new ones, then those requested long ago.
 
-        A request with a known key is queued again if its job failed or could not decide, a day after it was asked for.
+        A request with a known key is queued again if its job failed or was undecided, a day after it was requested.
 
         Args:
-            requests: In the order of their turn.
-            rule: The rule whose jobs of the last 24 hours count.
+            requests: The requests in order.
+            rule: The rule; its jobs of the last 24 hours count.
             limit: The largest number of jobs in 24 hours.
-            dry_run: Return them only, and queue nothing.
+            dry_run: Only return them, and queue nothing.
         """
         count = "SELECT COUNT(*) FROM jobs WHERE rule = ? AND created BETWEEN ? AND ?"
         with self._write() as connection:
@@ -94,7 +94,7 @@ class Queue:
             return chosen
 
     def claim(self, device: str, *, at_most: int = 1, rule: str | None = None) -> Job | None:
-        """Return the oldest job of a device that may start, which is running from now on; None if there is none.
+        """Return the oldest job of a device that may start, and set it to running; None if there is none.
 
         While ``at_most`` of a device are running there is none; with a ``rule``, only its jobs count.
         """
@@ -105,12 +105,12 @@ class Queue:
             while row := connection.execute(schema.CLAIM, (now, device, rule, now, now + _LONGEST)).fetchone():
                 if job := read_job(row):
                     return job
-                # It would come first again each time, and nothing behind it would ever be started.
+                # It would be first again each time, and no job after it would ever start.
                 connection.execute(schema.FAIL_UNREADABLE, (now, row[0]))
             return None
 
     def note_process(self, number: int, process: str) -> None:
-        """Store which process runs a job: the next service ends it if this one dies."""
+        """Store the process of a job: the next service ends it if this one dies."""
         with self._write() as connection:
             connection.execute("UPDATE jobs SET process = ? WHERE id = ?", (process, number))
 
@@ -126,7 +126,7 @@ class Queue:
     ) -> bool:
         """Store the outcome of a job as it was claimed; return whether that claim still runs.
 
-        A job that was cancelled meanwhile stays cancelled, and one that was started again is another claim.
+        A job cancelled meanwhile stays cancelled, and a restarted job is another claim.
         """
         values = {"state": state, "exit_code": exit_code, "verdict": verdict, "published": published, "reason": reason}
         with self._write() as connection:
@@ -152,7 +152,7 @@ class Queue:
             return _update(connection, job, values | {"changed": now})
 
     def start_again(self, number: int) -> bool:
-        """Queue a job that ended once more, with all its attempts; return whether it had ended."""
+        """Queue an ended job once more, with all its attempts; return whether it had ended."""
         sql = f"UPDATE jobs SET {schema.QUEUE_AGAIN} WHERE id = :id AND {ENDED}"  # noqa: S608 - constants
         with self._write() as connection:
             return bool(connection.execute(sql, {"id": number, "now": self._now()}).rowcount)
@@ -164,12 +164,12 @@ class Queue:
             return bool(connection.execute(sql, (reason, self._now(), number)).rowcount)
 
     def fail_unreadable(self, number: int) -> None:
-        """Let a job fail whose row cannot be read: its outcome could never be written."""
+        """Mark a job as failed if its row cannot be read: its outcome could never be written."""
         with self._write() as connection:
             connection.execute(schema.FAIL_UNREADABLE, (self._now(), number))
 
     def forget_old(self) -> None:
-        """Forget deliveries that are so old that no sender sends them again."""
+        """Remove deliveries that are so old that no sender sends them again."""
         with self._write() as connection:
             connection.execute("DELETE FROM deliveries WHERE at < ?", (self._now() - _KEPT_SECONDS,))
 
@@ -187,7 +187,7 @@ class Queue:
         return self._list_jobs(f"{where} ORDER BY state = 'running' DESC, id DESC LIMIT ?", limit)
 
     def list_left(self) -> list[tuple[int, str, Job | None]]:
-        """Return the jobs whose processes may run: number, process, and the job itself, None if it cannot be read.
+        """Return jobs with processes that may run: number, process, and the job itself, or None if it cannot be read.
 
         They are running, or were cancelled after they had started.
         """
@@ -214,7 +214,7 @@ class Queue:
         return dict(self._read("SELECT verdict, COUNT(*) FROM jobs WHERE verdict != '' GROUP BY verdict"))
 
     def find_longest_wait(self) -> float:
-        """Return the seconds since the oldest queued job was asked for; 0 if none is queued."""
+        """Return the seconds since the oldest queued job was requested; 0 if none is queued."""
         oldest = self._read("SELECT MIN(created) FROM jobs WHERE state = 'queued'")[0][0]
         return 0.0 if oldest is None else max(0.0, self._now() - oldest)
 
@@ -225,13 +225,13 @@ class Queue:
         )
 
     def note_start(self, registry: str) -> float:
-        """Return when the first service began that sweeps a registry, in seconds since 1970; now if none did."""
+        """Return when the first service that sweeps a registry started, in seconds since 1970; by default now."""
         with self._write() as connection:
             connection.execute("INSERT OR IGNORE INTO starts VALUES (?, ?)", (registry, self._now()))
             return float(connection.execute("SELECT at FROM starts WHERE registry = ?", (registry,)).fetchone()[0])
 
     def check(self) -> None:
-        """Write a row that means nothing, as a delivery is written."""
+        """Write a test row in the same way as a delivery."""
         with self._write() as connection:
             connection.execute("INSERT OR REPLACE INTO starts VALUES ('', ?)", (self._now(),))
 
@@ -292,7 +292,7 @@ class Queue:
 
 
 def _update(connection: sqlite3.Connection, job: Job, values: dict[str, object]) -> bool:
-    """Change a job while it runs by the claim that the job is of; return whether it does."""
+    """Change a job while its claim is running; return whether it is."""
     columns = ", ".join(f"{name} = ?" for name in values)
     sql = f"UPDATE jobs SET {columns} WHERE id = ? AND state = 'running' AND changed = ?"  # noqa: S608 - names
     return bool(connection.execute(sql, (*values.values(), job.id, job.changed)).rowcount)

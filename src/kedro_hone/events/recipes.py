@@ -1,4 +1,4 @@
-"""The digests of the recipes that rules change: an edited recipe is another run of the same version."""
+"""The digests of the recipes that rules change: an edited recipe leads to another run of the same version."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kedro_hone.events.log import log
 class Recipes:
     """Reads the digests again when a file of the configuration has changed; threads may share it.
 
-    If the configuration cannot be read, the last digests are kept: the run itself will fail with the reason, and no
+    If the configuration cannot be read, the last digests are used: the run itself will fail with the reason, and no
     delivery is lost meanwhile.
 
     Args:
@@ -30,7 +30,7 @@ class Recipes:
         self._stamp, self._digests = _stamp_files(folder), read()
 
     def read(self) -> Mapping[str, str]:
-        """Return the digests of now, by the rules' names."""
+        """Return the current digests, by the rules' names."""
         with self._lock:
             try:
                 if (stamp := _stamp_files(self._folder)) != self._stamp:

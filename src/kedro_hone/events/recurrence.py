@@ -1,4 +1,4 @@
-"""The work of the service that recurs: sweeps, and the removal of what is old."""
+"""The recurring work of the service: sweeps, and the removal of old entries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Recurrence(threading.Thread):
         self._stopping = threading.Event()
 
     def run(self) -> None:
-        """Call what is due until it is stopped."""
+        """Call functions that are due, until it is stopped."""
         while not self._stopping.is_set():
             for call, turn in self._turns.items():
                 if turn <= time.monotonic() and not self._stopping.is_set():

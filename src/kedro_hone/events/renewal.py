@@ -1,4 +1,4 @@
-"""Renewal: published winners that were found with other toolchains or on another machine are searched for again."""
+"""Renewal: repeats the search for published winners found with other toolchains or on another machine."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
     """Return the winners in a registry that their alias points to, those first published first.
 
     Args:
-        registry: Where they are.
-        find_alias: Returns the alias that the runs of a winner's source move; None to look for none.
+        registry: The registry of the winners.
+        find_alias: Returns the alias that the runs of a winner's source move; None to skip a winner.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
@@ -40,14 +40,14 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
 
 
 def find_rule_of(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
-    """Return the first rule that names the model that a winner was made from, whatever the events."""
+    """Return the first rule that names the model that a winner was made from, regardless of its events."""
     source = info.tags[SOURCE]
     model = name_model(name_source(source), uri=source)
     return next((rule for rule in rules if rule.covers(model)), None)
 
 
 def name_source(uri: str) -> str:
-    """Return the name of the model of a pinned URI, as events have it: ``digits``, ``org/name``, or a folder's name."""
+    """Return the name of the model of a pinned URI, as in events: ``digits``, ``org/name``, or a folder's name."""
     scheme, _, rest = uri.partition(":")
     if scheme == "models":
         return rest.lstrip("/").rpartition("/")[0]
@@ -55,13 +55,13 @@ def name_source(uri: str) -> str:
 
 
 def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, project: Path) -> str:
-    """Return why the source that a winner's tag names is not run; empty if it is run.
+    """Return why the source in a winner's tag is not run; empty if it is run.
 
-    Anyone with write access can set tags, so that a tag allows less than a rule.
+    Anyone with write access can set tags, so a tag allows less than a rule.
 
     Args:
         info: The winner.
-        registry: The URI of the registry that it is in, or a folder.
+        registry: The URI of its registry, or a folder.
         rule: The rule that names its source; None if there are no rules.
         project: The root of the Kedro project.
     """
@@ -80,11 +80,11 @@ def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, proj
 
 
 def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
-    """Return what has changed since a winner was found, in a few words; empty if nothing has.
+    """Return a short description of the changes since a winner was found; empty if nothing has changed.
 
     Args:
         info: The winner.
-        machine: This one, by ``name_machine``.
+        machine: This machine, by ``name_machine``.
         toolset: The toolchains of the recipe now, by ``name_toolset``.
     """
     texts = (info.tags.get(TOOLSET, ""), toolset)
@@ -97,15 +97,15 @@ def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
 
 
 def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: str, toolset: str) -> Request:
-    """Return the request of a run that publishes only what beats the published winner.
+    """Return the request of a run that publishes a model only if it beats the published winner.
 
-    One is enough for a source, a machine and the toolchains' versions.
+    One request is enough for a source, a machine and the toolchains' versions.
 
     Args:
         info: The winner that is out of date.
         rule: The rule of the source; None for the project's own recipe.
-        device: Where the run measures, without a rule.
-        machine: This one's name.
+        device: The device of the run, if there is no rule.
+        machine: This machine's name.
         toolset: The toolchains' versions.
     """
     recipe: Mapping[str, Json] = rule.recipe if rule else {}

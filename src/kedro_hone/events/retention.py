@@ -1,4 +1,4 @@
-"""How long the service keeps what ended runs left: their rows for ever, their logs and results for some days."""
+"""How long the service stores ended runs: their rows for ever, their logs and results for some days."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def remove_old(queue: Queue, folder: Path, *, before: float) -> int:
 
 
 def clean_up(queue: Queue, folder: Path, *, days: float) -> float:
-    """Forget old deliveries, and remove the folders of jobs that ended some days ago.
+    """Remove old deliveries, and the folders of jobs that ended some days ago.
 
-    What fails is logged. Returned are the seconds until the next time: a day.
+    Failures are logged. Returns the seconds until the next time: a day.
     """
     try:
         queue.forget_old()

@@ -29,7 +29,7 @@ EventName = Annotated[str, AfterValidator(_check_event)]
 
 
 class Section(BaseModel):
-    """Settings, all of whose names are known."""
+    """Settings without unknown names."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -47,12 +47,12 @@ class Rule(Section):
     """Which events start a run, and its recipe."""
 
     name: str = Field(min_length=1, max_length=100)
-    """Its name in the queue and in logs."""
+    """The rule's name in the queue and in logs."""
     models: str = Field(min_length=1)
-    """Which models: their name, or a pattern such as ``fraud-*``; ``hf://`` in front of repositories of the Hub, which
-    no other pattern takes."""
+    """The models: their name, or a pattern such as ``fraud-*``; with the prefix ``hf://`` for repositories of the Hub,
+    which no other pattern matches."""
     events: tuple[EventName, ...] = Field(("version_created",), min_length=1)
-    """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; an alias or tag that is not named is any."""
+    """``version_created``, ``alias_set:<alias>``, ``tag_set:<tag>``; without an alias or tag, any matches."""
     recipe: dict[str, Json] = Field(default_factory=dict)
     """Changes of the recipe for these models, as under ``hone:`` in parameters.yml; ``model.uri`` is set."""
     env: str | None = None
@@ -67,15 +67,15 @@ class Rule(Section):
         return self.names(event) and not {*self.events}.isdisjoint(event.names)
 
     def names(self, event: Event) -> bool:
-        """Return whether an event is of a model that the rule names."""
+        """Return whether an event is about a model of the rule."""
         return self.covers(name_model(event.name, uri=event.uri))
 
     def covers(self, models: str) -> bool:
-        """Return whether the rule names a model."""
+        """Return whether the rule includes a model."""
         return models.startswith(HUB) == self.models.startswith(HUB) and fnmatchcase(models, self.models)
 
     def make_task(self, *, asked: bool = False) -> Task:
-        """Return the task by this rule; ``asked``: whether a person asked for it."""
+        """Return the task by this rule; ``asked``: whether a person requested it."""
         given = {"recipe": self.recipe, "env": self.env, "asked": asked}
         if self.dispatch is None:
             return Optimize.model_validate(given)
@@ -83,7 +83,7 @@ class Rule(Section):
 
 
 def find_rule(rules: Iterable[Rule], event: Event) -> Rule | None:
-    """Return the first rule that takes an event; None if there is none."""
+    """Return the first rule that matches an event; None if there is none."""
     return next((rule for rule in rules if rule.takes(event)), None)
 
 
@@ -100,12 +100,12 @@ def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]
 
 
 def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[str]:
-    """Return, in words, the rules for which no event can come.
+    """Return, in words, the rules that no event can match.
 
     Args:
         rules: All rules.
-        hub: Whether events of the Hub can come, by its webhooks or a sweep.
-        others: Whether events of other registries can.
+        hub: Whether events of the Hub can arrive, by its webhooks or a sweep.
+        others: Whether events of other registries can arrive.
     """
     return [
         f"no event can come for the rule {rule.name!r}: neither a secret of webhooks nor a sweep is set for it"
@@ -115,7 +115,7 @@ def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[
 
 
 def list_hidden(rules: Sequence[Rule]) -> list[str]:
-    """Return, in words, the rules that never count, since an earlier one takes all their events."""
+    """Return, in words, the rules that never apply, since an earlier one matches all their events."""
     return [
         f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
         for number, later in enumerate(rules)
@@ -125,7 +125,7 @@ def list_hidden(rules: Sequence[Rule]) -> list[str]:
 
 
 def _takes_all(earlier: str, later: str) -> bool:
-    """Return whether a pattern takes every name that another one does, as far as this can be decided."""
+    """Return whether a pattern matches every name that another one does, as far as this can be decided."""
     if earlier.startswith(HUB) != later.startswith(HUB):
         return False
     begin = earlier.removesuffix("*")

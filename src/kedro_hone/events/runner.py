@@ -30,18 +30,19 @@ _POLL_SECONDS: Final = 0.5
 class Runner:
     """Starts the jobs of the queue in threads, one for each place on a device.
 
-    A lock lets one runner at a time work on a queue: jobs that are running when it begins were left by one that died.
-    They are ended and settled. Until the runner has the lock, jobs wait; the queue takes new ones all the while.
+    A lock allows one runner at a time to work on a queue. So jobs that are running at its start were left by a runner
+    that died: they are ended and settled. Until the runner has the lock, jobs wait; the queue accepts new ones
+    meanwhile.
 
     Args:
         queue: The queue.
         project: The root of the Kedro project.
-        devices: How many jobs there may be at once on each device.
-        bounds: How long a job is tried.
-        hidden: The names of variables that no run gets: those of the service's secrets.
-        for_dispatch: The variables that only a job gets that is handed over.
+        devices: The most simultaneous jobs on each device.
+        bounds: The limits of a job's attempts.
+        hidden: The names of variables that are not passed to runs: those of the service's secrets.
+        for_dispatch: The variables that are only passed to jobs that are handed over.
         command: Returns the command that runs the job of a folder.
-        rule: The rule whose jobs alone are started; None for all rules.
+        rule: Start only the jobs of this rule; None for all rules.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class Runner:
         self._threads[0].start()
 
     def _work_until_stopped(self) -> None:
-        """Recover what an earlier runner left running, and serve the devices, while the lock is held."""
+        """Recover jobs that an earlier runner left running, and serve the devices, with the lock."""
         with ExitStack() as held:
             for first in (lambda: held.enter_context(hold_alone(self._project, RUNS)), self._recover_orphans):
                 if not self._retry(first):
@@ -84,7 +85,7 @@ class Runner:
                 thread.join()
 
     def _recover_orphans(self) -> None:
-        """End the processes that a runner which died left; queue their jobs again unless they were done."""
+        """End the processes that a dead runner left; queue their jobs again unless they were done."""
         if self._rule is None and (unknown := sorted(self._queue.list_waiting() - self._devices.keys())):
             log("devices-unknown", level=logging.WARNING, reason=f"jobs wait for {unknown}, which listen.yml lacks")
         for number, process, job in self._queue.list_left():
@@ -106,7 +107,7 @@ class Runner:
             self._work.notify_all()
 
     def stop(self) -> None:
-        """End what runs, queue it again, and return when all is ended."""
+        """End running jobs, queue them again, and return when all have ended."""
         self._stopping.set()
         self.wake()
         for thread in self._threads[:1]:
@@ -149,7 +150,7 @@ class Runner:
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}
         with (folder / "log").open("ab") as text:
-            if text.tell():  # of an earlier attempt
+            if text.tell():  # from an earlier attempt
                 text.write(f"\n--- started again, attempt {job.attempts} ---\n".encode())
                 text.flush()
             process = subprocess.Popen(
@@ -163,13 +164,13 @@ class Runner:
             )
         with suppress(HoneError):  # the disk is full: without it, only a service that dies now leaves the run behind
             self._queue.note_process(job.id, name_process(process.pid))
-        if process.stdin:  # the job waits for this line, so that nothing runs whose process is not noted
+        if process.stdin:  # the job waits for this line, so that every running process is recorded
             with suppress(BrokenPipeError), process.stdin as given:
                 given.write(b"go\n")
         log("job-started", job=job.id, uri=job.uri, rule=job.rule, attempt=job.attempts)
         try:
             end = self._wait(job, process)
-        except BaseException:  # it is put back, and must not run twice
+        except BaseException:  # the job is put back, and must not run twice
             end_group(process.pid, process.poll)
             raise
         self._retry(lambda: judge(self._queue, job, end, read_result(result), self._bounds))
@@ -195,7 +196,7 @@ class Runner:
     def _is_cancelled(self, job: Job) -> bool:
         try:
             now = self._queue.find(job.id)
-        except HoneError as error:  # the run goes on, and its end is written once the queue can be
+        except HoneError as error:  # the run continues, and its end is written once the queue is writable
             self._log_once("queue-broken", error)
             return False
         return now is None or now.state is not State.RUNNING or now.changed != job.changed

@@ -29,9 +29,9 @@ from kedro_hone.events.service import Service, make_approval
 from kedro_hone.report.result_file import RunResult, read_result
 
 _DIGITS: Final = 18
-"""Of a run's number, which SQLite stores in 64 bits."""
+"""The most digits of a run's number, which SQLite stores in 64 bits."""
 _LOG_BYTES: Final = 64 << 10
-"""Of the end of a run's log on its page."""
+"""The size of the end of a run's log on its page."""
 _LONGEST_SECRET: Final = 4096
 
 
@@ -66,7 +66,7 @@ async def show_run(request: Request) -> Response:
 
 
 async def show_report(request: Request) -> Response:
-    """Return the report of a run, which may bring anything: in a sandbox."""
+    """Return the report of a run in a sandbox, since it may contain anything."""
     service = admit(request)
     job = await _find_job(request, service)
     result = await _read_result(service, job)
@@ -80,9 +80,9 @@ async def show_report(request: Request) -> Response:
 
 
 async def submit(request: Request) -> Response:
-    """Start a run that a person asks for; the same ``idempotency-key``, or the same form, starts it once.
+    """Start a run that a person requests; the same ``idempotency-key``, or the same form, starts it once.
 
-    Without a rule it runs by the project's own recipe.
+    Without a rule the project's own recipe is used.
     """
     service = admit(request)
     if is_page(request):
@@ -146,7 +146,7 @@ async def _accept(request: Request, service: Service, wanted: JobRequest) -> Res
 
 
 def _respond(request: Request, job: Job, *, status: int) -> Response:
-    """Return the run that was changed, or the way to its page."""
+    """Return the changed run, or a redirect to its page."""
     place = f"/runs/{job.id}"
     if is_page(request):
         return RedirectResponse(place, status_code=303)
@@ -154,7 +154,7 @@ def _respond(request: Request, job: Job, *, status: int) -> Response:
 
 
 async def _find_job(request: Request, service: Service) -> Job:
-    """Return the job that the path names; 404 if there is none."""
+    """Return the job in the path; 404 if there is none."""
     number: str = request.path_params["number"]
     known = number.isascii() and number.isdecimal() and len(number) <= _DIGITS
     job = await service.call(service.queue.find, int(number)) if known else None
@@ -173,7 +173,7 @@ def _describe(job: Job) -> dict[str, Any]:
 
 
 def _is_known(uri: str) -> bool:
-    """Return whether a registry serves the URI. A path does not count: it is one of the service's machine."""
+    """Return whether a registry serves the URI. A path does not count: it is on the service's machine."""
     try:
         scheme = urlsplit(uri).scheme
     except ValueError:
@@ -182,7 +182,7 @@ def _is_known(uri: str) -> bool:
 
 
 def _list_models(jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-    """Return the newest job of each model, by its URI without the version, of jobs that come newest first."""
+    """Return the newest job of each model, by its URI without the version, from jobs sorted newest first."""
     found: dict[str, dict[str, Any]] = {}
     for job in jobs:
         scheme, _, rest = job.uri.partition(":")
@@ -198,7 +198,7 @@ def _read_end(path: Path) -> str:
             cut = max(0, path.stat().st_size - _LOG_BYTES)
             file.seek(cut)
             text = file.read().decode(errors="replace")
-            # A part of a secret is not recognized: the first line is left out, or the beginning of a long one.
+            # Part of a secret is not recognized, so the first line is left out, or the beginning of a long one.
             return (text.partition("\n")[2] or text[_LONGEST_SECRET:]) if cut else text
     except OSError:
         return ""

@@ -1,6 +1,6 @@
 """The tables of the queue, the conditions under which a known job is queued again, and how a row is read.
 
-``changed`` is when a job's state changed last. No two claims of a job have the same, so that the outcome of one claim
+``changed`` is the time of a job's last change of state. It differs for each claim of a job, so the outcome of one claim
 is never written for the next.
 """
 
@@ -46,16 +46,16 @@ COLUMNS: Final = ", ".join(Job.model_fields)
 _UNDECIDED: Final = (
     f"state = 'done' AND (verdict = 'INCONCLUSIVE' OR (verdict = '' AND exit_code = {ExitCode.INCONCLUSIVE:d}))"
 )
-"""A run that could not decide, as on a busy machine; its exit code says so if its result is lost."""
+"""A run that was undecided, as on a busy machine; if its result is lost, its exit code states it."""
 NEVER: Final = "FALSE"
-"""A known job stays as it is."""
+"""A known job is not changed."""
 AFTER_EVENT: Final = f"state IN ('failed', 'skipped') OR ({_UNDECIDED} AND NOT changed BETWEEN :now - 3600 AND :now)"
-"""A job that failed, one that was skipped, whose version may be no winner by now, and one that could not decide over an
-hour ago. A change in the future was written by a wrong clock, and need not wait."""
+"""A job that failed; one that was skipped, since its version may no longer be a winner; and one that was undecided over
+an hour ago. A change in the future was written by a wrong clock, and need not wait."""
 AFTER_DAY: Final = f"(state = 'failed' OR ({_UNDECIDED})) AND NOT created BETWEEN :now - 86400 AND :now"
-"""A job that failed or could not decide, and was asked for over a day ago."""
+"""A job that failed or was undecided, and was requested over a day ago."""
 OTHER_CONTENT: Final = "state NOT IN ('queued', 'running') AND created < :after"
-"""A job that was asked for when its URI had another content."""
+"""A job that was requested when its URI had another content."""
 ENDED: Final = "state NOT IN ('queued', 'running')"
 
 QUEUE_AGAIN: Final = (
@@ -84,7 +84,8 @@ def connect(path: Path) -> sqlite3.Connection:
     """Return a connection to the queue's file, with its tables; threads may share it one after the other.
 
     Raises:
-        sqlite3.Error: The file cannot be opened or made, or has other tables of these names, as of another version.
+        sqlite3.Error: The file cannot be opened or made, or has different tables of these names, such as those of
+            another version.
     """
     connection = sqlite3.connect(path, timeout=30.0, isolation_level=None, check_same_thread=False)
     try:
@@ -109,7 +110,7 @@ def identify(path: Path) -> tuple[int, int] | None:
 
 
 def read_job(row: tuple[object, ...]) -> Job | None:
-    """Return the job of a row; None, which is logged, if this version does not write such a row."""
+    """Return the job of a row; log and return None if this version does not write such a row."""
     named = dict(zip(Job.model_fields, row, strict=True))
     try:
         return Job.model_validate({**named, "task": json.loads(str(named["task"]))})

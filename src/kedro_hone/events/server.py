@@ -1,4 +1,4 @@
-"""The server process: uvicorn with the service's application, on a socket that is bound already."""
+"""The server process: uvicorn with the service's application, on a socket that is already bound."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDING: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def bind_address(host: str, port: int) -> Iterator[socket.socket]:
-    """Yield a socket that is bound to an address, to which no client can connect yet.
+    """Yield a socket bound to an address, to which no client can connect yet.
 
     Raises:
         HoneError: ``port-in-use``.
@@ -50,7 +50,7 @@ def _explain_port(host: str, port: int) -> Iterator[None]:
 
 
 def make_config(application: Any) -> uvicorn.Config:
-    """Return how an application is served."""
+    """Return the server's configuration for an application."""
     return uvicorn.Config(
         application,
         http=BoundedProtocol,
@@ -69,12 +69,12 @@ def make_config(application: Any) -> uvicorn.Config:
 def serve_http(service: Service, listener: socket.socket) -> None:
     """Serve until SIGTERM or SIGINT: open requests are responded to, runs are ended and queued again.
 
-    The process has to end afterwards: from then on it ignores both signals, so that an impatient second one does not
-    turn an orderly end into a killed process.
+    The process must end afterwards: from then on it ignores both signals, so that a second one does not turn an orderly
+    end into a killed process.
 
     Args:
-        service: The service, which has not started.
-        listener: A socket that is bound.
+        service: The service, not started yet.
+        listener: A bound socket.
     """
     configure_log(sys.stderr)
     server = uvicorn.Server(make_config(make_application(service)))
@@ -82,18 +82,18 @@ def serve_http(service: Service, listener: socket.socket) -> None:
     def stop(_: int, __: FrameType | None) -> None:
         server.should_exit = True
 
-    # While it serves, uvicorn has handlers of its own, and afterwards raises what it caught once more: to these, so
-    # that neither that nor an impatient second signal interrupts the closing.
+    # While it serves, uvicorn uses its own handlers; afterwards it raises the caught signals again. These handlers
+    # receive them, so that neither those nor a second signal interrupts the closing.
     for number in ENDING:
         signal.signal(number, stop)
     try:
         with serve(service):
             host, port = listener.getsockname()[:2]
-            with _explain_port(host, port):  # only now: who could connect before would wait for a response
+            with _explain_port(host, port):  # only now: an earlier client would wait for a response
                 listener.listen()
             log("listening", url=f"http://{'[' + host + ']' if ':' in host else host}:{port}")
             server.run(sockets=[listener])
     finally:
-        # Python gives handlers of its own up while it ends, but leaves an ignored signal ignored.
+        # Python removes its handlers while it ends, but leaves an ignored signal ignored.
         for number in ENDING:
             signal.signal(number, signal.SIG_IGN)

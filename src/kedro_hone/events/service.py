@@ -39,17 +39,17 @@ class Service:
     """The parts of the service; ``serve`` starts them.
 
     Args:
-        settings: Those of ``listen.yml``, an attribute too.
-        secrets: Those that senders and people must know, an attribute too.
-        project: The root of the Kedro project, an attribute too.
-        hardware: A digest of this machine's.
+        settings: The settings of ``listen.yml``, also an attribute.
+        secrets: The secrets of senders and people, also an attribute.
+        project: The root of the Kedro project, also an attribute.
+        hardware: A digest of this machine's hardware.
         recipes: Returns the digest of the recipe that each rule changes, by the rule's name.
 
     Attributes:
         queue: The jobs.
-        runner: Starts them.
-        sweep: Asks the registries; None if it is switched off.
-        schedule: Sweeps now and then, and removes what is old.
+        runner: Starts the jobs.
+        sweep: Queries the registries; None if it is disabled.
+        schedule: Sweeps periodically, and removes old entries.
         counts: The deliveries so far, by their sender and outcome.
 
     Raises:
@@ -87,13 +87,14 @@ class Service:
         self.schedule = Recurrence(*calls)
 
     async def call(self, function: Callable[_P, _T], *args: _P.args, **named: _P.kwargs) -> _T:
-        """Call a function of the queue, or one that logs, in the one thread for both: it may wait for the disk."""
+        """Call a function of the queue, or one that logs, in the single thread for both: it may wait for the disk."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **named))
 
     def choose(self, event: Event) -> tuple[Request, ...]:
-        """Return the request that an event leads to: an approval, or a run by the first rule that takes it."""
+        """Return the request that an event leads to: an approval, or a run by the first rule that matches it."""
         if event.kind is Kind.TAG_SET and event.key == APPROVED:
-            # Whatever the rules: a winner may have another name than its source, and only one that waits is approved.
+            # Regardless of the rules: a winner may have another name than its source, and only waiting winners are
+            # approved.
             return (make_approval(event.uri, asked=event.delivery),) if event.value.lower() == "true" else ()
         rule = find_rule(self.settings.rules, event)
         if rule is None or INTERPOLATION in event.uri:
@@ -107,8 +108,8 @@ class Service:
         Args:
             uri: The version, pinned, or a path.
             rule: The rule.
-            version: The version's own name; it counts if the URI is a path, which may contain another model tomorrow.
-            asked: Whether a person asked for it.
+            version: The version's own name; used if the URI is a path, since its content may change.
+            asked: Whether a person requested it.
         """
         return Request.make(
             uri=uri,
@@ -125,7 +126,7 @@ class Service:
         return [one.name for one in (*self.runner.threads, self.schedule) if one.ident and not one.is_alive()]
 
     def close(self) -> None:
-        """Write what waits for the disk, and close the queue's file."""
+        """Write pending data to the disk, and close the queue's file."""
         self._writer.shutdown()
         self.queue.close()
 
@@ -135,8 +136,8 @@ def make_approval(uri: str, *, asked: str, alias: str = "") -> Request:
 
     Args:
         uri: The winner.
-        asked: Another text for each approval of the same winner: its alias may have been moved away meanwhile.
-        alias: The alias that was approved; empty for the one that the winner waits for.
+        asked: A unique text for each approval of the same winner: its alias may have been moved away meanwhile.
+        alias: The approved alias; empty for the one that the winner waits for.
     """
     return Request.make(
         uri=uri, rule="approval", task=Approve(alias=alias), device=NO_DEVICE, hardware="", version=asked
@@ -151,7 +152,7 @@ def _list_unreachable(service: Service) -> list[str]:
 
 
 def name_mlflow(variables: Mapping[str, str]) -> str:
-    """Return the registry of MLflow that versions are pulled from, without anything in its URI that may be a secret."""
+    """Return the registry of MLflow from which versions are pulled, its URI without possible secrets."""
     name = next((one for one in ("MLFLOW_REGISTRY_URI", "MLFLOW_TRACKING_URI") if variables.get(one)), "")
     if not name:
         return "data/mlflow.db, since MLFLOW_TRACKING_URI is not set"
@@ -167,12 +168,12 @@ def name_mlflow(variables: Mapping[str, str]) -> str:
 
 @contextmanager
 def serve(service: Service) -> Iterator[None]:
-    """Run jobs and sweep for a while; at the end, what runs is ended and queued again."""
+    """Run jobs and sweep meanwhile; at the end, running jobs are ended and queued again."""
     for said in list_hidden(service.settings.rules):
         log("rule-hidden", level=logging.WARNING, reason=said)
     for said in _list_unreachable(service):
         log("rule-unreachable", level=logging.WARNING, reason=said)
-    with ExitStack() as parts:  # each is ended, whatever happens at the end of another
+    with ExitStack() as parts:  # each is ended, also if ending another one fails
         parts.callback(log, "stopped")
         parts.callback(service.close)
         parts.callback(service.runner.stop)

@@ -17,29 +17,29 @@ from kedro_hone.events.rules import Dispatch, Rule, Section
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 _OWN_RULES: Final = frozenset({"approval", "by hand", "renewal"})
 _SHORTEST_SECRET: Final = 16
-"""Characters: a shorter one can be guessed by trying often."""
+"""The fewest characters: a shorter secret can be guessed."""
 
 
 class SecretsSection(Section):
-    """The names of the variables with the secrets; what has none is switched off."""
+    """The names of the variables with the secrets; features without one are disabled."""
 
     mlflow: Variable | None = None
-    """The secret with which MLflow signs its webhooks: switches ``/webhooks/mlflow`` on."""
+    """The secret with which MLflow signs its webhooks: enables ``/webhooks/mlflow``."""
     huggingface: Variable | None = None
-    """The secret that the Hub sends with its webhooks: switches ``/webhooks/huggingface`` on."""
+    """The secret that the Hub sends with its webhooks: enables ``/webhooks/huggingface``."""
     token: Variable | None = None
-    """The token of ``/runs``, and of the page: switches both on."""
+    """The token of ``/runs``, and of the page: enables both."""
     github: Variable | None = None
     """A token that may start workflows, for rules with ``dispatch``."""
 
 
 class SweepSection(Section):
-    """The sweep: it asks the registries what is new, also if a webhook was lost."""
+    """The sweep: it queries the registries for new versions, also if a webhook was lost."""
 
     every: float = Field(300.0, ge=1, le=86400)
     """Seconds between two sweeps."""
     registries: tuple[str, ...] = ("models:/",)
-    """The registries: ``models:/`` for MLflow, ``hf://`` for what the token's account owns, a path for a folder."""
+    """The registries: ``models:/`` for MLflow, ``hf://`` for the models of the token's account, a path for a folder."""
     first: Literal["now", "all"] = "now"
     """The versions for which the first sweep of a registry starts runs: those from now on, or all."""
 
@@ -48,29 +48,29 @@ class Settings(Section):
     """Everything in ``listen.yml``."""
 
     rules: tuple[Rule, ...] = Field(min_length=1)
-    """The rules that start runs; the first rule that takes an event counts."""
+    """The rules that start runs; the first rule that matches an event counts."""
     secrets: SecretsSection = SecretsSection()
     """The names of the variables with the secrets."""
     sweep: SweepSection | None = SweepSection()
-    """How registries are asked; null for never."""
+    """How registries are queried; null for never."""
     devices: dict[str, Annotated[int, Field(ge=1, le=64)]] = Field({"cpu": 1}, min_length=1)
-    """How many runs there may be at once on each device. Measuring waits for its device in any case."""
+    """The most simultaneous runs on each device. Measuring waits for its device in any case."""
     attempts: int = Field(5, ge=1, le=100)
-    """How often a run is started while something kills it."""
+    """How often a run is started if it is killed."""
     patience: float = Field(86400.0, ge=0)
     """Seconds in which a run is started again while a registry, GitHub or a store does not respond, or is full."""
     seconds: float = Field(6 * 3600.0, gt=0)
     """How long a run may take before it is ended."""
     keep_days: float = Field(90.0, gt=0)
-    """How long the log and the result of an ended run are kept."""
+    """How long the log and the result of an ended run are stored."""
     login: Literal["token", "proxy"] = "token"
     """How people log in: with the token, or at a reverse proxy that alone can reach the service."""
     hosts: tuple[str, ...] = ()
-    """The names under which the page is served, such as ``hone.example.org``; empty for any. Needed with
-    ``login: proxy``: else a page of another site could reach it under a name of its own (DNS rebinding)."""
+    """The names under which the page is served, such as ``hone.example.org``; empty for any. Needed with ``login:
+    proxy``: otherwise a page of another site could reach it under its own name (DNS rebinding)."""
 
     def place(self, env: str | None) -> Settings:
-        """Return these settings with an environment of Kedro's for the rules that name none."""
+        """Return these settings with a Kedro environment for the rules without one."""
         rules = tuple(rule.model_copy(update={"env": rule.env or env}) for rule in self.rules)
         return self.model_copy(update={"rules": rules})
 
@@ -79,15 +79,15 @@ def read_settings(given: Mapping[str, Any]) -> Settings:
     """Return the settings of ``listen.yml``.
 
     Raises:
-        HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule
-            names a device that there is not, has a name that is kept, or hands over without a token; a device has a
-            name that is kept; a secret's variable does not sound like one; or ``login: proxy`` has no hosts.
+        HoneError: ``rules-invalid``: a name or value is unknown, two rules have one name, there is none, or a rule has
+            an unknown device, has a reserved name, or hands over without a token; a device has a reserved name; the
+            name of a secret's variable does not look like a secret; or ``login: proxy`` has no hosts.
     """
     try:
         settings = Settings.model_validate(dict(given))
     except ValidationError as error:
         problems = error.errors(include_url=False)
-        # One that is unknown first: it may be the misspelt name of one that is missing.
+        # Unknown names first: one may be the misspelt name of a missing one.
         first = next((one for one in problems if one["type"] == "extra_forbidden"), problems[0])
         raise _explain(_explain_problem(first)) from error
     if settings.login == "proxy" and (not settings.hosts or "*" in settings.hosts):
@@ -137,7 +137,7 @@ class Secrets(Section):
 
 
 def read_secrets(section: SecretsSection, variables: Mapping[str, str] = os.environ) -> Secrets:
-    """Return the secrets that the variables hold.
+    """Return the secrets in the variables.
 
     Raises:
         HoneError: ``secret-missing``: a variable is not set, or its value is too short to be one.

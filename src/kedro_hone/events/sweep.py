@@ -1,4 +1,4 @@
-"""The sweep: it finds what is new in the registries, also if no webhook came."""
+"""The sweep: it finds new versions in the registries, also if no webhook was delivered."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from kedro_hone.events.settings import SweepSection
 
 _LIMIT_SECONDS: Final = 600.0
 _SKEW_SECONDS: Final = 60.0
-"""How far a registry's clock may be behind ours at the first sweep, without hiding what came after the start."""
+"""How far a registry's clock may be behind ours at the first sweep without hiding versions made after the start."""
 _RETRY_SECONDS: Final = 30.0
-"""The longest time until a registry is asked again that could not be swept."""
+"""The longest time until a registry that could not be swept is tried again."""
 
 
 class Arrivals(Value):
-    """The new versions in a registry, without winners, and where to go on.
+    """The new versions in a registry, without winners, and where to continue.
 
     Attributes:
-        names: The models in the registry by their names in rules, of a first sweep only.
+        names: The models in the registry by their names in rules; only in a first sweep.
         skipped: Why versions were left out, by their URI; they are tried again the next time.
     """
 
@@ -48,17 +48,17 @@ class Arrivals(Value):
 
 
 def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: float | None = None) -> Arrivals:
-    """Ask a registry what came after a cursor.
+    """Return the events in a registry after a cursor.
 
-    A new version's aliases and tags count as if each had been set now. What is set later on a version that was swept is
-    not found: registries list new versions only.
+    A new version's aliases and tags count as if each had been set now. Aliases and tags set later on a swept version
+    are not found: registries list new versions only.
 
     Args:
         registry: Its URI.
         cursor: Where the last sweep ended; None for the first.
         project: The root of the Kedro project.
-        since: Return no events of versions that are older, in seconds since 1970, or have no time in the registry: it
-            may contain very many. A version may be a minute older, since clocks differ; a folder has our clock.
+        since: Skip versions that are older, in seconds since 1970, or have no time in the registry, since there may be
+            very many. A version may be a minute older, since clocks differ; a folder has our clock.
 
     Raises:
         HoneError: As ``Registry.versions_since``.
@@ -73,7 +73,7 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: fl
 
 
 def open_registry(registry: str, *, project: Path) -> Registry:
-    """Return a registry by its URI; one of folders lists the folder that it is made for, which the URI names.
+    """Return a registry by its URI; a registry of folders lists the folder in the URI.
 
     Raises:
         HoneError: As ``find_registry``.
@@ -90,7 +90,7 @@ def _list_events(info: VersionInfo) -> list[Event]:
 
 
 def name_command(registry: str) -> list[str]:
-    """Return the command that prints what is new in a registry."""
+    """Return the command that prints the new versions in a registry."""
     return [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
 
 
@@ -99,13 +99,13 @@ class Sweep:
 
     Args:
         queue: The queue, which stores the cursors.
-        section: The settings. With ``first: now``, the first sweep of a registry starts runs for what came after the
-            first service had started that was to sweep it.
+        section: The settings. With ``first: now``, the first sweep of a registry starts runs for versions made after
+            the start of the first service that was configured to sweep it.
         project: The root of the Kedro project.
-        rules: Those of ``listen.yml``: the first sweep of a registry logs which of them name nothing in it.
+        rules: The rules of ``listen.yml``: the first sweep of a registry logs which of them match no model in it.
         choose: Returns the requests of an event.
-        wake: Called when there is something new in the queue.
-        hidden: The names of variables that its processes do not get: those of the service's secrets.
+        wake: Called if there are new jobs in the queue.
+        hidden: The names of variables that are not passed to its processes: those of the service's secrets.
 
     Attributes:
         failing: Why registries could not be swept the last time.
@@ -131,13 +131,13 @@ class Sweep:
         self._skipped: dict[str, dict[str, str]] = {}
 
     def stop(self) -> None:
-        """End what asks a registry now, and ask none any more."""
+        """End the current sweep, and start no other."""
         self._stopping.set()
         if (process := self._process) is not None:
             process.kill()
 
     def repeat(self, registry: str) -> float:
-        """Sweep a registry, and return the seconds until its next turn, which comes sooner if that failed.
+        """Sweep a registry, and return the seconds until its next turn, which is sooner after a failure.
 
         If the registry has no timestamps, the versions present at its first sweep count as old.
         """

@@ -1,4 +1,4 @@
-"""Webhooks: a delivery is checked and read, and acknowledged once the jobs that it leads to are on the disk."""
+"""Webhooks: a delivery is checked and read, and acknowledged once its jobs are on the disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from kedro_hone.events.service import Service
 
 
 async def take_mlflow(request: Request) -> Response:
-    """Take a delivery of MLflow."""
+    """Process a delivery of MLflow."""
 
     def read(body: bytes, secret: str) -> tuple[Event, ...]:
         delivery = check_mlflow(request.headers, body, secret=secret, now=time.time())
@@ -37,7 +37,7 @@ async def take_mlflow(request: Request) -> Response:
 
 
 async def take_hub(request: Request) -> Response:
-    """Take a delivery of the Hugging Face Hub."""
+    """Process a delivery of the Hugging Face Hub."""
 
     def read(body: bytes, secret: str) -> tuple[Event, ...]:
         check_hub(request.headers, secret=secret)
@@ -68,7 +68,7 @@ async def _take(request: Request, source: str, read: Callable[[bytes, str], tupl
 
 
 def _accept(service: Service, source: str, events: tuple[Event, ...]) -> tuple[int, int]:
-    """Put what events lead to into the queue; return how many requests there are, and how many are new."""
+    """Put the requests of events into the queue; return how many there are, and how many are new."""
     wanted = new = 0
     for event in events:
         requests = service.choose(event)

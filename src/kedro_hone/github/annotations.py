@@ -1,4 +1,4 @@
-"""Annotations of the job: a remark at the recipe's line of each gate that does not hold, and warnings."""
+"""Annotations of the job: a remark at the recipe's line of each gate that is not passed, and warnings."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hone_runtime.values.judgement import Judged
 from kedro_hone.report.evidence import Evidence
 
 _MOST: Final = 10
-"""GitHub shows so many annotations of a kind of each step."""
+"""GitHub shows at most this many annotations of a kind for each step."""
 
 
 def annotate_gates(evidence: Evidence, recipes: Sequence[Path], workspace: Path) -> None:
-    """Print a remark for each gate that stood against a better verdict, at the gate's line in the recipe.
+    """Print a remark for each gate that prevented a better verdict, at the gate's line in the recipe.
 
     Args:
-        evidence: What was judged.
-        recipes: Where the gates may be written, the deciding file first.
+        evidence: The evidence of the run.
+        recipes: The files that may contain the gates, the deciding file first.
         workspace: The folder that paths are relative to.
     """
     lines = dict(_find_gates([path for path in reversed(recipes) if path.is_file()]))
@@ -39,12 +39,12 @@ def annotate_gates(evidence: Evidence, recipes: Sequence[Path], workspace: Path)
         place = path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else path.name
         against = f", against {row.against}" if row.against else ""
         message, title = f"{row.candidate}{against}: {row.reason}", clean_text(f"{evidence.verdict.value}: {name}")
-        # The toolkit escapes the properties and leaves the message as it is.
+        # The toolkit escapes the properties, but not the message.
         annotate(escape_data(clean_text(message)[:2000]), title=title, file=place, line=line)
 
 
 def print_warning(message: str) -> None:
-    """Print a warning that belongs to no file."""
+    """Print a warning without a file."""
     warning(escape_data(clean_text(message)), title="kedro-hone")
 
 
@@ -54,7 +54,7 @@ def _find_gates(recipes: Sequence[Path]) -> Iterator[tuple[str, tuple[Path, int]
         try:
             root = yaml.compose(path.read_text(), Loader=yaml.SafeLoader)
         except yaml.YAMLError:
-            continue  # Kedro refused it before: there is no verdict that it could have a part in
+            continue  # Kedro refused it before, so it has no effect on the verdict
         if hone := dict(_list_children(root)).get("hone"):
             yield "", (path, hone[0].start_mark.line + 1)
             if gates := dict(_list_children(hone[1])).get("gates"):

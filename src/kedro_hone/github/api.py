@@ -1,4 +1,4 @@
-"""What is written to GitHub: one comment, and one check run."""
+"""Output to GitHub: one comment, and one check run."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from github import Github, GithubException
 from kedro_hone.github.context import Context
 
 Conclusion = Literal["success", "neutral", "failure"]
-_DENIED: Final = (401, 403, 404)  # the statuses for a token of a job that asks for its user
+_DENIED: Final = (401, 403, 404)  # the statuses if a job's token requests its user
 
 
 def write_comment(client: Github, context: Context, *, number: int, body: str, author: str) -> None:
-    """Write the step's comment on a pull request, in place of its last one if there is one.
+    """Write the step's comment on a pull request, replacing its last one if there is one.
 
     Args:
         client: The client.
         context: The job.
-        number: The pull request's.
-        body: What to write, below a hidden line by which the comment is found again.
-        author: Whose comments are the step's, if the token may not ask for its user.
+        number: The number of the pull request.
+        body: The text, written below a hidden line that identifies the comment.
+        author: The author of the step's comments, if the token may not request its user.
 
     Raises:
         GithubException: GitHub refuses.
     """
     marker, own = f"<!-- kedro-hone:report {context.step} -->", _find_login(client) or author
     issue = client.get_repo(context.repository).get_issue(number)
-    # Others could write the marker, too. An author who has left GitHub is None.
+    # Other users could write the marker, too. An author who has left GitHub is None.
     written = (one for one in issue.get_comments() if one.user is not None and one.user.login == own)
     last = next((one for one in written if (one.body or "").startswith(marker)), None)
     write = issue.create_comment if last is None else last.edit
@@ -37,7 +37,7 @@ def write_comment(client: Github, context: Context, *, number: int, body: str, a
 def write_check(
     client: Github, context: Context, *, name: str, title: str, summary: str, conclusion: Conclusion
 ) -> None:
-    """Write a complete check run of the job's commit, without annotations: the job's own are at the same lines.
+    """Write a complete check run for the job's commit, without annotations: the job has them at the same lines.
 
     Raises:
         GithubException: GitHub refuses.
@@ -50,12 +50,12 @@ def write_check(
         "conclusion": conclusion,
         "output": {"title": title[:255], "summary": summary},
     }
-    # PyGithub's own method reads the answer, and fails if it has no check suite, which GitHub allows.
+    # PyGithub's own method parses the response, and fails without a check suite, which GitHub allows.
     client.requester.requestJsonAndCheck("POST", f"/repos/{context.repository}/check-runs", input=check)
 
 
 def _find_login(client: Github) -> str | None:
-    """Return the user of the token; None for a job's own token, which may not ask."""
+    """Return the user of the token; None for a job's own token, which may not request it."""
     try:
         return str(client.get_user().login)
     except GithubException as error:

@@ -1,4 +1,4 @@
-"""The job that the Action runs in: what GitHub's runner describes of it, and the outputs that the runner reads."""
+"""The job that the Action runs in: its description by GitHub's runner, and the outputs for the runner."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from github_action_toolkit import EventPayload
 from hone_runtime.errors import HoneError
 
 _BY_REF: Final = ("push", "workflow_dispatch")
-"""The events of one branch or tag, which their payload names: merged is what is on the default branch."""
+"""The events of one branch or tag, named in their payload: merged means on the default branch."""
 _OF_DEFAULT_BRANCH: Final = ("schedule", "repository_dispatch")
 """The events that GitHub starts for the default branch only."""
 
@@ -24,15 +24,15 @@ class Context:
 
     Attributes:
         repository: Such as ``owner/name``.
-        commit: The commit that a check run belongs to: of a pull request its head, and not the merge that is tested.
+        commit: The commit of the check run: for a pull request its head, and not the tested merge.
         pull_request: Its number; None for any other event.
-        foreign: Whether the pull request comes from another repository, whose jobs have no secrets.
-        merged: Whether the event is known to be of code on the default branch. An event that is not on the list is
-            not: a comment on a fork's pull request starts a job with the secrets of the default branch.
-        api: Where GitHub's API is.
-        run_url: Where a reader finds the job's log and the report.
+        foreign: Whether the pull request comes from another repository: its jobs have no secrets.
+        merged: Whether the event is known to be of code on the default branch. An event that is not on the list does
+            not count: a comment on a fork's pull request starts a job with the secrets of the default branch.
+        api: The URL of GitHub's API.
+        run_url: The URL of the job's log and the report.
         workspace: The folder of the user's checkout.
-        step: A digest of the step's inputs and the job's leg of the matrix, by which its comment is found again.
+        step: A digest of the step's inputs and the job's leg of the matrix, which identifies its comment.
         leg: The values of the matrix, such as ``gpu, 3.11``; empty for a job without one.
     """
 
@@ -49,10 +49,11 @@ class Context:
 
 
 def read_context() -> Context:
-    """Read what the runner describes of its job.
+    """Read the runner's description of its job.
 
     Raises:
-        HoneError: ``action-input-invalid`` under ``pull_request_target``, which gives a stranger's code the secrets.
+        HoneError: ``action-input-invalid`` under ``pull_request_target``, which gives untrusted code access to the
+            secrets.
     """
     event = EventPayload()
     name = event.get_event_name()
@@ -86,7 +87,7 @@ def read_context() -> Context:
 
 
 def _is_merged(name: str, payload: dict[str, Any]) -> bool:
-    """Return whether an event is of the default branch, as its payload and the runner agree."""
+    """Return whether an event is of the default branch, according to both its payload and the runner."""
     if name in _OF_DEFAULT_BRANCH:
         return True
     branch = (payload.get("repository") or {}).get("default_branch")
@@ -95,9 +96,9 @@ def _is_merged(name: str, payload: dict[str, Any]) -> bool:
 
 
 def write_output(name: str, value: object) -> None:
-    """Write one output of the step as it is, between two lines that nobody can foresee, and so no value can include.
+    """Write one output of the step unchanged, between two unpredictable lines that no value can contain.
 
-    The toolkit's ``set_output`` escapes the value, which only workflow commands need: ``%`` would arrive as ``%25``.
+    The toolkit's ``set_output`` escapes the value, which only workflow commands need: ``%`` would become ``%25``.
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions#multiline-strings
     """
     delimiter = secrets.token_hex(16)

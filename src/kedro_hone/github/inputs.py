@@ -1,4 +1,4 @@
-"""The Action's inputs, which ``action.yml`` describes and passes in the environment, and the run's options of them."""
+"""The Action's inputs, which ``action.yml`` describes and passes in the environment, and the run's options."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hone_runtime.text import clean_text
 from kedro_hone.github.context import Context
 
 REMOTE: Final = "data_remote"
-"""The runtime parameter that a catalog reads the name of the DVC remote from."""
+"""The runtime parameter with the name of the DVC remote for a catalog."""
 _MOST_VALUES: Final = 100_000
-"""In a recipe: aliases of YAML make billions of a few lines."""
-_ROOM: Final = 100  # characters of a check run's name that a page still shows
+"""The most values in a recipe: with YAML aliases a few lines can contain billions."""
+_ROOM: Final = 100  # the most characters of a check run's name that a page shows
 
 
 class Inputs(BaseModel):
-    """The inputs of one call; what is empty is as the project has it."""
+    """The inputs of one call; an empty input means the project's setting."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -43,7 +43,7 @@ class Inputs(BaseModel):
 
 
 def read_inputs() -> Inputs:
-    """Read the inputs from ``INPUT_MODEL`` and the like; what is not set has its default.
+    """Read the inputs from ``INPUT_MODEL`` and the like; inputs that are not set have their default.
 
     Raises:
         HoneError: ``action-input-invalid``.
@@ -60,12 +60,13 @@ def read_inputs() -> Inputs:
 def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
     """Return the inputs with ``publish: never`` unless the event is known to be of the default branch.
 
-    The alias would move at each push to a pull request, to a winner of a model, data and gates that nobody approved.
-    The events that publish are on a list (``Context.merged``), and not those that do not: GitHub adds events.
+    Otherwise each push to a pull request would move the alias to a winner from a model, data and gates that no person
+    has approved. The events that publish are listed (``Context.merged``), not those that do not publish, since GitHub
+    adds events.
 
     Raises:
-        HoneError: ``action-input-invalid`` for a fork's code: this step runs where winners can be published, and what
-            runs could publish anything itself.
+        HoneError: ``action-input-invalid`` for a fork's code: this step runs with the rights to publish, so the code
+            could publish anything itself.
     """
     if inputs.publish == "never" or context.merged:
         return inputs
@@ -80,10 +81,10 @@ def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
 
 
 def format_check(inputs: Inputs, context: Context) -> str:
-    """Return the name of a step's check run, which a branch may require: such as ``kedro-hone (models:/digits, gpu)``.
+    """Return the name of a step's check run, such as ``kedro-hone (models:/digits, gpu)``; a branch may require it.
 
-    It has the step's name, or else the inputs that were given, and the values of the job's leg of the matrix. Two steps
-    have the same one only if they were given the same name.
+    It contains the step's name, or otherwise the given inputs, and the values of the job's leg of the matrix. Two steps
+    have the same check name only if they have the same step name.
     """
     given = ["" if inputs.project == "." else inputs.project, inputs.model, inputs.recipe]
     given += [inputs.params, inputs.data_remote]
@@ -147,7 +148,7 @@ def _read_recipe(path: Path) -> dict[str, Any]:
 
 
 def _list_values(tree: object) -> Iterator[object]:
-    """Yield what is in nested dicts and lists, as often as it is there."""
+    """Yield the values in nested dicts and lists, each as often as it occurs."""
     left = [tree]
     while left:
         one = left.pop()

@@ -37,11 +37,11 @@ def report() -> int:
     """Write outputs, summary, annotations, comment and check run.
 
     The variables ``HONE_CODE`` and ``HONE_FOLDER`` are the outputs of ``run``, which writes none if it refuses its
-    inputs. ``HONE_BASE`` and ``HONE_LAST`` are folders with the evidence of the base branch and of the last push, if a
-    cache has it. ``GITHUB_TOKEN`` may be empty.
+    inputs. ``HONE_BASE`` and ``HONE_LAST`` are folders with the evidence of the base branch and of the last push, if it
+    is in a cache. ``GITHUB_TOKEN`` may be empty.
 
     Returns:
-        The job's exit code: that of the run if the verdict is to fail it, or if there is no verdict; else 0.
+        The job's exit code: that of the run if the verdict fails the job, or if there is no verdict; otherwise 0.
 
     Raises:
         HoneError: ``action-input-invalid``, ``evidence-unreadable``.
@@ -78,14 +78,14 @@ def report() -> int:
 
 
 def _publish(context: Context, inputs: Inputs, *, body: str, title: str, conclusion: Conclusion) -> None:
-    """Write the summary always, and comment and check if the token allows it; if one is refused, the other."""
+    """Always write the summary, and also comment and check if the token allows it, each independently."""
     JobSummary().add_raw(body, add_eol=True).write(overwrite=True)  # the file is this step's own
     token = os.environ.get("GITHUB_TOKEN", "")
     if context.foreign or not token:
         fork = "The pull request comes from a fork: its jobs may not comment"
         info(f"{fork if context.foreign else 'There is no token'}, so the job's summary is all there is.")
         return
-    # The toolkit's own client gives PyGithub the token in a way that is deprecated.
+    # The toolkit's own client passes the token to PyGithub in a deprecated way.
     client = Github(auth=Auth.Token(token), base_url=context.api, lazy=True)
     number = context.pull_request
     if number is not None and inputs.comment == "true":
@@ -98,7 +98,7 @@ def _publish(context: Context, inputs: Inputs, *, body: str, title: str, conclus
 
 @contextmanager
 def _warn_of_refusals(what: str, permission: str) -> Iterator[None]:
-    """Make a warning of what GitHub refuses, or of a GitHub that cannot be reached."""
+    """Print a warning if GitHub refuses, or cannot be reached."""
     try:
         yield
     except (GithubException, RequestException) as error:
@@ -108,12 +108,12 @@ def _warn_of_refusals(what: str, permission: str) -> Iterator[None]:
 
 
 def _read_kept(context: Context, variable: str) -> tuple[View | None, str]:
-    """Return the result of another run, which a cache brought to a folder, and its commit, which is the file's name."""
+    """Return another run's result, restored from a cache to a folder, and its commit, which is the file's name."""
     named = os.environ.get(variable, "") if context.pull_request is not None else ""
     path = next((one for one in (context.workspace / named).glob("*.json") if named and one.is_file()), None)
     try:
         return (View(parse_evidence(path.read_bytes())), path.stem) if path else (None, "")
-    except HoneError as error:  # of another version of kedro-hone, on which this run's verdict does not depend
+    except HoneError as error:  # from another version of kedro-hone; this run's verdict does not depend on it
         print_warning(f"An earlier result is left out of the comparison. {error.why}")
         return None, ""
 

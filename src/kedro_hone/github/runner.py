@@ -1,4 +1,4 @@
-"""The Action's first step: one process of ``kedro run``, and the place of its result."""
+"""The Action's first step: one process of ``kedro run``, and the folder of its result."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _PRIVATE: Final = (
 def run() -> None:
     """Run the pipelines in the project, and write the outputs ``branch``, ``code`` and ``folder``.
 
-    ``branch`` is a digest of the branch that this is compared with, or is kept for: a name with a comma is no key of a
-    cache. ``folder`` is empty if the run left no new folder: the one that is there is an earlier run's.
+    ``branch`` is a digest of the branch that the result is compared with, or stored for: the key of a cache must not
+    contain a comma. ``folder`` is empty if the run left no new folder: an existing one is an earlier run's.
 
     Raises:
         HoneError: ``action-input-invalid``.
@@ -53,7 +53,7 @@ def run() -> None:
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
     """Run ``kedro run``, also in a folder with ``conf/`` only, without the token and the runner's credentials.
 
-    What it prints is not read as commands of the workflow, such as annotations and masks:
+    Its output is not interpreted as commands of the workflow, such as annotations and masks:
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions#stopping-and-starting-workflow-commands
     """
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:

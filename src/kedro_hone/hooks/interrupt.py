@@ -1,4 +1,4 @@
-"""Ctrl-C ends the search, and not the run: what was measured so far is confirmed, judged and reported."""
+"""Ctrl-C ends the search, not the run: the results so far are confirmed, judged and reported."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _LOGGER = open_logger(__name__)
 
 
 class InterruptHooks:
-    """Handles the first Ctrl-C of a run that races; the second one ends the run, as does one before the search began.
+    """Handles the first Ctrl-C of a run that races; the second one, or one before the search began, ends the run.
 
-    In a run with ParallelRunner each process gets the signal itself, so that the first one ends it.
+    In a run with ParallelRunner each process gets the signal itself, so the first one ends the run.
 
-    What the first one did is told by a thread, and not by the handler: what that interrupts may be printing and hold a
-    lock that the display waits for, while the display holds the one that the handler's line would need. The thread
-    starts with the run, since starting one takes locks, too.
+    A thread, not the handler, reports the effect of the first one. The interrupted code may be printing with a lock
+    that the display waits for, while the display has the lock that the handler's output needs. The thread starts with
+    the run, since starting a thread needs locks, too.
     """
 
     def __init__(self) -> None:
@@ -33,15 +33,15 @@ class InterruptHooks:
         self._settled = threading.Event()
         self._teller: threading.Thread | None = None
 
-    @hook_impl(trylast=True)  # where another hook refuses the run, Kedro tells nobody that it ended
+    @hook_impl(trylast=True)  # if another hook refuses the run, Kedro calls no hook at its end
     def before_pipeline_run(
         self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
     ) -> None:
-        """Take over Ctrl-C, where nobody else has."""
-        self.after_pipeline_run()  # of an earlier run in this process, which Kedro does not call after Ctrl-C
+        """Handle Ctrl-C, unless another handler is set."""
+        self.after_pipeline_run()  # for an earlier run in this process: Kedro does not call it after Ctrl-C
         self.interrupted, self._run = False, None
         parallel = "ParallelRunner" in str(run_params.get("runner"))
-        main = threading.current_thread() is threading.main_thread()  # only that one may set a handler
+        main = threading.current_thread() is threading.main_thread()  # only the main thread may set a handler
         if parallel or not main or "race" not in pipeline.all_outputs():
             return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -73,7 +73,7 @@ class InterruptHooks:
 
     @hook_impl
     def after_pipeline_run(self) -> None:
-        """Leave Ctrl-C as it was."""
+        """Restore the handler of Ctrl-C."""
         self._restore()
         self._settled.set()
         if self._teller is not None:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import yaml
 
-DEFAULT = Path(__file__).with_name("logging.yml")  # of a project that has no configuration of its own
+DEFAULT = Path(__file__).with_name("logging.yml")  # for a project without its own configuration
 
 
 def choose_logging(conf: Path, package: str | None = None) -> Path | None:
     """Return the logging configuration to use instead of Kedro's own, which prints every dataset and node.
 
-    It is None where the project has chosen: by ``KEDRO_LOGGING_CONFIG``, or by a file in its ``conf`` that is not just
-    what ``kedro new`` wrote there for its package.
+    It is None if the project has its own: by ``KEDRO_LOGGING_CONFIG``, or by a file in its ``conf`` that differs from
+    the one that ``kedro new`` wrote for its package.
     """
     if os.environ.get("KEDRO_LOGGING_CONFIG"):
         return None
@@ -30,7 +30,7 @@ def choose_logging(conf: Path, package: str | None = None) -> Path | None:
 
 
 def configure_logging(root: Path = Path()) -> None:
-    """Print kedro-hone's log lines and hide Kedro's, unless the project at the root has a configuration of its own."""
+    """Print kedro-hone's log lines and hide Kedro's, unless the project at the root has its own configuration."""
     from kedro.framework import project  # noqa: PLC0415 - it sets up its own logging as soon as it is imported
 
     if chosen := choose_logging(root / "conf", project.PACKAGE_NAME):

@@ -1,4 +1,4 @@
-"""Show what is running, what is done and the best candidate so far, on a terminal; elsewhere there is only the log."""
+"""Show on a terminal what is running, what is done and the best candidate; elsewhere there is only the log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hone_runtime.values.measurement import Confirmation, RaceResult
 
 
 class ProgressHooks:
-    """A progress display below the log; the processes of ParallelRunner have no pipeline to show, only nodes."""
+    """A progress display below the log; the processes of ParallelRunner run only nodes, no pipeline to show."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console
@@ -32,8 +32,8 @@ class ProgressHooks:
             return
         name, best = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[best]}"))
         columns = (SpinnerColumn(), name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), best)
-        # Standard output stays as it is: colorama (through DVC) keeps what it finds there, and writes a reset to it
-        # at the end, which rich would print as text.
+        # Standard output is not replaced: colorama (through DVC) stores the stream that it finds, and at the end writes
+        # a reset to it, which rich would print as text.
         self._display = Progress(
             *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
         )
@@ -68,7 +68,7 @@ class ProgressHooks:
 
 
 def name_best(value: object) -> str:
-    """Return the best candidate so far, from the output of the race or the confirmation; else an empty string."""
+    """Return the best candidate so far, from the output of the race or the confirmation; otherwise an empty string."""
     if isinstance(value, RaceResult) and value.standings and value.standings[0].objective:
         return f"best so far {value.standings[0].objective.estimate:.1f}x: {value.standings[0].id}"
     if isinstance(value, Confirmation) and value.finalists and value.finalists[0].deciding:

@@ -21,7 +21,7 @@ from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.verdict.checks import check_recipe
 
 _ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE, TRAINING})
-"""What a catalog of the user's own has to have: no node makes it."""
+"""The entries that a user's own catalog must contain: no node makes them."""
 _COPY = "Copy conf/base/catalog.yml of kedro-hone's own repository, and change the splits."
 _NEEDED = ("params:hone", "store", "run", GATE)
 
@@ -31,9 +31,9 @@ class RecipeHooks:
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
-        """Read the run's parameters, with ``--params`` and ``--env``, and look for the files that they name."""
+        """Read the run's parameters, with ``--params`` and ``--env``, and check that the files in them exist."""
         configure_logging(context.project_path)
-        # ``context.params`` would read them too, but it registers the pipelines first, with the wrong recipe.
+        # ``context.params`` would also read them, but it first registers the pipelines with the wrong recipe.
         parameters = find_parameters(context.config_loader)
         if parameters is not None:
             program = read_recipe(parameters).program
@@ -54,7 +54,7 @@ class RecipeHooks:
 
 
 def _require_catalog(context: KedroContext) -> None:
-    """Raise ``catalog-incomplete`` where the project's configuration has no catalog that can be read."""
+    """Raise ``catalog-incomplete`` if the project's configuration has no readable catalog."""
     try:
         context.config_loader["catalog"]
     except (MissingConfigException, yaml.YAMLError) as error:
@@ -65,7 +65,7 @@ def _require_catalog(context: KedroContext) -> None:
 
 
 def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> None:
-    """Raise ``catalog-incomplete`` where the catalog lacks an entry that nothing makes."""
+    """Raise ``catalog-incomplete`` if the catalog lacks an entry that no node makes."""
     if missing := [name for name in names if name not in catalog]:
         raise HoneError(
             "catalog-incomplete",

@@ -14,11 +14,11 @@ from hone_runtime.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.result_file import note_result
 
-_EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}  # keeping it is a success
+_EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}  # KEEP is a success
 
 
 class VerdictHooks:
-    """Prints the verdict when a run has made one, and remembers as ``exit_code`` what the command line exits with."""
+    """Prints the verdict of a run, if any, and stores the exit code of the command line as ``exit_code``."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console()
@@ -26,13 +26,13 @@ class VerdictHooks:
 
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
-        """Tell the program that started the run where its folder is."""
+        """Report the run's folder to the program that started the run."""
         if "run" in pipeline.inputs():
             note_result(folder=str(catalog.load("run").folder))
 
     @hook_impl
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
-        """Print the verdict, where the report is, and how to call the winner."""
+        """Print the verdict, the path of the report, and how to call the winner."""
         made = pipeline.all_outputs()
         published = catalog.load("publications") if "publications" in made else ()
         if published:

@@ -1,4 +1,4 @@
-"""What MLflow loads in versions that were published before ``hone_runtime``."""
+"""The module that MLflow loads for versions published before ``hone_runtime``."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Programs: how data become a model's inputs, how its outputs become predictions, and how good those are.
+"""Programs: convert data to a model's inputs and its outputs to predictions, and score these.
 
-Each folder here is one program, but ``shared/`` (what several of them use) and ``worker/`` (what runs them). Programs
-are handed to workers of any toolchain by path, so that they import numpy only. ``prepare`` and metrics besides the main
-one run in the host's environment: the first may import transformers and Pillow, the others what they name in ``NEEDS``.
-A run never imports a program in its own process.
+Each folder here is one program, except ``shared/`` (code for several of them) and ``worker/`` (code that runs them).
+Programs are passed to workers of any toolchain by path, so they import only numpy. ``prepare`` and the additional
+metrics run in the host's environment: the first may import transformers and Pillow, the others the packages in their
+``NEEDS``. A run never imports a program in its own process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _INIT, _SHARED, _WORKER, _KEPT = "__init__.py", "shared", "worker", "program"
 
 
 class ProgramFile(Value):
-    """A program: its file or its package's ``__init__.py``, absolute, and the digest of that and all it can import."""
+    """A program: its file or its package's ``__init__.py``, absolute, and the digest of it and all it can import."""
 
     path: str
     digest: str
@@ -48,7 +48,7 @@ def list_programs() -> list[str]:
 
 
 def find_program(name: str, *, project: Path) -> ProgramFile:
-    """Find a program without importing it: a built-in one, an import name, or a path from the project's root.
+    """Find a program without importing it: a built-in one, an import name, or a path relative to the project's root.
 
     Raises:
         HoneError: ``program-unknown``.
@@ -72,9 +72,9 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
 
 
 def keep_program(program: ProgramFile, folder: Path) -> str:
-    """Copy the code of a program into a folder, unless it is built in, so that it is the same wherever it is run.
+    """Copy the code of a program into a folder, unless it is built in, so that the same code runs everywhere.
 
-    Returned is the name of its file, for ``locate_program``: in the folder, or in the library.
+    Returns the name of its file, in the folder or in the library, for ``locate_program``.
     """
     path = Path(program.path)
     if path.is_relative_to(LIBRARY):
@@ -88,10 +88,10 @@ def keep_program(program: ProgramFile, folder: Path) -> str:
 
 
 def locate_program(name: str, folder: Path, *, digest: str) -> Path:
-    """Return the file of a program that was kept, by its name from ``keep_program`` and its digest at that time.
+    """Return the file of a stored program, by its name from ``keep_program`` and its digest at that time.
 
     Raises:
-        HoneError: ``program-changed``: the code that would run here is another one.
+        HoneError: ``program-changed``: the code here is different.
     """
     path = folder / name if (folder / name).is_file() else LIBRARY / name
     if not path.is_file() or _digest_program(path) != digest:
@@ -125,7 +125,7 @@ def digest_metric(name: str | None, *, project: Path) -> str | None:
     """Return the digest of the file of the user's own metric, not imported; None for another metric.
 
     Raises:
-        HoneError: ``metric-unknown`` when the file or module does not exist.
+        HoneError: ``metric-unknown`` if the file or module does not exist.
     """
     if name is None or ":" not in name:
         return None
@@ -141,7 +141,7 @@ def digest_metric(name: str | None, *, project: Path) -> str | None:
 
 
 def digest_programs() -> str:
-    """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of what it made."""
+    """Return ``sha256:…`` of the code that reads splits and scores candidates, for the keys of its results."""
     return digest_worker(LIBRARY / _WORKER / _INIT)
 
 
@@ -162,11 +162,12 @@ def call_program(
 ) -> dict[str, Json]:
     """Run one function of the program's worker (``check``, ``read`` or ``evaluate``), and return its notes.
 
-    The job has its options. The run's folder keeps the log, and the user's imports count from the run's project. The
-    specifications of the tensors are those of the source model; ``check`` needs none. It may write to ``output`` only.
+    The job contains its options. The log is written to the run's folder, and the user's imports are relative to the
+    run's project. The specifications of the tensors are those of the source model; ``check`` needs none. It may only
+    write to ``output``.
 
     Raises:
-        HoneError: ``program-failed`` when it ends otherwise; what it reports of bad data under its own slug.
+        HoneError: ``program-failed`` if it fails; errors about bad data have the slug that it reports.
     """
     folder = run.claim_step(f"program-{function}")
     called = Job(

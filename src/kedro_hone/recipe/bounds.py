@@ -1,4 +1,4 @@
-"""The bounds of a recipe's values: a recipe that is taken does not fail after everything was measured."""
+"""The bounds of a recipe's values: an accepted recipe does not fail after everything was measured."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hone_runtime.values.base import Json, Value
 
 
 class Section(Value):
-    """Base of the recipe's sections: no number is infinite or NaN, since neither can be compared, sorted or kept."""
+    """Base of the recipe's sections: no number is infinite or NaN, since neither can be compared, sorted or stored."""
 
     model_config = ConfigDict(allow_inf_nan=False)
 
@@ -47,7 +47,7 @@ def _check_shapes(shapes: dict[str, dict[str, int]]) -> dict[str, dict[str, int]
 
 
 Place = Annotated[str, Field(min_length=1, max_length=4000), AfterValidator(_check_place)]
-"""A path, a URI, or the name of a module, that the operating system can be asked for."""
+"""A path, a URI, or the name of a module, that is valid for the operating system."""
 FiniteOptions = Annotated[dict[str, Json], AfterValidator(_check_finite)]
 """JSON values by name, without infinite numbers."""
 
@@ -60,11 +60,11 @@ def _check_ranges(ranges: dict[str, tuple[float, float]]) -> dict[str, tuple[flo
 
 
 Ranges = Annotated[dict[str, tuple[float, float]], AfterValidator(_check_ranges)]
-"""The least and the largest number of inputs, by their names."""
+"""The least and the largest value of inputs, by their names."""
 
 
 def _leave_out(value: Any) -> Any:
-    """Leave out the shapes that are null: of those that ``conf/base`` names, another environment needs other ones."""
+    """Leave out the shapes that are null: an environment may need other shapes than those in ``conf/base``."""
     return {name: sizes for name, sizes in value.items() if sizes is not None} if isinstance(value, dict) else value
 
 

@@ -1,8 +1,8 @@
-"""What a toolchain takes, by its ``capabilities.yml``: a hopeless route is refused here, before anything is started.
+"""What a toolchain takes, by its ``capabilities.yml``: a route that must fail is refused before anything starts.
 
-The key ``takes`` stands under a version, for all adaptors of the toolchain, or under an adaptor's name, for it alone::
+The key ``takes`` is below a version, for all adaptors of the toolchain, or below an adaptor's name, only for it::
 
-    package: iree-base-compiler  # whose version the rows are of; needed where there are several
+    package: iree-base-compiler  # the package of the versions; needed if there are several
     versions:
       - version: ">=3.13,<3.14"
         takes: {domains: [ai.onnx], without: [QuantizeLinear]}
@@ -32,10 +32,11 @@ from hone_runtime.values.outcome import Refused
 from kedro_hone.core.problems import explain_unknown
 
 CAPABILITIES: Final = "capabilities.yml"
-"""The file in a toolchain's folder that says what it takes, and what was tried with each adaptor."""
+"""The file in a toolchain's folder with what it takes, and what was tested with each adaptor."""
 
 MOST_OPERATORS: Final = 60
-"""Kinds of operators that are remembered of a source; a list of so many may be cut, and what it lacks means nothing."""
+"""The most kinds of operators stored for a source; a list of that length may be truncated, so missing ones prove
+nothing."""
 
 _OF_FILE: Final = frozenset({"toolchain", "package", "versions"})
 _OF_VERSION: Final = frozenset(
@@ -47,11 +48,11 @@ _OF_ADAPTOR: Final = frozenset(
         *("takes", "usual", "note"),
     }
 )
-"""What a file may say of an adaptor, next to its options by their names."""
+"""The keys of an adaptor in a file, in addition to its options by name."""
 
 
 UNREADABLE: Final = (yaml.YAMLError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-"""What reading a file raises that holds something else than it may."""
+"""The exceptions when reading an invalid file."""
 
 
 class UnknownKey(ValueError):  # noqa: N818 - a reason, as the file's author reads it
@@ -59,7 +60,7 @@ class UnknownKey(ValueError):  # noqa: N818 - a reason, as the file's author rea
 
 
 class Takes(Value):
-    """What models and machines an adaptor takes; what is not said is not limited."""
+    """The models and machines that an adaptor takes; missing keys are no limits."""
 
     opsets: tuple[int, int | None] | None = Field(None, description="The lowest and highest opset of ONNX, or null.")
     ir: int | None = Field(None, description="The highest version of ONNX's file format.")
@@ -83,7 +84,7 @@ class Takes(Value):
         return name
 
     def find_limit(self, artifact: Artifact, host: Host) -> tuple[str, str] | None:
-        """Return what an artifact or a machine is refused for, as a slug and a reason; None where nothing is known."""
+        """Return why an artifact or a machine is refused, as a slug and a reason; None if there is no reason."""
         known = artifact.metadata
         if self.where and not host.can(self.where):
             return "host", f"needs a CPU with {self.where}, and this one has {host.instructions}"
@@ -114,7 +115,7 @@ class Takes(Value):
 
 
 def _read_names(known: Mapping[str, Json], key: str) -> frozenset[str]:
-    """Return names in an artifact's metadata, which workers write: whatever is none of them is left out."""
+    """Return names in an artifact's metadata, which workers write: invalid entries are left out."""
     found = known.get(key)
     return frozenset(one for one in found if isinstance(one, str)) if isinstance(found, list) else frozenset()
 
@@ -122,10 +123,10 @@ def _read_names(known: Mapping[str, Json], key: str) -> frozenset[str]:
 def find_limit(
     adaptor: Adaptor, artifact: Artifact, host: Host, *, find_versions: Callable[[], Mapping[str, str]]
 ) -> Refused | None:
-    """Return a refusal where a toolchain's ``capabilities.yml`` says that an adaptor does not take an artifact.
+    """Return a refusal if an adaptor does not take an artifact according to its toolchain's ``capabilities.yml``.
 
-    Nothing is started or imported. ``find_versions`` returns what is installed for the toolchain; it is asked where the
-    file has rows for several versions.
+    Nothing is started or imported. ``find_versions`` returns the installed versions of the toolchain; it is called if
+    the file has rows for several versions.
 
     Raises:
         HoneError: ``capabilities-invalid``.
@@ -139,7 +140,7 @@ def find_limit(
 def find_versions_to_write(
     adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str]]
 ) -> dict[str, Json] | None:
-    """Return in which ``opsets`` and ``ir`` an adaptor's worker has to write a model first; None where in no other.
+    """Return the ``opsets`` and ``ir`` in which an adaptor's worker must first write a model; None if unlimited.
 
     Raises:
         HoneError: ``capabilities-invalid``.
@@ -162,33 +163,33 @@ def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str
 
 
 def find_rounding(toolchain: Toolchain, dtype: str) -> str:
-    """Return how a toolchain's runtime rounds values of a type, as a clause without a subject; empty if not known."""
+    """Return how a toolchain's runtime rounds values of a type, as a clause without a subject; empty if unknown."""
     rows = read_file(toolchain.folder / CAPABILITIES).get("versions") or []
     return next((str(row["rounds"][dtype]) for row in rows if dtype in (row.get("rounds") or {})), "")
 
 
 def list_versions(toolchain: Toolchain) -> tuple[str, ...]:
-    """Return the ranges of versions that a toolchain's file has rows for; none without a file."""
+    """Return the ranges of versions in a toolchain's file; empty without a file."""
     return tuple(str(row["version"]) for row in read_file(toolchain.folder / CAPABILITIES).get("versions", ()))
 
 
 @lru_cache(maxsize=64)
 def read_file(path: Path) -> Mapping[str, Json]:
-    """Return what stands in a file, as it is; nothing where there is none.
+    """Return the content of a file; empty if there is none.
 
     Raises:
-        yaml.YAMLError: It is no YAML.
+        yaml.YAMLError: It is not YAML.
         UnicodeDecodeError: It is not in UTF-8.
     """
     return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def require_known_keys(known: Mapping[str, Json], adaptor: Adaptor) -> None:
-    """Check the keys of a file as far as it tells of an adaptor: one that is misspelt would limit nothing.
+    """Check the keys of an adaptor in a file: a misspelt key would limit nothing.
 
     Raises:
-        UnknownKey: There is another one.
-        AttributeError: Something is no mapping, which may be a ``TypeError`` too.
+        UnknownKey: There is an unknown key.
+        AttributeError: Something is not a mapping; may also be a ``TypeError``.
     """
     _require_keys((), known, _OF_FILE)
     for number, row in enumerate(known.get("versions") or ()):
@@ -202,10 +203,10 @@ def require_known_keys(known: Mapping[str, Json], adaptor: Adaptor) -> None:
 
 
 def require_known_adaptors(toolchain: Toolchain, names: Collection[str]) -> None:
-    """Check the names of adaptors in a file: what stands under one that is misspelt would limit nothing.
+    """Check the names of adaptors in a file: keys below a misspelt name would limit nothing.
 
     Args:
-        toolchain: Whose file it is.
+        toolchain: The toolchain of the file.
         names: The names of all its adaptors.
 
     Raises:
@@ -225,7 +226,7 @@ def _require_keys(place: tuple[str, ...], said: Mapping[str, Json], known: Colle
 
 
 def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
-    """Return the error for a file that says something else than it may of an adaptor."""
+    """Return the error for a file with invalid entries of an adaptor."""
     said = str(error) if isinstance(error, UnknownKey) else f"{type(error).__name__}: {error}"
     if isinstance(error, ValidationError):
         each = error.errors(include_url=False)
@@ -239,7 +240,7 @@ def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
 
 
 def _choose_row(known: Mapping[str, Json], find_versions: Callable[[], Mapping[str, str]]) -> Mapping[str, Any]:
-    """Return the row of the version that is installed; the only one where there is one; none where none fits."""
+    """Return the row of the installed version; the only row if there is one; an empty one if none fits."""
     rows = known.get("versions") or []
     if len(rows) > 1:
         installed = find_versions().get(known["package"], "")

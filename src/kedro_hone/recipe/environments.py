@@ -1,4 +1,4 @@
-"""The environments of the toolchains as a recipe wants them: interpreters, wheels, and what is missing."""
+"""The environments of the toolchains according to a recipe: interpreters, wheels, and missing environments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def open_environments(recipe: Recipe) -> EnvironmentStore:
-    """Return the store of environments in which the recipe's interpreters come first."""
+    """Return the store of environments, with the recipe's interpreters first."""
     named = {name: Path(section.python) for name, section in recipe.environments.items()}
     return EnvironmentStore(named=named, wheels=Path(recipe.wheels) if recipe.wheels else None)
 
@@ -22,7 +22,7 @@ def open_environments(recipe: Recipe) -> EnvironmentStore:
 def find_environment(
     recipe: Recipe, toolchain: Toolchain, *, build: bool = True, stopped: Callable[[], bool] | None = None
 ) -> Environment | Failed:
-    """Return the environment of a toolchain, built where there is none, ``build`` is true and the recipe wants it.
+    """Return the environment of a toolchain, built if there is none, ``build`` is true and the recipe allows it.
 
     Arguments, failures and errors are those of ``EnvironmentStore.ensure``.
     """
@@ -31,10 +31,10 @@ def find_environment(
 
 
 def require_environments(recipe: Recipe, toolchains: Iterable[Toolchain]) -> None:
-    """Check that toolchains have an environment, where the recipe makes it an error that one is missing.
+    """Check that toolchains have an environment, if a missing one is an error according to the recipe.
 
     Raises:
-        HoneError: ``toolchain-missing``, with every one that has none.
+        HoneError: ``toolchain-missing``, with every toolchain without an environment.
     """
     if recipe.missing_toolchains != "error":
         return

@@ -1,4 +1,4 @@
-"""The recipe's section ``gates``: one key for each gate, of ours and of other packages."""
+"""The recipe's section ``gates``: one key for each gate, of kedro-hone and of other packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kedro_hone.recipe.bounds import Section
 
 
 class GatesSection(Section):
-    """What a candidate must hold to be published."""
+    """The gates that a candidate must pass to be published."""
 
     require_improvement: bool = Field(default=False, description="FAIL instead of KEEP when nothing is faster.")
     beat_published: bool = Field(
@@ -44,11 +44,11 @@ class GatesSection(Section):
         drops: dict[str, float] = {}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return read_section, (self.model_dump(),)  # the class with the gates' keys is in no module
+        return read_section, (self.model_dump(),)  # the class with the gates' keys is not in a module
 
 
 def read_section(value: object) -> GatesSection:
-    """Return the section with the keys of all gates that are registered; a ``ValidationError`` for a bad key."""
+    """Return the section with the keys of all registered gates; a ``ValidationError`` for an invalid key."""
     section = compose_gates(read_gates())  # gates may be registered after this module is imported
     return section.model_validate(value.model_dump() if isinstance(value, GatesSection) else value)
 
@@ -58,7 +58,7 @@ def compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
     """Return the section ``gates`` with one key for each gate.
 
     Raises:
-        HoneError: ``gate-invalid``: a gate has the name of something else in the section.
+        HoneError: ``gate-invalid``: a gate has the name of another key in the section.
     """
     for gate in gates:
         if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:

@@ -1,9 +1,8 @@
-"""What a recipe selects: the adaptors with their options, and the routes over them.
+"""The plan of a recipe: the adaptors with their options, and the routes over them.
 
-Routes are every path from the source model to something that can run, generated from the adaptors' formats:
-``convert → compress* → convert* → compile``. A converter that is an alternative begins routes of its own at the
-source. They depend on the recipe alone, never on the model: an adaptor that does not take this model refuses it during
-the run.
+Routes are every path from the source model to something that can run, generated from the adaptors' formats: ``convert →
+compress* → convert* → compile``. An alternative converter begins its own routes at the source. Routes depend only on
+the recipe, never on the model: an adaptor that does not take this model refuses it during the run.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ from kedro_hone.recipe.schema import AdaptorSection, Recipe
 from kedro_hone.recipe.variants import Variant, check_converters, check_count, list_variants
 
 SOURCE = "source"
-"""The namespace of the source model itself; the steps right below it take the model as it was pulled."""
+"""The namespace of the source model itself; the steps directly below it take the pulled model unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RouteStep:
-    """One adaptor at its place in a route."""
+    """One adaptor at its position in a route."""
 
     namespace: str  # mirrors the route, such as ``onnx.onnxruntime_int8_static``
-    parent: str  # the namespace whose artifact it takes
+    parent: str  # the namespace of its input artifact
     adaptor: Adaptor
     options: Options
     route: tuple[str, ...]  # the names of all adaptors so far
-    chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)  # of those, what was chosen from lists
+    chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)  # their options that were chosen from lists
 
     @property
     def ends(self) -> bool:
@@ -66,18 +65,18 @@ class Routes:
 class Plan:
     """The options of the adaptors that take part, and every route over them."""
 
-    variants: dict[str, tuple[Variant, ...]]  # by the adaptor's name: one, or several where the recipe lists values
+    variants: dict[str, tuple[Variant, ...]]  # by the adaptor's name: one, or several if the recipe lists values
     routes: Routes
-    challenges: bool  # whether a winner has to beat the published version, too
+    challenges: bool  # whether a winner must also beat the published version
 
     @property
     def options(self) -> dict[str, Options]:
-        """The options of each adaptor; of several variants, those of the first."""
+        """The options of each adaptor; if it has several variants, those of the first."""
         return {name: variants[0].options for name, variants in self.variants.items()}
 
 
 def make_plan(recipe: Recipe) -> Plan:
-    """Return what a recipe selects: the same in any process.
+    """Return the plan of a recipe: the same in any process.
 
     Raises:
         HoneError: ``adaptor-unknown``, ``toolchain-unknown`` or ``recipe-invalid``: bad options, or too many of them.
@@ -128,24 +127,24 @@ def generate_routes(
     chains: Iterable[Sequence[str]] = (),
     variants: Mapping[str, Sequence[Variant]] = MappingProxyType({}),
 ) -> Routes:
-    """Generate every route over some adaptors, and of each one for each variant of its adaptors' options.
+    """Generate every route over some adaptors, each for every variant of its adaptors' options.
 
-    Chains are routes with more than one compressor, as adaptor names; each is followed by every conversion and compiler
-    that fits. Conversions to a backend at its beginning may be named or left out. Adaptors without variants have their
+    Chains are routes with more than one compressor, as adaptor names; each is followed by every matching conversion and
+    compiler. Conversions to a backend at its beginning may be given or left out. Adaptors without variants have their
     default options.
 
     Raises:
-        HoneError: ``recipe-invalid``: a chain is no route over these adaptors; an adaptor that converts to a backend,
-            which is done once for all routes, has several variants; or there are too many routes.
+        HoneError: ``recipe-invalid``: a chain is not a route over these adaptors; an adaptor that converts to a
+            backend, which is done once for all routes, has several variants; or there are too many routes.
     """
     converts = [a for a in adaptors if a.stage is Stage.CONVERT]
     converters = {
         backend: tuple(a for a in converts if a.produces == backend and not a.alternative) for backend in BACKENDS
     }
-    to_backend = {a.name for some in converters.values() for a in some}  # each backend's own converters do those
+    to_backend = {a.name for some in converters.values() for a in some}  # done by each backend's own converters
     starts = {tuple(chain): tuple(itertools.dropwhile(to_backend.__contains__, chain)) for chain in chains}
     made = {a.produces for a in adaptors if a.produces not in a.accepts} | set(BACKENDS)
-    only_sources = sorted({form for a in adaptors for form in a.accepts} - made)  # no adaptor makes one of another
+    only_sources = sorted({form for a in adaptors for form in a.accepts} - made)  # not made by an adaptor
     roots = [*((SOURCE, form) for form in only_sources), *zip(BACKENDS, BACKENDS, strict=True)]
     known = {one.name: variants.get(one.name) or (Variant(one.options()),) for one in adaptors}
     grown = (_grow(_Path(name, (form,)), adaptors, tuple(starts.values()), known) for name, form in roots)
@@ -169,7 +168,7 @@ def generate_routes(
 @dataclass(frozen=True)
 class _Path:
     namespace: str
-    formats: tuple[Format, ...]  # from the start's to the present one
+    formats: tuple[Format, ...]  # from the first to the current one
     route: tuple[str, ...] = ()
     compressed: bool = False
     chosen: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
@@ -216,7 +215,7 @@ def _may_follow(path: _Path, adaptor: Adaptor, chains: tuple[tuple[str, ...], ..
     if path.namespace == SOURCE or adaptor.alternative:
         return path.namespace == SOURCE and adaptor.alternative
     if path.namespace.split(".")[0] == SOURCE and adaptor.stage is Stage.CONVERT:
-        return False  # each alternative leads to one format; the others have routes of their own
+        return False  # each alternative leads to one format; the others have their own routes
     if adaptor.stage is Stage.COMPRESS:
         route = (*path.route, adaptor.name)
         return not path.compressed or any(route == chain[: len(route)] for chain in chains)

@@ -1,6 +1,6 @@
-"""What an adaptor usually takes and gains, by the kind of network and by what the CPU has: measured figures.
+"""An adaptor's usual times and gains, by the kind of network and the instructions of the CPU: measured figures.
 
-They stand in the ``capabilities.yml`` of the toolchain, under the adaptor's name::
+They are in the ``capabilities.yml`` of the toolchain, below the adaptor's name::
 
     usual:
       convolution:
@@ -25,13 +25,13 @@ from kedro_hone.recipe.capabilities import CAPABILITIES, UNREADABLE, explain_inv
 Kind = Literal["convolution", "transformer", "recurrent"]
 """A kind of network."""
 Level = Literal["AVX2", "VNNI", "AMX"]
-"""What an x86 CPU has, of which the last is named: one with AMX has the others, too."""
+"""The highest instruction set of an x86 CPU: one with AMX has the others, too."""
 
 _LEVELS: Final[tuple[Level, ...]] = ("AVX2", "VNNI", "AMX")
 
 
 class Usual(Value):
-    """The usual figures of one adaptor; None where nothing was measured."""
+    """The usual figures of one adaptor; None if nothing was measured."""
 
     seconds: float | None = Field(None, ge=0, le=1e5, description="How long one step takes: the median.")
     validation: float | None = Field(
@@ -50,7 +50,7 @@ _PRIOR: Final[TypeAdapter[dict[Kind, dict[Level, Usual]]]] = TypeAdapter(dict[Ki
 
 
 def find_kind(source: Artifact) -> Kind | None:
-    """Return the kind of network that a source model is, by its format and its operators; None if unknown."""
+    """Return the kind of network of a source model, by its format and its operators; None if unknown."""
     listed = source.metadata.get("operators")
     names = " ".join(map(str, listed)).lower().replace("_", "") if isinstance(listed, list) else ""
     kinds: Mapping[Kind, str] = {
@@ -63,15 +63,16 @@ def find_kind(source: Artifact) -> Kind | None:
 
 
 def find_level(host: Host) -> Level | None:
-    """Return the last of the levels that a machine has; None where it has none of them, as on Arm."""
+    """Return the highest level of a machine; None if it has none of them, as on Arm."""
     return next((level for level in reversed(_LEVELS) if host.can(level)), None)
 
 
 def find_usual(adaptor: Adaptor, source: Artifact, host: Host) -> Usual:
     """Return the usual figures of an adaptor for a model on a machine.
 
-    What was not measured at the machine's level is that of the level below, or else of the one above. Not so the speed
-    of a runtime: it is over that of the fastest candidate of its own level, so that those of two levels do not compare.
+    Figures that were not measured at the machine's level are taken from the level below, or otherwise from the one
+    above. The speed of a runtime is an exception: it is relative to the fastest candidate of its level, so speeds of
+    two levels are not comparable.
 
     Raises:
         HoneError: ``capabilities-invalid``: the file cannot be read, or has an unknown key.
@@ -102,7 +103,7 @@ def read_prior(adaptor: Adaptor) -> dict[Kind, dict[Level, Usual]]:
 
 
 def _read_own(known: Mapping[str, Json], adaptor: Adaptor) -> Json:
-    """Return ``usual`` of an adaptor, of the last version that has it; nothing where none has."""
+    """Return ``usual`` of an adaptor from the last version that has it; empty if none has."""
     own = ((version.get("adaptors") or {}).get(adaptor.name) or {} for version in known.get("versions") or ())
     figures = [each["usual"] for each in own if "usual" in each]
     return figures[-1] if figures else {}

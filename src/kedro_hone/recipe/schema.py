@@ -1,6 +1,6 @@
 """The recipe: the user's settings for one optimization, under ``hone`` in ``conf/base/parameters.yml``.
 
-Every key is documented here, once; the reference page is made from these models.
+Every key is documented here once; the reference page is generated from these models.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class ModelSection(Section):
 
 
 class ProgramSection(Section):
-    """How data become inputs, and outputs a score."""
+    """How data are converted to inputs, and outputs to a score."""
 
     name: Place = Field(
         "fidelity",
@@ -97,7 +97,7 @@ class AdaptorSection(Section):
 
 
 class PublishSection(Section):
-    """Where the winner goes."""
+    """Where the winner is published."""
 
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
     uri: Place | None = Field(
@@ -121,7 +121,7 @@ class PublishSection(Section):
 
 
 def _split_names(value: object) -> object:
-    """Read a list from the command line, where it is one text."""
+    """Parse a list from the command line, where it is one text."""
     named = isinstance(value, str) and value not in {"default", "all"}
     return tuple(part.strip() for part in str(value).split(",")) if named else value
 
@@ -207,7 +207,7 @@ class Recipe(Section):
 
     @model_validator(mode="after")
     def _check_text(self) -> Recipe:
-        digest_json(self.model_dump(mode="json"))  # a ValueError where a text is not one in UTF-8
+        digest_json(self.model_dump(mode="json"))  # a ValueError if a text is not valid UTF-8
         return self
 
     @property
@@ -217,7 +217,7 @@ class Recipe(Section):
 
     @property
     def thread_count(self) -> int:
-        """The number of threads, counted where the recipe names none."""
+        """The number of threads, determined if the recipe has none."""
         return self.threads or len(os.sched_getaffinity(0))
 
     @property
@@ -230,16 +230,16 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
     """Check a recipe: the value of ``hone`` in the parameters.
 
     Raises:
-        HoneError: ``recipe-invalid``, naming every bad key and the nearest right one.
+        HoneError: ``recipe-invalid``, with every invalid key and the nearest valid one.
     """
     try:
         return Recipe.model_validate(parameters)
     except ValidationError as error:
         said = [
             *dict.fromkeys(map(_explain, error.errors()))
-        ]  # each kind that toolchains might have is one of pydantic's
+        ]  # each kind of option that toolchains may have is one of pydantic's
         what = f"The recipe has {'a problem' if len(said) == 1 else f'{len(said)} problems'}."
-        why = "\n        ".join(said)  # as far in as the first one is printed
+        why = "\n        ".join(said)  # indented like the first one
         hint = "Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys."
         raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
 
@@ -270,6 +270,6 @@ def _explain(problem: Mapping[str, Any]) -> str:
 
 
 def _find_adaptor(toolchain: str, *rest: str) -> str | None:
-    """Return the adaptor that is meant where its name was taken for two keys; None where the first is no toolchain."""
+    """Return the adaptor if its name was parsed as two keys; None if the first is not a toolchain."""
     known = [name for name in read_catalogue().adaptors if name.startswith(f"{toolchain}.")]
     return next(iter(difflib.get_close_matches(".".join((toolchain, *rest)), known, n=1, cutoff=0.0)), None)

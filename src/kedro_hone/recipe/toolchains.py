@@ -1,4 +1,4 @@
-"""The recipe's words on toolchains: what runs their workers, and what becomes of those that are missing."""
+"""The recipe's settings of toolchains: the interpreters of their workers, and the handling of missing ones."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pydantic import AfterValidator, Field
 from kedro_hone.recipe.bounds import Place, Section
 
 Missing = Literal["build", "skip", "error"]
-"""What becomes of a toolchain without an environment: it is built, or its candidates are left out, or the run ends."""
+"""The handling of a toolchain without an environment: it is built, its candidates are left out, or the run ends."""
 
 
 def _make_absolute(text: str) -> str:
-    """Return an absolute path: what is started must not depend on where."""
+    """Return an absolute path: the started program must not depend on the current folder."""
     path = Path(text).expanduser()
     if not path.is_absolute():
         raise ValueError(f"{text!r} is no absolute path")
@@ -27,7 +27,7 @@ Absolute = Annotated[Place, AfterValidator(_make_absolute)]
 
 
 class EnvironmentSection(Section):
-    """What the workers of one toolchain run in, in place of its locked environment."""
+    """The environment of one toolchain's workers, instead of its locked one."""
 
     python: Absolute = Field(
         description="The absolute path of a Python whose installed packages satisfy the toolchain's `requirements.in`. "

@@ -1,6 +1,6 @@
-"""The variants of an adaptor's options: where the recipe lists several values of an option, each is a route.
+"""The variants of an adaptor's options: if the recipe lists several values of an option, each is a route.
 
-A list that the option itself takes, such as names of operators, is one value; a list of such lists is several.
+If the option itself takes a list, such as names of operators, a list is one value; a list of such lists is several.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from kedro_hone.recipe.plan import RouteStep
 
 MOST_VARIANTS: Final = 16
-"""Of one adaptor."""
+"""The most variants of one adaptor."""
 MOST_STEPS: Final = 2000
-"""Of all routes of a recipe; all that is built in has fewer than 500."""
+"""The most steps of all routes of a recipe; all built-in adaptors together have fewer than 500."""
 
 _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
@@ -36,10 +36,10 @@ class Variant:
     """One choice of an adaptor's options.
 
     Attributes:
-        options: All of them.
-        chosen: The values of those of which the recipe lists several.
-        label: What the namespace of a step has behind the adaptor, such as ``+activations=uint8``: it is a part of a
-            file's name, of a word in a shell and of the fragment of a URL.
+        options: All options.
+        chosen: The values of those for which the recipe lists several.
+        label: The suffix of the adaptor in the namespace of a step, such as ``+activations=uint8``: it is part of file
+            names, of words in a shell and of fragments of URLs.
     """
 
     options: Options
@@ -48,10 +48,10 @@ class Variant:
 
 
 def list_variants(adaptor: Adaptor, options: Mapping[str, Json]) -> tuple[Variant, ...]:
-    """Return the variants of an adaptor's options in a recipe, each once: one where nothing is listed.
+    """Return the variants of an adaptor's options in a recipe, each once: only one if no values are listed.
 
     Raises:
-        HoneError: ``recipe-invalid``: bad options, or more than ``MOST_VARIANTS``.
+        HoneError: ``recipe-invalid``: invalid options, or more than ``MOST_VARIANTS``.
     """
     listed = {name: value for name, value in options.items() if isinstance(value, list) and len(value) > 0}
     listed = {name: values for name, values in listed.items() if not _takes(adaptor, name, values)}
@@ -70,13 +70,13 @@ def list_variants(adaptor: Adaptor, options: Mapping[str, Json]) -> tuple[Varian
         known = json.dumps(read.model_dump(mode="json"), sort_keys=True)
         found.setdefault(known, Variant(read, chosen, _make_label(chosen)))
     labels = [variant.label for variant in found.values()]
-    if len({*labels}) < len(labels):  # values that differ in signs only
+    if len({*labels}) < len(labels):  # values that differ only in signs
         return tuple(Variant(one.options, one.chosen, f"{one.label}-{n}") for n, one in enumerate(found.values(), 1))
     return tuple(found.values())
 
 
 def check_converters(variants: Mapping[str, Sequence[Variant]], converters: Collection[str]) -> None:
-    """Check that what converts a model to a backend, which is done once for all routes, has one choice of options.
+    """Check that converters to a backend, which run once for all routes, have only one variant of options.
 
     Raises:
         HoneError: ``recipe-invalid``.
@@ -94,7 +94,7 @@ def check_converters(variants: Mapping[str, Sequence[Variant]], converters: Coll
 
 
 def check_count(steps: Iterable[RouteStep]) -> Iterator[RouteStep]:
-    """Yield steps of routes as long as they are not too many.
+    """Yield steps of routes, and raise if there are too many.
 
     Raises:
         HoneError: ``recipe-invalid``.
@@ -111,7 +111,7 @@ def check_count(steps: Iterable[RouteStep]) -> Iterator[RouteStep]:
 
 
 def _takes(adaptor: Adaptor, option: str, value: Json) -> bool:
-    """Return whether an option takes a value, next to the defaults of the others."""
+    """Return whether an option takes a value, with the defaults of the others."""
     return not isinstance(_read(adaptor, {option: value}), ValidationError)
 
 
@@ -128,7 +128,7 @@ def _read_options(adaptor: Adaptor, options: Mapping[str, Json]) -> Options:
 def _read(adaptor: Adaptor, options: Mapping[str, Json]) -> Options | ValidationError:
     mend = "Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe."
     what, culprit = f"The options of the adaptor {adaptor.name} cannot be read.", name_function(adaptor.options)
-    with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # a validator of its own may raise anything
+    with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # its own validator may raise any exception
         try:
             return adaptor.options.model_validate(options)
         except ValidationError as error:
@@ -140,6 +140,6 @@ def _make_label(chosen: Mapping[str, Json]) -> str:
 
 
 def _write(value: Json) -> str:
-    """Return an option's value as a part of a name."""
+    """Return an option's value as part of a name."""
     text = "-".join(map(str, value)) if isinstance(value, list) else json.dumps(value)
     return _ODD.sub("-", text.strip('"')) or "none"

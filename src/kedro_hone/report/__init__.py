@@ -1,1 +1,1 @@
-"""The report of a run: ``evidence.json``, its view, and the page, comment, console and description made from it."""
+"""The report of a run: ``evidence.json``, its view, and the page, comment, console text and description from it."""

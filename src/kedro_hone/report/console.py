@@ -24,9 +24,9 @@ _STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "re
 def print_verdict(
     evidence: Evidence, console: Console, *, folder: Path, publication: Publication | None = None
 ) -> None:
-    """Print the verdict, the finalists, where the report is, and how to use the winner, in the console's colours.
+    """Print the verdict, the finalists, the path of the report, and how to use the winner, in the console's colours.
 
-    ``folder`` is the run's, and ``publication`` is where the winner went, if it was published.
+    ``folder`` is the run's, and ``publication`` is that of the winner, if it was published.
     """
     view, style = View(evidence, publication), _STYLES[evidence.verdict]
     title = _make_text(evidence.verdict.value, style=f"bold {style}")
@@ -89,5 +89,5 @@ def _tabulate_finalists(view: View) -> Table:
 
 
 def _make_text(foreign: str, style: str = "") -> Text:
-    """Return text for the terminal: rich would pass on the escape sequences that a model's name may hold."""
+    """Return text for the terminal: rich would pass on escape sequences in a model's name."""
     return Text(clean_text(foreign), style=style)

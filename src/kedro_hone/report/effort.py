@@ -17,8 +17,8 @@ def sum_effort(
 ) -> dict[str, Any]:
     """Return the evidence's ``steps``, ``counts``, ``phase_seconds`` and ``optimization_seconds``.
 
-    The first three cover what was run since the baseline was taken, in any run, without what the store had already.
-    The last is the time that all of it takes if the store has nothing.
+    The first three cover the work since the baseline was computed, in any run, without results that were already in the
+    store. The last is the time of all work with an empty store.
     """
     steps, validations = find_new_steps(race.validations), find_new_validations(race.validations)
     since = min((validation.since for validation in race.validations), default=reference.since)
@@ -41,20 +41,20 @@ def sum_effort(
 
 
 def find_new_steps(validations: Iterable[Validation]) -> tuple[StepFacts, ...]:
-    """Return the steps of all routes that were built since the baseline was taken, in the order in which they began."""
+    """Return the steps of all routes that were built since the baseline was computed, in the order of their start."""
     steps = ((step, v.since) for v in validations for step in v.candidate.outcome.steps)
     new = {step.key: step for step, since in steps if step.run and step.run >= since}
     return tuple(sorted(new.values(), key=lambda step: (step.run, step.folder)))
 
 
 def find_new_validations(validations: Iterable[Validation]) -> tuple[Validation, ...]:
-    """Return the validations since the baseline was taken; of candidates with the same artifact, one."""
+    """Return the validations since the baseline was computed; one for all candidates with the same artifact."""
     new = [v for v in validations if v.run and v.run >= v.since]
     return tuple({o.digest: v for v in new if isinstance(o := v.candidate.outcome, Artifact)}.values())
 
 
 def find_break_even(latency: records.LatencyRecord | None, cost: float) -> int | None:
-    """Return the calls at the deciding shape that save the time of the optimization; None if they save none."""
+    """Return after how many calls at the deciding shape the optimization pays off; None if calls save no time."""
     if latency is None or latency.winner is None:
         return None
     saved = latency.source.p50_ms - latency.winner.p50_ms

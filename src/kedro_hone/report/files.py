@@ -23,30 +23,30 @@ _PUBLICATION: Final = "publication.json"
 
 
 def copy_evidence(files: Path, folder: Path) -> None:
-    """Copy the evidence from the store into a run's folder, for people: what is published is that of the store."""
+    """Copy the evidence from the store into a run's folder, for the user: the published files are from the store."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (*EVIDENCE_FILES, *([GOLDEN] if (files / GOLDEN).is_file() else [])):
         write_file(folder / name, (files / name).read_bytes())
 
 
 def write_reports(evidence: Evidence, folder: Path, publication: Publication | None = None) -> None:
-    """Write the page and the comment into a folder, with where the winner went if it was published."""
+    """Write the page and the comment into a folder, with the publication of the winner if there is one."""
     for name, render in zip(REPORTS, (render_page, render_markdown), strict=True):
         write_file(folder / name, render(evidence, publication).encode())
 
 
 def write_publication(publication: Publication, evidence: Evidence, folder: Path) -> None:
-    """Write into a run's folder where its winner went: as JSON, and in the reports."""
+    """Write the publication of a run's winner into its folder: as JSON, and in the reports."""
     text = json.dumps(publication.model_dump(mode="json"), indent=2) + "\n"
     write_file(folder / _PUBLICATION, text.encode())
     write_reports(evidence, folder, publication)
 
 
 def read_publication(folder: Path) -> Publication | None:
-    """Return where the winner of a run's folder went; None if it was not published.
+    """Return the publication of the winner in a run's folder; None if it was not published.
 
     Raises:
-        HoneError: ``evidence-unreadable``: the file is no publication.
+        HoneError: ``evidence-unreadable``: the file is not a publication.
     """
     path = folder / _PUBLICATION
     if not path.is_file():
@@ -61,7 +61,7 @@ def read_publication(folder: Path) -> Publication | None:
 
 
 def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
-    """Put the winner into the run's folder, for ``kedro_hone.load``; it shares its bytes with the store if it can."""
+    """Put the winner into the run's folder, for ``kedro_hone.load``; it shares its bytes with the store if possible."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"
     if not place.exists():
@@ -73,7 +73,7 @@ def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
 
 
 def point_latest(root: Path, folder: Path) -> None:
-    """Let ``latest`` point to a run's folder, without a moment in which it points nowhere."""
+    """Make ``latest`` point to a run's folder, atomically."""
     temporary = root / f".latest-{os.getpid()}"
     temporary.unlink(missing_ok=True)
     temporary.symlink_to(os.path.relpath(folder, root))

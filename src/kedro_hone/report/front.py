@@ -12,8 +12,8 @@ def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
     """Return the ids of the Pareto-optimal candidates by speed, quality drop and size, fastest first.
 
     Only raced candidates that may be published count, and not the source. Speed is the race's objective, quality is
-    that on the search split. These are point estimates, of the data that also chose what was tried: a candidate that
-    a person chooses from the front is measured again.
+    that on the search split. These are point estimates from the data that also selected the candidates: if a person
+    chooses a candidate from the front, it is measured again.
     """
     points = {one.id: point for one in candidates if one.publishable and (point := _locate(one))}
     front = [name for name, point in points.items() if not any(_beats(other, point) for other in points.values())]
@@ -21,7 +21,7 @@ def find_front(candidates: Iterable[CandidateRecord]) -> tuple[str, ...]:
 
 
 def _locate(candidate: CandidateRecord) -> tuple[float, float, float] | None:
-    """Return what is to be small: the speed-up's reciprocal, the drop and the bytes; None if one is unknown."""
+    """Return the values to minimize: the speed-up's reciprocal, the drop and the bytes; None if one is unknown."""
     speedup, quality, size = candidate.speedup, candidate.quality, candidate.size_bytes
     if candidate.status not in RACED or speedup is None or quality is None or size is None:
         return None

@@ -1,4 +1,4 @@
-"""Quality against latency: the places of all marks of the chart, in per cent from its upper left, for a template."""
+"""Quality against latency: the positions of all marks of the chart, in per cent from its upper left, for a template."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kedro_hone.report.scales import find_place, place_interval
 ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 """As in the legend; drawn in the opposite order, so that the winner is on top."""
 
-_MOST_TICKS: Final = 7  # of the horizontal axis, whose labels have to fit on a telephone
+_MOST_TICKS: Final = 7  # of the horizontal axis: its labels must fit on a phone
 
 
 class Point(NamedTuple):
-    """One candidate that was timed: its role, the end of its route, its tooltip, and its place with its intervals.
+    """One timed candidate: its role, the end of its route, its tooltip, and its position with its intervals.
 
     ``x`` is its median time, with the interval of the race's ratio; ``y`` is the metric on the search split.
     """
@@ -31,9 +31,9 @@ class Point(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """The points, the most interesting last, and around them the places and labels of the ticks, and the gate's limit.
+    """The points, the most interesting last, with the positions and labels of the ticks, and the gate's limit.
 
-    Names are for people; ``rows`` is the number of rows of the search split.
+    Names are for display; ``rows`` is the number of rows of the search split.
     """
 
     metric: str
@@ -47,7 +47,7 @@ class Chart(NamedTuple):
 
 
 def draw_chart(evidence: Evidence) -> Chart | None:
-    """Place quality (search split) against latency (deciding shape, log scale) of all that was timed, if anything."""
+    """Plot quality (search split) against latency (deciding shape, log scale) of all timed candidates, if any."""
     reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
         return None
@@ -60,7 +60,7 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     width = min(p.x.low for p in points) - math.log(1.12), max(p.x.high for p in points) + math.log(1.12)
     low, top, high = _find_span(points, limit)
     height, steps = (high, low), choose_steps(low, top)
-    # Shares are written in per cent, with the decimals that tell the ticks apart.
+    # Shares are written in per cent, with enough decimals to distinguish the ticks.
     decimals = max(1, math.ceil(-math.log10(100 * (steps[1] - steps[0])) - 1e-9)) if len(steps) > 1 else 1
     written = f".{decimals}%" if wording.is_fraction(metric) else "g"
     return Chart(
@@ -76,7 +76,7 @@ def draw_chart(evidence: Evidence) -> Chart | None:
 
 
 def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric: str) -> Point | None:
-    """Return a candidate by the logarithm of its milliseconds and by the metric, if it has both."""
+    """Return a candidate's point by the logarithm of its milliseconds and its metric, if it has both."""
     latency = next((one.p50_ms for one in candidate.latency if one.shape == shape), None)
     quality, ratio = candidate.quality, candidate.speedup
     if latency is None or quality is None or quality.metric != metric:
@@ -97,7 +97,7 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
 
 
 def _find_span(points: list[Point], limit: float | None) -> tuple[float, float, float]:
-    """Return the lower end of the metric's axis, the upper end of what is drawn, and that of the band for labels."""
+    """Return the lower end of the metric's axis, the upper end of the drawing, and that of the band for labels."""
     ends = [end for one in points for end in (one.y.low, one.y.estimate, one.y.high)]
     ends = [end for end in ends if is_bounded(end)] + ([] if limit is None else [limit])
     bottom, top = min(ends), max(ends)

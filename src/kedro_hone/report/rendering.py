@@ -18,21 +18,21 @@ from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.scales import scale_quality
 from kedro_hone.report.view import View, group_reasons
 
-LIMIT: Final = 60_000  # GitHub takes 65,536 characters; the rest is room for what a bot puts around
+LIMIT: Final = 60_000  # GitHub accepts 65,536 characters; the rest is for text that a bot adds
 
 _CLOSING: Final = "\n</details>\n"
 _REST: Final = "\n… and {:,} more in `report.html`.\n"
 
 
 class JobRemarks(NamedTuple):
-    """What a job of a CI adds to its comment.
+    """Additions of a CI job to its comment.
 
     Attributes:
         base: The base branch's result, if there is one.
         last: The result of the last push, if there is one.
-        last_commit: Its commit; empty if it is not known.
-        note: Why nothing was published though it was asked for, in Markdown of our own.
-        log_url: Where the job's log is.
+        last_commit: Its commit; empty if unknown.
+        note: Why nothing was published although it was requested, in our own Markdown.
+        log_url: The URL of the job's log.
     """
 
     base: View | None = None
@@ -53,14 +53,14 @@ def render_page(evidence: Evidence, publication: Publication | None = None) -> s
 def render_markdown(
     evidence: Evidence, publication: Publication | None = None, *, job: JobRemarks = _NO_REMARKS
 ) -> str:
-    """Render the verdict, a small table and folded details in GitHub's Markdown; what is foreign is escaped.
+    """Render the verdict, a small table and folded details in GitHub's Markdown; foreign text is escaped.
 
     If it would take more than ``LIMIT`` bytes of UTF-8, whole rows are left out and counted, the least interesting
-    first. ``publication`` is where the winner went, once it was published.
+    first. ``publication`` is that of the winner, once it was published.
     """
     text, *parts, foot = _render("comment.md.j2", View(evidence, publication), job=job).split("\f")
     room = LIMIT - len(foot.encode())
-    if len(text.encode()) > room:  # what comes from a model may be of any length
+    if len(text.encode()) > room:  # text from a model may have any length
         return "".join(_keep_rows(text.splitlines(keepends=True), room - 8)) + "\n…\n" + foot
     for head, rows in zip(parts[::2], parts[1::2], strict=True):
         text += _fold(head, rows.splitlines(keepends=True), room - len(text.encode()))
@@ -68,16 +68,16 @@ def render_markdown(
 
 
 def describe_winner(evidence: Evidence) -> str:
-    """Render what a registry shows of a winner to people, in Markdown.
+    """Render a registry's description of a winner, in Markdown.
 
-    How it is loaded is added by its registry, which knows the URI and whether an alias points to it.
+    The registry adds how to load it, since it has the URI and the aliases.
     """
     report, machine = f"{EVIDENCE_FOLDER}/{REPORTS[0]}", list_readable_tags(evidence)["Measured on"]
     return _render("description.md.j2", View(evidence), report=report, machine=machine)
 
 
 def list_readable_tags(evidence: Evidence) -> dict[str, str]:
-    """Return four tags for people; their capital letters put them before those that programs read."""
+    """Return four readable tags; their capital letters sort them before those for programs."""
     view, found, threads = View(evidence), evidence.speedup, evidence.hardware.threads
     ratio, rest = wording.format_pair(found.ratio) if found else ("", "")
     qualities = [
@@ -101,7 +101,7 @@ def _render(template: str, view: View, **more: object) -> str:
 
 
 def _fold(head: str, rows: list[str], room: int) -> str:
-    """Return a folded part with as many rows as fit into so many bytes, or nothing if not even its head does."""
+    """Return a folded part with as many rows as fit into ``room`` bytes, or an empty text if not even its head fits."""
     left = room - len((head + _CLOSING + _REST.format(0)).encode()) - len("00,000")
     if left < 0:
         return ""
@@ -116,9 +116,9 @@ def _keep_rows(rows: list[str], room: int) -> list[str]:
 
 
 def escape_markdown(text: str) -> str:
-    """Make foreign text show as it is: no mark-up, no entity, no image, no link, no mention and no reference works.
+    """Escape foreign text, so that it has no mark-up, entities, images, links, mentions or references.
 
-    A zero-width space breaks what GitHub links by itself: ``https://``, ``ftp://``, ``www.``, ``@user`` and ``#1``.
+    A zero-width space breaks GitHub's automatic links: ``https://``, ``ftp://``, ``www.``, ``@user`` and ``#1``.
     """
     flat = re.sub(r"([\\`*_{}\[\]<>#|!~$&])", r"\\\1", " ".join(text.split()))
     return re.sub(r"@(?=\w)|(?<=#)(?=\d)|:(?=/)|(?i:www)(?=\.)", lambda match: match[0] + "\u200b", flat)
@@ -130,18 +130,18 @@ def escape_code(text: str) -> str:
 
 
 def break_after_marks(name: str) -> Markup:
-    """Let a long identifier break after its dots and underscores."""
+    """Allow line breaks after the dots and underscores of a long identifier."""
     return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[._])", name) if part)
 
 
 def keep_together(sentence: str) -> str:
-    """Keep a number on the line of the word that it belongs to."""
+    """Keep a number on the same line as its word."""
     return re.sub(r" (?=\d+\b(?!\.))|(?<=\d) (?=points)", "\u00a0", sentence)
 
 
 def _clean(value: object) -> object:
-    """Return what an expression of a template shows, without control characters; ``Markup`` stays ``Markup``."""
-    if not isinstance(value, str) or value == "\f":  # which separates the parts of the comment, and is ours
+    """Return the value of a template's expression without control characters; ``Markup`` stays ``Markup``."""
+    if not isinstance(value, str) or value == "\f":  # our own separator of the parts of the comment
         return value
     return type(value)(clean_text(value))
 
@@ -154,7 +154,7 @@ TEMPLATES: Final = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-"""The templates of all reports, with the functions that write numbers and names as filters."""
+"""The templates of all reports, with filters that format numbers and names."""
 
 TEMPLATES.globals.update(wording=wording, group_reasons=group_reasons)
 TEMPLATES.filters.update(

@@ -1,4 +1,4 @@
-"""The result of a run for the program that started it, as JSON in the file that ``HONE_RESULT`` names."""
+"""The result of a run for the program that started it, as JSON in the file in ``HONE_RESULT``."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ VARIABLE: Final = "HONE_RESULT"
 
 
 class RunResult(Value):
-    """What is known of a run so far; the file is written when it starts, and when something of this changes.
+    """The results of a run so far; the file is written when it starts, and at each change.
 
     Attributes:
-        folder: The run's folder; empty before it has one.
+        folder: The run's folder; empty before it exists.
         verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``; empty before there is one.
         published: The URI of the new version; empty if there is none.
-        awaits: The alias that a person's approval moves to it; empty if none is waited for.
+        awaits: The alias that a person's approval moves to it; empty if it waits for none.
         slug: The name of the error that ended the run; empty if none did.
-        message: What happened, in one sentence, and why; of a verdict that is not ``PASS``, its reasons.
+        message: What happened, in one sentence, and why; for a verdict other than ``PASS``, its reasons.
     """
 
     folder: str = ""
@@ -35,7 +35,7 @@ class RunResult(Value):
 
 
 def note_result(**changes: str) -> None:
-    """Change some of the attributes in the file; without the variable nothing happens.
+    """Change some of the attributes in the file; without the variable, do nothing.
 
     Raises:
         OSError: The file cannot be written.

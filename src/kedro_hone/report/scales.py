@@ -10,11 +10,11 @@ from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.wording import format_drop, format_pair, format_ratio, format_shape
 
 Ends = tuple[float, float]
-Marks = Sequence[tuple[float, str, str]]  # place, label, and kind (``one``, ``gate``) of each
+Marks = Sequence[tuple[float, str, str]]  # position, label, and kind (``one``, ``gate``) of each
 
 
 class Bar(NamedTuple):
-    """One interval on a common scale, as text and as a place; ``control`` is the source, measured against itself."""
+    """One interval on a common scale, as text and as a position; ``control`` is the source, measured against itself."""
 
     label: str
     value: str
@@ -42,7 +42,7 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
 
 
 def scale_quality(quality: Quality) -> Scale:
-    """Put one drop on a scale of its own, with no change and the limit as marks."""
+    """Put one drop on its own scale, with zero change and the limit as marks."""
     metric, drop = quality.metric, quality.drop
     marks = [(0.0, "no change", "one")]
     if quality.limit is not None:
@@ -52,26 +52,26 @@ def scale_quality(quality: Quality) -> Scale:
 
 
 def scale_ratios(evidence: Evidence) -> dict[str, Interval]:
-    """Return the places of the race's intervals on a scale from 0 to the fastest, in per cent, by candidate id."""
+    """Return the positions of the race's intervals on a scale from 0 to the fastest, in per cent, by candidate id."""
     ratios = {one.id: one.speedup for one in evidence.candidates if one.speedup}
     most = max([1.0, *(ratio.high for ratio in ratios.values())])
     return {identifier: place_interval(ratio, (0.0, most)) for identifier, ratio in ratios.items()}
 
 
 def place_interval(interval: Interval, ends: Ends) -> Interval:
-    """Return the place of an interval on a scale, in per cent."""
+    """Return the position of an interval on a scale, in per cent."""
     low, high, at = (find_place(value, ends) for value in (interval.low, interval.high, interval.estimate))
     return Interval(estimate=at, low=low, high=high)
 
 
 def find_place(value: float, ends: Ends) -> float:
-    """Return the place of a value on a scale in per cent; either end may be the higher."""
+    """Return the position of a value on a scale in per cent; either end may be the higher."""
     first, last = ends
     return round(100 * (min(max(value, min(ends)), max(ends)) - first) / (last - first), 2)
 
 
 def _place_all(bars: list[Bar], marks: Marks, *, room: float) -> Scale:
-    """Put bars and marks, given in their own unit, on a scale that holds all of them, with some room at both ends."""
+    """Put bars and marks, given in their own unit, on a scale that contains them, with some room at both ends."""
     values = [value for bar in bars for value in (bar.place.low, bar.place.estimate, bar.place.high)]
     known = [*filter(is_bounded, values), *(value for value, _, _ in marks)]
     low, high = min(known), max(known)

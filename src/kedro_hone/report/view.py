@@ -37,13 +37,13 @@ _CALLS: Final = {
     "sklearn": "predictions = model.predict(rows)  # as the source does; predict_proba, too, where it has that",
     "keras": "outputs = model.predict(inputs)  # as the source does",
 }
-"""How a winner is called, by the interface that it has."""
+"""How to call a winner, by its interface."""
 _LOAD_GATE: Final = "other_load"
-_MOST: Final = 16  # shapes, and metrics, that two runs are compared by
+_MOST: Final = 16  # the most shapes, and metrics, in a comparison of two runs
 
 
 class Number(NamedTuple):
-    """One number of the winner, or else of the source: what it is, what it was before, and a remark."""
+    """One number of the winner, or otherwise of the source: its label, its earlier value, and a remark."""
 
     label: str
     value: str
@@ -64,11 +64,11 @@ class Time(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """What reports show of a run. A text that does not apply is empty.
+    """The contents of a run's reports. A text that does not apply is empty.
 
     Attributes:
-        evidence: All that is known, for what is shown as it is.
-        publication: Where the winner went; None if it was not published.
+        evidence: The complete evidence, for values that are shown unchanged.
+        publication: The publication of the winner; None if it was not published.
     """
 
     evidence: Evidence
@@ -78,7 +78,7 @@ class View:
     def headline(self) -> str:
         """The verdict as one sentence without a full stop at the end.
 
-        It includes what was measured against, unless the recipe names a class of the author's.
+        It includes the model that was compared with, unless the recipe has the author's class.
         """
         evidence, baseline = self.evidence, self.evidence.source.baseline
         if evidence.verdict is Verdict.INCONCLUSIVE and not any(finalist.speedups for finalist in evidence.finalists):
@@ -93,7 +93,7 @@ class View:
 
     @property
     def meaning(self) -> str:
-        """What a verdict of this kind means."""
+        """The meaning of a verdict of this kind."""
         return _MEANINGS[self.evidence.verdict]
 
     @property
@@ -116,10 +116,10 @@ class View:
 
     @cached_property
     def _load(self) -> tuple[float, str]:
-        """The share of the cores that other processes took, 0 if it is not known, and in which phase.
+        """The share of the cores that other processes used, 0 if unknown, and in which phase.
 
-        It is that of the confirmation, or else of the race. If the winner was also compared with a published version,
-        whose load only a judgement records, the larger share counts.
+        It is that of the confirmation, or otherwise of the race. If the winner was also compared with a published
+        version, for which the load is only in a judgement, the larger share counts.
         """
         gates = [row.measured for row in self.evidence.gates if row.name == _LOAD_GATE and row.against]
         shares = [share for share in (self.evidence.confirmation.other_load, *gates) if share is not None]
@@ -127,7 +127,7 @@ class View:
 
     @cached_property
     def provable(self) -> str:
-        """The least drop that the gate split can prove."""
+        """The smallest drop that the gate split can prove."""
         for one in self.evidence.subject_quality:
             if one.provable is not None:
                 least, sure = wording.format_drop(one.metric, one.provable), wording.format_percent(one.drop.confidence)
@@ -146,9 +146,9 @@ class View:
 
     @cached_property
     def usage(self) -> str:
-        """A few lines of Python that load the winner, by its URI or else its path, and call it.
+        """A few lines of Python that load the winner, by its URI or otherwise its path, and call it.
 
-        A signed winner is loaded by its signature, whatever its format: then nothing has to be trusted.
+        A signed winner is loaded by its signature, whatever its format: then ``trust`` is not needed.
         """
         winner, publication = self.evidence.winner, self.publication
         if winner is None:
@@ -161,12 +161,12 @@ class View:
             policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'
             what = "publisher.pem is the public key of the signer" if by_key else "identity and issuer are the signer's"
             option, call = f", verify=kedro_hone.Policy({policy})", f"# {what}\n{call}"
-        # Text of JSON is text of Python, too, whatever quotes and line breaks a name has.
+        # A JSON string is also a Python string, whatever quotes and line breaks a name contains.
         return f"import kedro_hone\nmodel = kedro_hone.load({json.dumps(place)}{option})\n{call}"
 
     @cached_property
     def times(self) -> tuple[Time, ...]:
-        """Times and speed-up of the winner, or else of the finalist that is reported."""
+        """Times and speed-up of the winner, or otherwise of the reported finalist."""
         own = next((one.latency for one in self.evidence.finalists if one.id == self.evidence.subject), ())
         return self.list_times(self.evidence.speedups, own)
 
@@ -204,7 +204,7 @@ class View:
 
     @cached_property
     def costs(self) -> tuple[Number, ...]:
-        """What else changed from the source to the winner, and what the optimization cost."""
+        """Other changes from the source to the winner, and the cost of the optimization."""
         evidence, numbers = self.evidence, []
         source = evidence.find_candidate("source")
         winner = evidence.find_candidate(evidence.winner.candidate) if evidence.winner else None
@@ -227,7 +227,7 @@ class View:
 
     @cached_property
     def groups(self) -> dict[Status, list[CandidateRecord]]:
-        """The candidates by status, in the order of the reports; in each the fastest first."""
+        """The candidates by status, in the order of the reports; within each the fastest first."""
         fastest = sorted(self.evidence.candidates, key=lambda one: -(one.speedup.estimate if one.speedup else 0.0))
         return {status: group for status in _ORDER if (group := [one for one in fastest if one.status is status])}
 
@@ -239,7 +239,7 @@ class View:
 
     @cached_property
     def spreads(self) -> list[tuple[CandidateRecord, Quality]]:
-        """How much worse single rows are, if known: on the gate split, or else the search split; best first."""
+        """How much worse single rows are, if known: on the gate split, otherwise on the search split; best first."""
         gate: dict[str, Quality] = {quality.id: quality for quality in reversed(self.evidence.quality)}
         found = [(one, gate.get(one.id) or one.quality) for one in self.evidence.candidates]
         rows = [(candidate, quality) for candidate, quality in found if quality and quality.spread]
@@ -247,7 +247,7 @@ class View:
 
     @property
     def gate(self) -> float | None:
-        """The speed-up that the recipe demands."""
+        """The speed-up that the recipe requires."""
         gates: dict[str, float | None] = self.evidence.recipe.get("gates") or {}
         return gates.get("speedup")
 
@@ -258,7 +258,7 @@ class View:
 
     @cached_property
     def ratios(self) -> dict[str, Interval]:
-        """Where the race's intervals are on one scale, by the candidate's id."""
+        """The positions of the race's intervals on one scale, by the candidate's id."""
         return scale_ratios(self.evidence)
 
     @cached_property

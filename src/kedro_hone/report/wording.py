@@ -16,13 +16,13 @@ from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 
 NONE: Final = "–"
-"""What stands in place of a number that is not known."""
+"""The placeholder for an unknown number."""
 
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
-_WIDE: Final = 1.5  # an interval whose upper end is more than so many times its lower end
+_WIDE: Final = 1.5  # an interval is wide if its upper end is more than this many times its lower end
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact|error_rate", re.IGNORECASE
 )
@@ -44,7 +44,7 @@ def format_range(ratio: Interval) -> str:
 
 
 def format_pair(ratio: Interval) -> tuple[str, str]:
-    """Return what is shown first of a ratio and what next to it: estimate and interval, or a wide interval first."""
+    """Return the first and the second text of a ratio: estimate and interval, or a wide interval first."""
     middle, ends = format_ratio(ratio.estimate), format_range(ratio)
     return (ends, f"middle {middle}") if _is_wide(ratio) else (middle, ends)
 
@@ -81,7 +81,7 @@ def format_percent(fraction: float) -> str:
 
 
 def is_fraction(metric: str) -> bool:
-    """Return whether a metric is a share of something, which people read in per cent and points."""
+    """Return whether a metric is a share, to be shown in per cent and points."""
     return bool(_FRACTIONS.search(metric))
 
 
@@ -102,17 +102,17 @@ def format_drop(metric: str, drop: float, *, unit: bool = True) -> str:
 
 
 def format_metric_name(metric: str) -> str:
-    """Return a metric's name for people: ``accuracy_score`` is accuracy."""
+    """Return a metric's name for display: ``accuracy_score`` is accuracy."""
     return metric.removesuffix("_score").replace("_", " ")
 
 
 def format_shape(shape: str) -> str:
-    """Return a shape's name for people: ``batch64`` is batch 64."""
+    """Return a shape's name for display: ``batch64`` is batch 64."""
     return re.sub(r"(?<=[a-z])[_-]?(?=\d)", " ", shape).replace("_", " ")
 
 
 def format_route(route: tuple[str, ...], *, last: int | None = None) -> str:
-    """Return a route in one line; ``last`` keeps only so many adaptors at its end."""
+    """Return a route in one line; ``last`` is the number of adaptors at its end to show."""
     if not route:
         return "source model"
     kept = route[-last:] if last else route
@@ -120,7 +120,7 @@ def format_route(route: tuple[str, ...], *, last: int | None = None) -> str:
 
 
 def format_name(candidate: CandidateRecord, *, last: int | None = None) -> str:
-    """Return a candidate's route with its own options in one line; a composite, which has several routes, by its id."""
+    """Return a candidate's route with its own options in one line; a composite, with several routes, by its id."""
     options = [f"{name}={json.dumps(value)}" for row in candidate.options.values() for name, value in row.items()]
     behind = f" ({', '.join(options)})" if options else ""
     return COMPOSITE if candidate.id == COMPOSITE else format_route(candidate.route, last=last) + behind
@@ -138,7 +138,7 @@ def format_quality(candidate: CandidateRecord) -> str:
 
 
 def format_gate(judgement: Judgement) -> str:
-    """Return the gate's name, with its shape, and with what it compared if not the source."""
+    """Return the gate's name, with its shape, and with the compared model if it is not the source."""
     shape = f", {format_shape(judgement.shape)}" if judgement.shape else ""
     return f"{judgement.name}{shape}{f', against {judgement.against}' if judgement.against else ''}"
 
@@ -161,7 +161,7 @@ def format_unit(metric: str) -> str:
 
 
 def format_spread(quality: Quality) -> tuple[str, ...]:
-    """Return the cells of ``SPREAD_COLUMNS``: the mean with what the gate compares, then the rows' quantiles."""
+    """Return the cells of ``SPREAD_COLUMNS``: the mean with the gate's bound, then the rows' quantiles."""
     quantiles = quality.spread.model_dump().values() if quality.spread else ()
     numbers = (quality.drop.estimate, quality.drop.high, *quantiles)
     return tuple(format_drop(quality.metric, number, unit=False) for number in numbers)
@@ -195,7 +195,7 @@ def _format_gain(ratio: Interval) -> str:
 
 
 def _format_in_words(ratio: Interval) -> str:
-    """Return a ratio within a sentence, as its interval if the estimate would promise too much."""
+    """Return a ratio within a sentence, as its interval if the estimate alone would be misleading."""
     if not _is_vague(ratio):
         return format_ratio(ratio.estimate)
     if not is_bounded(ratio.high):
@@ -204,7 +204,7 @@ def _format_in_words(ratio: Interval) -> str:
 
 
 def format_loss(quality: Quality) -> str:
-    """Return how a metric changed, and by how much at most, as a part of a sentence."""
+    """Return how a metric changed, and by how much at most, as part of a sentence."""
     name, bound = format_metric_name(quality.metric), format_drop(quality.metric, quality.drop.high)
     if quality.drop.estimate <= 0:
         return f"{name} unchanged within {bound}"
@@ -219,7 +219,7 @@ def _join_words(words: Iterable[str]) -> str:
 
 
 def _is_vague(ratio: Interval) -> bool:
-    """Return whether an interval is wide, or has 1 in it: then neither faster nor slower is proved."""
+    """Return whether an interval is wide, or contains 1: then neither faster nor slower is proved."""
     return _is_wide(ratio) or ratio.low <= 1 <= ratio.high
 
 

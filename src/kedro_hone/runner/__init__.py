@@ -1,4 +1,4 @@
-"""Who runs a search: this machine alone, or a Dask cluster."""
+"""The runners of a search: on this machine only, or on a Dask cluster."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A Dask cluster as one run sees it: which workers take part, which one measures, and nodes that are run there.
+"""A Dask cluster in one run: which workers take part, which one measures, and the nodes that run there.
 
 Dask's scheduler decides where a node runs, by the resources that its workers were started with: ``build``, ``bench``,
-``gpu``. Here is only what it cannot know: which workers see the run's folder, run the same code and have the processor
-of the machine that measures, and that all that is measured is measured on one machine.
+``gpu``. This module adds what the scheduler does not check: which workers can access the run's folder, run the same
+code and have the processor of the measuring machine; and that everything is measured on one machine.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _LOGGER = open_logger(__name__)
 BENCH: Final = "bench"
 BUILD: Final = "build"
 _FRESH, _POLL = 1.0, 2.0
-"""Seconds: how long a list of the workers is believed, and how often it is looked at while a node runs."""
+"""In seconds: how long a list of the workers is valid, and how often it is checked while a node runs."""
 _START: Final = 20.0
-"""Seconds that workers have at the start of a run to come and to answer."""
+"""Seconds for workers to connect and respond at the start of a run."""
 _DEATHS: Final = 10
-"""So many times Dask may give up a node whose workers died, each after several deaths, before the run is given up."""
+"""How often Dask may give up a node because its workers died (each time after several deaths) before the run fails."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """A worker that is alive."""
+    """A living worker."""
 
     address: str
     name: str
@@ -46,7 +46,7 @@ class Member:
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """Which node is to be run: its name, the resources that it needs, and its priority, of which more comes first."""
+    """A node to run: its name, the resources that it needs, and its priority; higher priorities run first."""
 
     name: str
     needs: frozenset[str]
@@ -57,7 +57,7 @@ class Cluster:
     """The workers of a Dask scheduler that can take part in a run.
 
     Attributes:
-        bench: The worker that was chosen to measure; its host is the one that everything is built for.
+        bench: The worker selected for measuring; everything is built for its host.
 
     Raises:
         HoneError: ``cluster-unfit``: no worker measures or none builds, or one of them cannot take part.
@@ -90,7 +90,7 @@ class Cluster:
         return first
 
     def _meet(self) -> list[Member]:
-        """Return the workers that are there at the start; those that are starting, or did not answer, have a moment."""
+        """Return the workers at the start; wait a moment for those that are starting or did not respond."""
         until = time.monotonic() + min(self._patience, _START)
         while True:
             members = self.look(strict=True)
@@ -100,7 +100,7 @@ class Cluster:
             time.sleep(_POLL / 2)
 
     def look(self, *, strict: bool = False) -> list[Member]:
-        """Return the workers that are alive and can take part; where ``strict``, one that cannot is an error."""
+        """Return the living workers that can take part; if ``strict``, one that cannot is an error."""
         with self._lock:
             if time.monotonic() - self._looked >= _FRESH:
                 self._refresh(strict=strict)
@@ -116,7 +116,7 @@ class Cluster:
         for address, facts in said.items():
             if isinstance(facts, OSError):
                 _LOGGER.warning("no answer of the worker %s: %s", address, describe_exception(facts))
-                continue  # it died meanwhile, or will be asked again
+                continue  # it died meanwhile, or will be queried again
             if (fault := self._find_fault(facts)) is not None:
                 what = f"the worker {alive[address]['name']} at {address} {fault}"
                 if strict:
@@ -138,14 +138,14 @@ class Cluster:
         ]
 
     def _forget(self, members: list[Member]) -> None:
-        """Ask workers again what they are: one that was started again may have its old address, and be another."""
+        """Query workers again for their facts: a restarted worker may have its old address, but be different."""
         with self._lock:
             for one in members:
                 self._known.pop(one.address, None)
             self._looked = -_FRESH
 
     def _find_fault(self, facts: Facts | BaseException) -> str | None:
-        """Return why a worker cannot take part, from what it said of itself."""
+        """Return why a worker cannot take part, from its own facts."""
         if isinstance(facts, BaseException):
             return f"cannot load kedro-hone and the project: {describe_exception(facts)}"
         if not facts.shared:
@@ -155,25 +155,26 @@ class Cluster:
         return None
 
     def count_places(self) -> int:
-        """Return how many nodes can be built at once, one at least.
+        """Return how many nodes can be built at once, at least one.
 
-        No more are given to Dask, which would bind each to a worker: it waits there while another has nothing to do.
+        No more are submitted to Dask: it would bind each to a worker, where the node waits while another worker is
+        idle.
         """
         kind = self.bench.facts.host.fingerprint
         return max(1, sum(one.places for one in self.look() if one.facts.host.fingerprint == kind))
 
     def close(self) -> None:
-        """Let nodes that wait for a worker be."""
+        """Abandon nodes that wait for a worker."""
         self._closed = True
         for future in [*self._futures]:
             future.cancel()
 
     def run(self, order: Order, task: bytes) -> bytes:
-        """Run a node's task on a worker, again where its workers died, and return what it returns.
+        """Run a node's task on a worker, again if its worker died, and return its result.
 
         Raises:
             HoneError: ``cluster-worker-lost``, ``cluster-unreachable``.
-            Exception: What the node raises.
+            Exception: As raised by the node.
         """
         from distributed import KilledWorker  # noqa: PLC0415 - an extra
 
@@ -196,9 +197,9 @@ class Cluster:
                     raise explain_lost(f"The workers that ran {order.name} died.", str(error)) from error
 
     def _run(self, order: Order, task: bytes, addresses: list[str] | None) -> bytes:
-        """Submit a task and wait for it; ``_LeftError`` where none is left of those that may run it.
+        """Submit a task and wait for it; ``_LeftError`` if no worker that may run it is left.
 
-        Dask's own wait for workers has no end, and one that was started again has another address.
+        Dask itself waits for workers without limit, and a restarted worker has another address.
         """
         with explain_loss(self._client):
             future = self._client.submit(
@@ -233,9 +234,9 @@ class Cluster:
         return bool(future.done())
 
     def _wait_for_workers(self, order: Order) -> tuple[list[Member], bool]:
-        """Return who may run a node, and whether that has to be said: it has not where all may that have the resources.
+        """Return the workers that may run a node, and whether to restrict it to them (not if all of its kind may).
 
-        Dask would wait for ever for workers that do not come.
+        Dask would wait for ever for missing workers.
         """
         until = time.monotonic() + self._patience
         while not (fit := self._list_fit(order)):
@@ -251,7 +252,7 @@ class Cluster:
         return fit, able != {one.address for one in fit}
 
     def _find_place(self, order: Order) -> Place:
-        """Return where a node may run: what is measured only on one machine, all else on any of its kind."""
+        """Return where a node may run: measuring nodes on one machine only, all others on any of its kind."""
         facts = self.bench.facts
         machine = facts.machine if BENCH in order.needs else None
         return Place(fingerprint=facts.host.fingerprint, code=self._code, machine=machine)
@@ -262,13 +263,13 @@ class Cluster:
         return [one for one in alike if one.resources >= labels and place.machine in {None, one.facts.machine}]
 
     def _find_labels(self, needs: frozenset[str]) -> frozenset[str]:
-        """Return the resources of a node: ``build`` and ``bench``, others only where some worker offers them.
+        """Return the resources of a node: ``build`` and ``bench``, others only if some worker offers them.
 
-        Where none does, the node runs on a machine without, and says what it lacks, as in a local run.
+        If none does, the node runs on a machine without them, and reports what is missing, as in a local run.
         """
         offered = frozenset[str]().union(*(one.resources for one in self._members))
         return needs & (offered | {BENCH, BUILD})
 
 
 class _LeftError(Exception):
-    """No worker is left of those that may run a node."""
+    """No worker that may run a node is left."""

@@ -1,4 +1,4 @@
-"""What is said where a Dask cluster cannot run a search, or goes away while it does."""
+"""Errors if a Dask cluster cannot run a search, or is lost during it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hone_runtime.text import begin_sentence
 
 @contextmanager
 def explain_loss(client: Any) -> Iterator[None]:
-    """Raise ``cluster-unreachable`` where the connection to the scheduler is lost."""
+    """Raise ``cluster-unreachable`` if the connection to the scheduler is lost."""
     from distributed.comm import CommClosedError  # noqa: PLC0415 - an extra
 
     try:
         yield
-    except (CancelledError, OSError) as error:  # what a node raises may be an OSError, too
+    except (CancelledError, OSError) as error:  # a node's own exception may be an OSError, too
         if isinstance(error, CancelledError | CommClosedError) or client.status != "running":
             raise explain_unreachable(client.scheduler.address if client.scheduler else "", error) from error
         raise
 
 
 def explain_unreachable(address: str, error: BaseException, hint: str | None = None) -> HoneError:
-    """Return the error for a scheduler that is not there, or not there any more."""
+    """Return the error for a scheduler that is not reachable, or no longer reachable."""
     usual = "Start it, and its workers, and run again: what was built is in the store and is not built again."
     return HoneError(
         "cluster-unreachable",
@@ -48,6 +48,6 @@ def explain_unfit(why: str) -> HoneError:
 
 
 def explain_lost(what: str, why: str) -> HoneError:
-    """Return the error for a node that no worker is left for."""
+    """Return the error for a node without a remaining worker."""
     hint = "Look into the logs of the workers, start them again, and run again: what was built is in the store."
     return HoneError("cluster-worker-lost", what, why=why, hint=hint)

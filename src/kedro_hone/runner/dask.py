@@ -1,8 +1,8 @@
-"""The runner of a search on a Dask cluster: nodes run where their resources are, and all else is as in a local run.
+"""The runner of a search on a Dask cluster: nodes run on workers with their resources; otherwise like a local run.
 
-Each node that builds or measures is a task of Dask's. The process of the run loads what the node takes from the
-catalog, sends it as values, and saves what comes back: so the catalog's datasets, hooks and credentials are needed
-there only, and any dataset will do. Nodes that neither build nor measure (pull, prepare, report, publish) run there.
+Each node that builds or measures is a task of Dask's. The process of the run loads the node's inputs from the catalog,
+sends them as values, and saves the results. So the catalog's datasets, hooks and credentials are only needed there, and
+any dataset works. Nodes that neither build nor measure (pull, prepare, report, publish) run there.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from kedro_hone.runner.search import SearchRunner
 _LOGGER = open_logger(__name__)
 _NEEDS, _RECIPE = "needs.", "params:hone"
 _SECONDS = 10.0
-"""How long a scheduler may take to answer."""
+"""How long a scheduler may take to respond."""
 _MOST = 1e9
-"""The priority of nodes of no route, which come before all others."""
+"""The priority of nodes that belong to no route: they run before all others."""
 _THREADS = 1000
-"""Of the run's process, each of which waits for a node: as many as nodes are ready at once."""
+"""The most threads of the run's process; each waits for a node, so this limits the nodes that are ready at once."""
 
 
 class DaskRunner(SearchRunner):
-    """Runs nodes on the workers of a Dask scheduler, which were started with the resources that nodes need.
+    """Runs nodes on the workers of a Dask scheduler, which must be started with the resources that nodes need.
 
     Args:
         is_async: Ignored.
-        scheduler: Its address, such as ``tcp://head:8786``; else that of Dask's own configuration
+        scheduler: Its address, such as ``tcp://head:8786``; by default that of Dask's own configuration
             (``DASK_SCHEDULER_ADDRESS``).
-        patience: For how many seconds a node waits for a worker that could run it, where there is none any more.
+        patience: For how many seconds a node waits for a worker that can run it, if none is left.
 
     Raises:
         HoneError: When it runs: ``cluster-unreachable``, ``cluster-unfit``, ``cluster-worker-lost``.
@@ -65,7 +65,7 @@ class DaskRunner(SearchRunner):
         hook_manager: PluginManager | None = None,
         run_id: str | None = None,
     ) -> None:
-        """Run the pipeline; where every node runs here, no cluster is needed."""
+        """Run the pipeline; if every node runs here, no cluster is needed."""
         if not any(map(find_needs, pipeline.nodes)):
             super()._run(pipeline, catalog, hook_manager, run_id)
             return
@@ -97,14 +97,14 @@ class DaskRunner(SearchRunner):
         return placed
 
     def _abandon(self, catalog: CatalogProtocol[Any, Any], *, interrupted: bool) -> None:
-        """Let nodes that wait for a worker be; where the run is interrupted, those that run on one are ended, too."""
+        """Abandon nodes that wait for a worker; if the run is interrupted, running nodes are ended, too."""
         super()._abandon(catalog, interrupted=interrupted)
         if self._cluster is not None:
             self._cluster.close()
 
 
 def find_needs(node: Node) -> frozenset[str]:
-    """Return the resources that a node needs of a worker, by its tags; none where it runs in the run's own process."""
+    """Return the worker's resources that a node needs, by its tags; empty if it runs in the run's own process."""
     needs = {tag.removeprefix(_NEEDS) for tag in node.tags if tag.startswith(_NEEDS)}
     if BENCH not in needs and node.tags & {"build", "validate"}:
         needs.add(BUILD)
@@ -121,7 +121,7 @@ def connect(address: str | None) -> Iterator[Any]:
     """Yield a client of a scheduler.
 
     Raises:
-        HoneError: ``cluster-unreachable``: it is not there, no address is known, or Dask is not installed.
+        HoneError: ``cluster-unreachable``: it is not reachable, no address is configured, or Dask is not installed.
     """
     try:
         from dask import config  # noqa: PLC0415 - an extra
@@ -142,7 +142,7 @@ def connect(address: str | None) -> Iterator[Any]:
 
 
 def _prepare(run: RunFolder) -> Setup:
-    """Leave a mark in the run's folder, where a worker can only find it on a file system that it shares."""
+    """Write a mark to the run's folder, which a worker can only find on a shared file system."""
     mark = uuid.uuid4().hex
     folder = run.folder / ANSWERS
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,13 +152,13 @@ def _prepare(run: RunFolder) -> Setup:
 
 
 def _count_threads(catalog: CatalogProtocol[Any, Any], host: Host) -> None:
-    """Write the number of threads into the recipe, where it names none: each machine would count its own cores."""
+    """Set the number of threads in the recipe if it is missing: otherwise each machine would count its own cores."""
     recipe = catalog.load(_RECIPE)
     if recipe.threads is None:
         catalog.save(_RECIPE, recipe.model_copy(update={"threads": host.cores}))
 
 
 def _log(event: tuple[float, dict[str, Any]]) -> None:
-    """Log a line of a node's where the run's own lines are."""
+    """Log a node's line together with the run's own lines."""
     line = event[1]
     open_logger(line["name"]).log(line["level"], "%s", line["text"])

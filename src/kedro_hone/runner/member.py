@@ -1,8 +1,8 @@
-"""What runs in a Dask worker: it says what machine it is, and runs the nodes that it is given.
+"""The code in a Dask worker: it reports the facts of its machine, and runs nodes.
 
-A worker is another process, maybe on another machine. It is told the project's root and package with every task, loads
-them once, and says which code it loaded: a worker that outlived a change of the code must not take part. What a node is
-given and what it returns are bytes until the project is loaded, since they name classes of the project's.
+A worker is another process, maybe on another machine. It gets the project's root and package with every task, loads
+them once, and reports the digest of the loaded code: a worker started before a change of the code must not take part. A
+node's inputs and results are bytes until the project is loaded, since they refer to classes of the project.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from kedro_hone.core.store.artifacts import Store
 
 _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 ANSWERS: Final = "cluster"
-"""The folder in the run's own in which workers show that they share it."""
+"""The subfolder of the run's folder in which workers prove that they share it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What a worker is told of a run: the project's root and package, the run's folder, and a mark that is in it."""
+    """A run's description for a worker: the project's root and package, the run's folder, and the mark in it."""
 
     project: Path
     package: str
@@ -49,19 +49,19 @@ class Setup:
 
     @property
     def topic(self) -> str:
-        """Under which Dask hands on the log lines of the run's nodes."""
+        """The topic of Dask for the log lines of the run's nodes."""
         return f"kedro-hone-{self.mark}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a worker says of itself.
+    """A worker's description of itself.
 
     Attributes:
-        host: Its machine, as adaptors ask for it.
-        machine: Identifies the machine, and not only its kind as the host's fingerprint does.
+        host: Its machine, as described for adaptors.
+        machine: Identifies the machine, not only its kind like the host's fingerprint.
         code: The digest of the code that the worker runs, of kedro-hone and of the project's package.
-        shared: Whether it sees the run's folder and can write there.
+        shared: Whether it can read and write the run's folder.
     """
 
     host: Host
@@ -72,7 +72,7 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a node may run: on a host with a fingerprint, with the code of a digest, and maybe on one machine only."""
+    """Where a node may run: on hosts with a fingerprint, with code of a digest, and possibly on one machine only."""
 
     fingerprint: str
     code: str
@@ -80,11 +80,11 @@ class Place:
 
 
 class MisplacedError(Exception):
-    """A node came to a worker where it must not run, since that one joined after the node was submitted."""
+    """A node was sent to a worker where it must not run: the worker joined after the node was submitted."""
 
 
 def introduce(setup: Setup) -> Facts:
-    """Return what this worker is, and leave an answer in the run's folder."""
+    """Return the facts of this worker, and write a response to the run's folder."""
     facts = Facts(host=read_host(), machine=name_machine(), code="", shared=False)
     try:
         if not (setup.folder / ANSWERS / setup.mark).is_file():
@@ -96,7 +96,7 @@ def introduce(setup: Setup) -> Facts:
 
 
 def name_machine() -> str:
-    """Return a name of this machine that no other has: its host's name, and the kernel's number of this start."""
+    """Return a unique name of this machine: its host's name, and the kernel's boot id."""
     with suppress(OSError):
         return f"{platform.node()}-{_BOOT.read_text().strip()}"
     return platform.node()
@@ -104,10 +104,10 @@ def name_machine() -> str:
 
 @lru_cache
 def load_project(root: Path, package: str) -> str:
-    """Tell Kedro of a project, once in a process, and return the digest of the code as it was then.
+    """Configure Kedro for a project, once per process, and return the digest of the code at that time.
 
     Raises:
-        RuntimeError: The process has loaded another project, whose adaptors and hooks it cannot forget.
+        RuntimeError: The process has loaded another project, and its adaptors and hooks cannot be unloaded.
     """
     if project.PACKAGE_NAME not in {None, package}:
         raise RuntimeError(f"it has loaded the project {project.PACKAGE_NAME}: start it again for this one")
@@ -115,12 +115,12 @@ def load_project(root: Path, package: str) -> str:
         bootstrap_project(root)
     else:
         project.configure_project(package)
-    importlib.import_module(f"{package}.settings")  # which may register adaptors
+    importlib.import_module(f"{package}.settings")  # may register adaptors
     return digest_code(package)
 
 
 def digest_code(package: str) -> str:
-    """Return a digest of the Python files of kedro-hone and of a package, as they are now."""
+    """Return a digest of the Python files of kedro-hone and of a package, in their current state."""
     digest = hashlib.sha256()
     for name in dict.fromkeys((kedro_hone.__name__, package)):
         root = Path(str(importlib.import_module(name).__file__)).parent
@@ -132,18 +132,18 @@ def digest_code(package: str) -> str:
 
 def _list_code(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
-        if path.is_dir():  # links too: nodes and adaptors are linked into the package where it is developed
+        if path.is_dir():  # links too: in development, nodes and adaptors are linked into the package
             yield from _list_code(path)
         elif path.suffix == ".py":
             yield path
 
 
 def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
-    """Run a node's function on the values that it is given, and return what it returns.
+    """Run a node's function on its inputs, and return its results.
 
     Raises:
-        MisplacedError: This is not such a place.
-        Exception: What the node raises.
+        MisplacedError: It must not run here.
+        Exception: As raised by the node.
     """
     machine = None if place.machine is None else name_machine()
     code = load_project(setup.project, setup.package)
@@ -156,13 +156,13 @@ def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
 
 
 def _move(value: Any) -> Any:
-    """Return what a node is given; a shared store has its cache on this machine."""
+    """Return an input of a node; a shared store gets its cache on this machine."""
     return value.move_cache(find_home() / "stores") if isinstance(value, Store) else value
 
 
 @contextmanager
 def _forward_logs(setup: Setup) -> Iterator[None]:
-    """Hand on the log lines of this thread to the process of the run."""
+    """Forward the log lines of this thread to the process of the run."""
     with ExitStack() as stack:
         handler = _Forward(setup.topic)
         for name in dict.fromkeys((kedro_hone.__name__, setup.package)):
@@ -183,7 +183,7 @@ class _Forward(logging.Handler):
         self._topic, self._worker, self._thread = topic, get_worker(), threading.get_ident()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send a line; of other threads, which run other nodes, nothing."""
+        """Send a line, but none of other threads, which run other nodes."""
         if record.thread == self._thread:
             line = {"name": record.name, "level": record.levelno, "text": record.getMessage()}
             self._worker.log_event(self._topic, line)

@@ -1,4 +1,4 @@
-"""The schedule of a search: which of the nodes that are ready start first, and which wait for more promising ones."""
+"""The schedule of a search: which ready nodes start first, and which wait for more promising ones."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from kedro_hone.search.verdict.verdict import can_win
 
 _RECIPE: Final = "params:hone"
 ALONE: Final = "needs.bench"
-"""The tag of nodes that measure: nothing else may run next to them."""
+"""The tag of nodes that measure: no other node may run at the same time."""
 _VALIDATE: Final = "validate"
-"""The tag of nodes that validate, and their name."""
+"""The tag and the name of nodes that validate."""
 _BASE, _TIMES = 1 << 30, 6
-"""What a step may hold at once, in bytes: a toolchain's libraries, and the source model in several forms."""
+"""The memory of a step: bytes for a toolchain's libraries, and how many times the source model's size."""
 LEAST_SPEED: Final = 0.5
-"""Of the expected speed of a candidate that only converts: what is expected to be slower waits until all else is
-tried, and is not tried where that candidate is valid."""
+"""The share of the expected speed of a candidate that only converts: a candidate that is expected to be slower waits
+until all others are tried, and is not tried if that candidate is valid."""
 
 
 class Schedule:
     """The order of the nodes of a pipeline, by the forecast of the search.
 
-    Where the budget has an end, a node waits whose candidates are all expected to have less than ``LEAST_SPEED`` of the
-    speed of a *rival*: a candidate that only converts, so that it holds the quality gate, which is valid, or may still
-    become so. When nothing else is left to run, the rival is valid: then the search ends. Only measured speeds count:
-    a candidate of unknown speed is no rival, and never waits. Nor does a route with an adaptor that the recipe names,
-    or that is of a toolchain in its list.
+    With a limited budget, a node waits if all its candidates are expected to have less than ``LEAST_SPEED`` of the
+    speed of a *rival*. A rival is a candidate that only converts, so that it passes the quality gate, and that is valid
+    or may still become valid. If no other node is left to run and the rival is valid, the search ends. Only measured
+    speeds count: a candidate of unknown speed is no rival and never waits. A route with an adaptor in the recipe, or of
+    a toolchain in its list, never waits either.
     """
 
     def __init__(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any], host: Host) -> None:
@@ -55,7 +55,7 @@ class Schedule:
         self._rivals = {end.namespace for end in ends if end.namespace in validated and only_converts(end.route)}
 
     def sort(self, ready: Iterable[Node], *, idle: bool) -> list[Node]:
-        """Return the nodes that may start, the first ones first; where nothing runs (``idle``), one at least."""
+        """Return the nodes that may start, in order; if no node runs (``idle``), at least one."""
         ordered = sorted(ready, key=lambda node: (-self.weigh(node), node.name))
         if not any(node.namespace in self._steps for node in ordered):
             return ordered
@@ -67,21 +67,21 @@ class Schedule:
         return ordered
 
     def note_end(self, node: Node) -> None:
-        """Note that a node has ended: a candidate that is found not to be valid is no rival."""
+        """Record that a node has ended: an invalid candidate is no rival."""
         if _VALIDATE in node.tags and node.namespace in self._rivals:
             found: Validation = self._catalog.load(f"{node.namespace}.validation")
             if found.status is not Status.MEASURED or not can_win(found, self._recipe.gates):
                 self._rivals.remove(node.namespace)
 
     def weigh(self, node: Node) -> float:
-        """Return the largest expected speed that a node leads to, over the seconds until then; others come first."""
+        """Return the largest expected speed that a node leads to, per second until then; infinite for other nodes."""
         step = self._steps.get(node.namespace or "")
         if step is None:
             return math.inf
         return max(self._weigh_route(step, end, built=_VALIDATE in node.tags) for end in self._ends[step.namespace])
 
     def count_places(self, nodes: Sequence[Node]) -> int:
-        """Return for how many at once of some nodes the machine has memory; one at least."""
+        """Return how many of some nodes fit into the machine's memory at once; at least one."""
         total = self._host.memory_bytes
         if total is None or not any(node.namespace in self._steps for node in nodes):
             return sys.maxsize  # the catalog's source may be an earlier model, until this one is pulled
@@ -93,7 +93,7 @@ class Schedule:
         return self._forecast.find_speed(end.route) / max(seconds, 0.1)
 
     def _find_speed(self, node: Node) -> float:
-        """Return the largest expected speed that a node leads to; infinite where one is unknown, or must not wait."""
+        """Return the largest expected speed that a node leads to; infinite if one is unknown, or must not wait."""
         ends = self._ends.get(node.namespace or "", ())
         if any(not self._named.isdisjoint(end.route) for end in ends):
             return math.inf
@@ -105,7 +105,7 @@ class Schedule:
         return 0.0 if first is None or self._recipe.budget == "thorough" else LEAST_SPEED * self._speeds[first]
 
     def _find_rival(self) -> str | None:
-        """Return the fastest rival of those whose speed was measured, the first one of equals; None if absent."""
+        """Return the fastest rival with a measured speed, the first of equals; None if there is none."""
         return max((name for name in self._speeds if name in self._rivals), key=self._speeds.__getitem__, default=None)
 
     def _end_search(self) -> None:
@@ -116,13 +116,13 @@ class Schedule:
 
     @cached_property
     def _speeds(self) -> dict[str, float]:
-        """The expected speeds of candidates, by their namespace, where they were measured."""
+        """The expected speeds of candidates, by their namespace, if they were measured."""
         ends = [step for step in self._steps.values() if step.ends and self._forecast.knows_speed(step.route)]
         return {end.namespace: self._forecast.find_speed(end.route) for end in ends}
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """The adaptors that the recipe names: one by one, in its routes, or by their toolchain."""
+        """The adaptors in the recipe: individually, in its routes, or by their toolchain."""
         recipe = self._recipe
         toolchains = recipe.toolchains if isinstance(recipe.toolchains, tuple) else ()
         listed = [name for name, one in read_catalogue().adaptors.items() if one.toolchain.name in toolchains]
@@ -135,7 +135,7 @@ class Schedule:
 
     @cached_property
     def _forecast(self) -> Forecast:
-        """The forecast of the catalog, which is made before any step; nothing is expected where it is missing."""
+        """The forecast in the catalog, which is made before any step; empty if it is missing."""
         try:
             forecast: Forecast = self._catalog.load("forecast")
         except DatasetError:
@@ -144,6 +144,6 @@ class Schedule:
 
     @cached_property
     def _size(self) -> int:
-        """The source model's bytes."""
+        """The size of the source model in bytes."""
         size: int = self._catalog.load("store").measure(self._catalog.load("source"))
         return size

@@ -1,7 +1,7 @@
-"""The runner of a search: the cheap and promising steps first, as many at once as cores and memory allow.
+"""The runner of a search: cheap and promising steps first, as many at once as cores and memory allow.
 
-``kedro run`` in this project uses it by itself. Kedro's own runners run the same nodes to the same digests: only the
-order differs, and with it what is left out when the budget ends.
+``kedro run`` in this project uses it by default. With Kedro's own runners the nodes and digests are the same: only the
+order differs, and so which candidates are left out when the budget ends.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class SearchRunner(AbstractRunner):
     """Runs nodes that are ready, with the largest expected speed per second of work first.
 
     Args:
-        is_async: Ignored: nodes run in threads already, and what they load is small.
-        max_workers: How many nodes may run at once, where the memory suffices; as many as there are cores when None.
+        is_async: Ignored: nodes already run in threads, and their inputs are small.
+        max_workers: How many nodes may run at once, if the memory suffices; by default the number of cores.
     """
 
     def __init__(self, is_async: bool = False, max_workers: int | None = None) -> None:  # noqa: ARG002, FBT001, FBT002 - Kedro's
@@ -48,7 +48,7 @@ class SearchRunner(AbstractRunner):
         hook_manager: PluginManager | None = None,
         run_id: str | None = None,
     ) -> None:
-        """Run the pipeline; what a node raises ends it, when the nodes that run next to it are done."""
+        """Run the pipeline; an exception of a node ends it when the other running nodes are done."""
         schedule = Schedule(pipeline, catalog, self._read_host())
         counts = Counter(chain.from_iterable(node.inputs for node in pipeline.nodes))
         waits, todo, done = pipeline.node_dependencies, {*pipeline.nodes}, set[Node]()
@@ -62,7 +62,7 @@ class SearchRunner(AbstractRunner):
                 todo -= {*chosen}
                 if len(chosen) == 1 and not running and len(ready) == 1:
                     ended = {*chosen}
-                    run(self._place(chosen[0], schedule)).execute()  # in this thread, where Ctrl-C is raised
+                    run(self._place(chosen[0], schedule)).execute()  # in this thread, in which Ctrl-C is raised
                 else:
                     running |= {pool.submit(run(self._place(node, schedule))): node for node in chosen}
                     futures, _ = wait(running, return_when=FIRST_COMPLETED)
@@ -74,7 +74,7 @@ class SearchRunner(AbstractRunner):
                     schedule.note_end(node)
                     self._release_datasets(node, catalog, counts, pipeline)
         except Exception:
-            # Other runners log how to resume. The same command does that: what was made is in the store.
+            # Other runners log how to resume. Here the same command resumes: all results are in the store.
             self._abandon(catalog, interrupted=False)
             raise
         except BaseException:
@@ -84,7 +84,7 @@ class SearchRunner(AbstractRunner):
             pool.shutdown(cancel_futures=True)
 
     def _choose(self, ready: list[Node], running: Collection[Node], schedule: Schedule) -> list[Node]:
-        """Return which of the nodes that are ready start now, next to those that run."""
+        """Return which of the ready nodes start now, in addition to the running ones."""
         if any(ALONE in node.tags for node in running):
             return []
         ordered = schedule.sort(ready, idle=not running)
@@ -93,7 +93,7 @@ class SearchRunner(AbstractRunner):
             return ordered[:1]
         return together[: max(0, self._count_places(together, schedule) - len(running))]
 
-    # What another runner does otherwise.
+    # Overridden by another runner.
 
     def _read_host(self) -> Host:
         """Return the machine that measures."""
@@ -104,10 +104,10 @@ class SearchRunner(AbstractRunner):
         return min(self._most, schedule.count_places(together))
 
     def _place(self, node: Node, schedule: Schedule) -> Node:  # noqa: ARG002
-        """Return what is run of a node."""
+        """Return the node to run in place of a node."""
         return node
 
     def _abandon(self, catalog: CatalogProtocol[Any, Any], *, interrupted: bool) -> None:
-        """End what runs next to a node that failed, or, where the run is ``interrupted``, in other threads."""
+        """End the nodes that run next to a failed one, or, if the run is ``interrupted``, in other threads."""
         if interrupted and "run" in catalog:
-            catalog.load("run").stop()  # their workers are ended
+            catalog.load("run").stop()  # ends their workers

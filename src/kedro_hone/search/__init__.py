@@ -1,1 +1,1 @@
-"""A search, by its stages: from the source model to the verdict on what was made of it."""
+"""A search, by its stages: from the source model to the verdict on its candidates."""

@@ -20,10 +20,10 @@ def make_ceiling(
     verb: str = "takes",
     per: float = 1.0,
 ) -> Gate:
-    """Return an absolute gate on one number of a candidate, which must not pass the limit.
+    """Return an absolute gate on one number of a candidate, which must not exceed the limit.
 
-    ``measure`` takes the number from what was measured (None where it was not); divided by ``per`` it is in the unit.
-    The reason says that the subject, with the candidate's id for ``{}``, ``verb`` so much.
+    ``measure`` returns the number from the measurements (None if missing); divided by ``per`` it is in the unit. The
+    reason consists of the subject, with the candidate's id for ``{}``, the ``verb`` and the number.
     """
 
     def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it

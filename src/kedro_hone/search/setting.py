@@ -1,4 +1,4 @@
-"""What every measuring node is given with the candidates: the recipe, the source model, the data, store and run."""
+"""The inputs of every measuring node besides the candidates: the recipe, the source model, the data, store and run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def explain_source_failure(failed: Failed, when: str) -> HoneError:
-    """Return the error for a source model that fails, such as ``in the race``: there is nothing to compare with."""
+    """Return the error for a source model that fails, such as ``in the race``: nothing is left to compare with."""
     return HoneError(
         "source-failed",
         f"The source model failed {when}.",
@@ -33,7 +33,7 @@ def explain_source_failure(failed: Failed, when: str) -> HoneError:
 
 
 def explain_outdated(name: str, origin: str) -> HoneError:
-    """Return the error for a value of the catalog that was made from another value, or recipe, than there is now."""
+    """Return the error for a value of the catalog that was made from another value, or recipe, than the current one."""
     return HoneError(
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",
@@ -44,14 +44,14 @@ def explain_outdated(name: str, origin: str) -> HoneError:
 
 @contextmanager
 def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -> Iterator[dict[str, Any]]:
-    """Hold the devices of all that a node measures, the source too, and yield what tells afterwards how it went.
+    """Lock the devices of all artifacts that a node measures, and of the source; yield a dict, filled at the end.
 
-    These are ``seconds``, and ``other_load``, the share of the cores' time that other processes took, if known. The
-    wait for another run's measuring does not count, nor does the search's budget; the run's events get its seconds, as
-    ``waited``. Ctrl-C ends the run while it waits: nothing is measured then that could be judged.
+    It contains ``seconds``, and ``other_load``, the share of the cores' time that other processes used, if known.
+    Waiting for another run's measurements does not count, neither here nor for the search's budget; the run's events
+    contain its seconds as ``waited``. Ctrl-C ends the run while it waits: there are no measurements to judge then.
 
     Raises:
-        KeyboardInterrupt: So it was ended.
+        KeyboardInterrupt: The user ended the wait.
     """
     with ExitStack() as stack:
         with run.pause_search():
@@ -69,7 +69,7 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """What stays the same for all candidates of a run."""
+    """The inputs that are the same for all candidates of a run."""
 
     source: Artifact
     samples: Samples
@@ -84,21 +84,21 @@ class Setting:
 
     @property
     def batches(self) -> dict[str, Path]:
-        """The file of the batch that is timed, by the shape's name."""
+        """The file of the timed batch, by the shape's name."""
         return {shape: self.locate(name) for shape, name in self.samples.shapes.items()}
 
     @property
     def program(self) -> Path:
-        """The program's file, whose code is that with which the samples were prepared."""
+        """The program's file, with the same code as when the samples were prepared."""
         samples = self.samples
         return locate_program(samples.program, self.locate(""), digest=samples.program_digest)
 
     def locate_noise(self, reference: Reference) -> Path | None:
-        """Return the file (npz) of which numbers of a row have the rounding of larger ones; None if absent."""
+        """Return the file (npz) that marks numbers of a row with the rounding error of larger ones, or None."""
         return self.store.locate_tree(reference.digest) / reference.noise if reference.noise else None
 
     def locate(self, name: str) -> Path:
-        """Return where a file of the samples is.
+        """Return the path of a file of the samples.
 
         Raises:
             HoneError: ``store-missing``.

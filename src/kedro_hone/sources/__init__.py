@@ -1,1 +1,1 @@
-"""Source formats: what kinds of models a registry may hold, how each is recognised, and how it is run."""
+"""Source formats: the kinds of models in a registry, how each is recognised, and how it is run."""

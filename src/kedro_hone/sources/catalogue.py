@@ -1,4 +1,4 @@
-"""Which source formats there are: those in ``sources/formats``, those of other packages, and the project's own."""
+"""The source formats: those in ``sources/formats``, those of other packages, and the project's own."""
 
 from __future__ import annotations
 
@@ -36,39 +36,39 @@ def register(source: SourceFormat) -> SourceFormat:
     Registering the same again changes nothing, so settings may be imported twice. It is returned unchanged.
 
     Raises:
-        HoneError: ``source-format-taken``: another registered one has its name. A name that is built in or another
-            package's is found when a model is pulled.
-        TypeError: It is no source format.
+        HoneError: ``source-format-taken``: another registered one has its name. A name of a built-in format or of
+            another package's is detected when a model is pulled.
+        TypeError: It is not a source format.
     """
     _PLUGINS.register(check_kind(source, SourceFormat))
     return source
 
 
 forget_registrations = _PLUGINS.own.clear
-"""Drops what ``register`` added, for tests and for reloading a project in a notebook."""
+"""Removes the formats that ``register`` added, for tests and for reloading a project in a notebook."""
 
 
 def read_sources() -> tuple[dict[str, tuple[SourceFormat, Offer]], dict[str, BaseException]]:
-    """Return all source formats by name, with their places, in the order in which they are asked.
+    """Return all source formats by name, with their origins, in the order in which they are tried.
 
-    Imports happen here, not before. What cannot be imported comes second: by its place, what it raised.
+    Imports happen here, not before. The second value contains failed imports: the exception by origin.
 
     Raises:
-        HoneError: ``source-format-taken``, when two have one name.
+        HoneError: ``source-format-taken``, if two have the same name.
     """
     offers = list_offers(ENTRY_POINTS, list_modules("kedro_hone.sources.formats", "SOURCE_FORMAT"))
     found, broken = load(offers, partial(check_kind, kind=SourceFormat))
     for offer in offers:
-        if offer.origin == BUILT_IN and str(offer) in broken:  # a bug of ours: a model must not be taken by another one
+        if offer.origin == BUILT_IN and str(offer) in broken:  # our own bug: no other format must take the model
             raise broken[str(offer)]
     ordered = sorted(_PLUGINS.merge(found).items(), key=lambda item: (item[1][0].order, item[0]))
     return dict(ordered), broken
 
 
 def name_source(flavor: Flavor) -> dict[str, Json]:
-    """Return a note ``source`` that names an artifact's source format, where its own format does not tell it.
+    """Return a note ``source`` with an artifact's source format, if its own format does not determine it.
 
-    It is empty where ``describe_baseline`` finds the same sentence without it.
+    It is empty if ``describe_baseline`` returns the same sentence without it.
     """
     source, other = _find(flavor.source, flavor.format), _find(None, flavor.format)
     return {"source": flavor.source} if source and source.baseline and source != other else {}
@@ -77,7 +77,7 @@ def name_source(flavor: Flavor) -> dict[str, Json]:
 def describe_baseline(source: Artifact, *, threads: int) -> str:
     """Return what candidates are measured against, as words that follow "measured against".
 
-    It is the sentence of the source model's format, or names its runtime and format where that has none.
+    It is the sentence of the source model's format, or otherwise its runtime and format.
     """
     known = _find(source.metadata.get("source"), source.format)
     sentence = known.baseline if known and known.baseline else f"{source.runtime} on {source.format}, {THREADS}"
@@ -85,7 +85,7 @@ def describe_baseline(source: Artifact, *, threads: int) -> str:
 
 
 def _find(name: object, form: Format) -> SourceFormat | None:
-    """Return the source format of a name, else the one that becomes a format: that of the same name, else the first."""
+    """Return the source format of a name; otherwise one that becomes this format, preferably of the same name."""
     formats = {known: source for known, (source, _) in read_sources()[0].items()}
     found = {known: source for known, source in formats.items() if form in source.seals}
     return formats.get(str(name)) or found.get(form) or next(iter(found.values()), None)

@@ -1,4 +1,4 @@
-"""Which source format a pulled folder is of. Reads names and YAML; runs nothing."""
+"""Detects the source format of a pulled folder. Reads names and YAML; runs nothing."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def read_flavor(
     due: str | None = None,
     uri: str = "",
 ) -> Flavor:
-    """Return what a pulled folder (an MLflow model, or a model's file) holds: the source formats are asked in order.
+    """Return the model in a pulled folder (an MLflow model, or a model's file): the source formats are tried in order.
 
-    ``due`` is the digest that the registry has for a winner of ours; ``uri`` is what its user calls the model.
+    ``due`` is the digest in the registry for a winner of kedro-hone; ``uri`` is the user's name of the model.
 
     Raises:
         HoneError: ``native-not-trusted``: it is native code, and ``trust`` has no ``native``.
-        HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` when the recipe
-            names a class and the model takes none, ``source-format-broken``, or ``model-external-data`` when a link
-            leads out of the folder.
+        HoneError: ``pickle-not-trusted``, ``model-unsupported``, ``model-corrupt``, ``recipe-invalid`` if the recipe
+            has a class but the model takes none, ``source-format-broken``, or ``model-external-data`` if a link leads
+            out of the folder.
     """
     pulled = open_pulled(folder, trust=trust, author=author, task=task, signature=signature, due=due)
     if found := _find_source(pulled):
@@ -55,7 +55,7 @@ def open_pulled(
     signature: str | None = None,
     due: str | None = None,
 ) -> Pulled:
-    """Return what source formats look at: a folder with its ``MLmodel``; arguments are those of ``Pulled``.
+    """Return the input of source formats: a folder with its ``MLmodel``; arguments are those of ``Pulled``.
 
     Raises:
         HoneError: ``model-external-data``: a link leads out of the folder; ``model-corrupt``: the ``MLmodel`` cannot
@@ -67,7 +67,7 @@ def open_pulled(
 
 
 def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
-    """Return the first source format that takes a folder, with what it found; None where none knows it."""
+    """Return the first source format that recognises a folder, with its result; None if there is none."""
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
@@ -80,7 +80,7 @@ def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
 
 
 def _name_part(folder: Path) -> str | None:
-    """Return what is in a folder that a run would take, with the trust that it needs; None where it is no model.
+    """Return a folder's model that a run would take, with the trust that it needs; None if it is not a model.
 
     Detection runs nothing, whatever is trusted.
     """
@@ -94,7 +94,7 @@ def _name_part(folder: Path) -> str | None:
 
 
 def _recognise(folder: Path, *, trust: frozenset[str]) -> SourceFormat | None:
-    """Return the format of what is in a folder; None where no format takes it."""
+    """Return the format of a folder's model; None if no format recognises it."""
     try:
         found = _find_source(open_pulled(folder, trust=trust))
     except HoneError:
@@ -149,7 +149,7 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
 
 
 def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
-    """Fill in what the format leaves to its description and to the signature."""
+    """Fill in missing values from the format's description and from the signature."""
     interface = found.interface or source.interface
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")

@@ -1,4 +1,4 @@
-"""What the source formats share: finding a model's files in a pulled folder by their names, and copying them."""
+"""Shared by the source formats: finding a model's files in a pulled folder by their names, and copying them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kedro_hone.sources.source_format import MLMODEL, Flavor, Pulled
 
 
 def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
-    """Return what a key of a flavor's entry in the ``MLmodel`` points to, links followed; None without such an entry.
+    """Return the target of a key of a flavor's entry in the ``MLmodel``, with links resolved; None without the entry.
 
     Raises:
         HoneError: ``model-corrupt``: there is no such key, or it points out of the folder or to nothing.
@@ -27,7 +27,7 @@ def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
         raise make_corrupt(folder / MLMODEL, f"the flavor has no {key}")
     try:
         path = (folder / value).resolve(strict=True)
-    except (OSError, ValueError, RuntimeError):  # it is not there; or too long, no text, a circle of links
+    except (OSError, ValueError, RuntimeError):  # missing, too long, not text, or a cycle of links
         path = None
     if path is None or not path.is_relative_to(folder.resolve()):
         raise make_corrupt(folder / MLMODEL, f"it points to {value!r:.200}, which is not in the folder")
@@ -35,7 +35,7 @@ def find_entry(pulled: Pulled, flavor: str, key: str) -> Path | None:
 
 
 def find_only(folder: Path, name: str) -> Path | None:
-    """Return the file such as ``model.onnx`` in a folder, not below, else the only one with its suffix, or None."""
+    """Return a file such as ``model.onnx`` directly in a folder, otherwise the only one with its suffix, or None."""
     found = sorted(path for path in folder.glob(f"*{Path(name).suffix}") if path.is_file())
     if folder / name in found:
         return folder / name
@@ -43,7 +43,7 @@ def find_only(folder: Path, name: str) -> Path | None:
 
 
 def list_pickles(folder: Path) -> list[Path]:
-    """Return the files of a folder whose names are those of pickles, in sorted order."""
+    """Return the files of a folder with names of pickles, sorted."""
     return sorted(path for path in folder.glob("*") if path.is_file() and path.suffix in {".pth", ".pt", ".pkl"})
 
 
@@ -53,7 +53,7 @@ def name_in(folder: Path, path: Path) -> str:
 
 
 def make_untrusted(what: str, *, hint: str) -> HoneError:
-    """Return ``pickle-not-trusted``, to be raised, for weights that are a pickle (``what``); no trust opens these."""
+    """Return ``pickle-not-trusted``, to be raised, for weights that are a pickle (``what``); these are never opened."""
     why = "Loading a pickle runs whatever code its author put in."
     return HoneError("pickle-not-trusted", what, why=why, hint=hint)
 
@@ -69,10 +69,10 @@ def make_corrupt(path: Path, why: str) -> HoneError:
 
 
 def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
-    """Write the files of a source model from the pulled folder into another, under the names that its format asks for.
+    """Write the files of a source model from the pulled folder into another, under the names of its format.
 
-    The disk holds a large file once: what is in the pulled folder is linked where that is possible. What belongs to a
-    model in ONNX is copied (``may_share``).
+    Large files are stored once: files in the pulled folder are linked if possible. Files of an ONNX model are copied
+    (``may_share``).
 
     Raises:
         OSError: A file cannot be read or written.
@@ -87,7 +87,7 @@ def write_files(flavor: Flavor, pulled: Path, folder: Path) -> None:
 
 
 def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str], ...]:
-    """Return the author's code that MLflow keeps next to a model (``code_paths``): paths when pulled, and names.
+    """Return the author's code that MLflow stores next to a model (``code_paths``): pulled paths, and names.
 
     Raises:
         HoneError: ``model-corrupt``: it is not in the folder.
@@ -103,7 +103,7 @@ def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str
 
 
 def _put(pulled: Path, path: str | Path, place: Path, *, share: bool) -> None:
-    """Link a pulled file to a place, or copy it there; an absolute path, such as that of code that its user edits."""
+    """Link a pulled file to a place, or copy it there, such as a file at an absolute path, which its user may edit."""
     source = (pulled / path).resolve()
     if not share or Path(path).is_absolute() or not source.is_relative_to(pulled.resolve()):  # it is not ours alone
         shutil.copyfile(source, place)

@@ -1,4 +1,4 @@
-"""The ``MLmodel`` of a folder, which may be a stranger's: YAML of plain values, and a signature as JSON in it."""
+"""The ``MLmodel`` of a folder, which may be untrusted: YAML of plain values, with a signature as JSON."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ LARGEST_MLMODEL: Final = 1024 * 1024
 _DEEPEST_YAML: Final = 64
 _SIDES: Final = ("inputs", "outputs", "params")
 """The parts of a signature, each of which MLflow writes as JSON."""
-_SAFE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # Python's takes half a minute for the largest
+_SAFE: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # pure Python takes half a minute for the largest
 
 
 _BROKEN: Final = (ValueError, ArithmeticError, RecursionError, SyntaxError, MemoryError)
-"""What reads numbers, types and nested text raises for what it cannot read."""
+"""The exceptions for invalid numbers, types and nested text."""
 
 
 class PlainLoader(_SAFE):  # type: ignore[misc]  # of PyYAML
-    """YAML of texts, plain numbers, true, false and null: merge keys are gigabytes in a few rows, base 60 is slow."""
+    """YAML of texts, plain numbers, true, false and null: a few merge keys can expand to gigabytes, base 60 is slow."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, object]] = {}
     yaml_constructors: ClassVar[dict[object, object]] = {
@@ -38,7 +38,7 @@ class PlainLoader(_SAFE):  # type: ignore[misc]  # of PyYAML
     } | {None: _SAFE.yaml_constructors[None]}
 
     def flatten_mapping(self, node: object) -> None:
-        """Merge nothing."""
+        """Do not merge."""
 
 
 for _kind, _pattern, _first in (
@@ -58,7 +58,7 @@ def read_mlmodel(path: Path) -> MlModel:
     """Return the entries of an ``MLmodel`` about the model beside it, without importing MLflow.
 
     Raises:
-        HoneError: ``model-corrupt``: it cannot be read, or names no flavors.
+        HoneError: ``model-corrupt``: it cannot be read, or has no flavors.
     """
     if path.stat().st_size > LARGEST_MLMODEL:
         raise make_corrupt(path, f"it is larger than {LARGEST_MLMODEL} bytes")
@@ -80,7 +80,7 @@ def read_mlmodel(path: Path) -> MlModel:
 
 
 def read_yaml(text: str) -> Any:
-    """Return the value of YAML that is not too deep: at some thousand levels libyaml's loader ends the process."""
+    """Return the value of YAML that is not nested too deeply: at some thousand levels libyaml ends the process."""
     depth = 0
     for event in yaml.parse(text, PlainLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -92,16 +92,16 @@ def read_yaml(text: str) -> Any:
 def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...]]:
     """Return the inputs and outputs of an MLflow ``signature`` entry, or of None, without importing MLflow.
 
-    The first axis, when it is dynamic, is ``batch``; other dynamic axes get a name of their own. Unnamed tensors are
-    ``input_0`` and ``output_0``: the file's own names, where a worker can read them, come before these. A side that is
-    missing or not made of tensors (columns of a table) is empty.
+    The first axis, if it is dynamic, is ``batch``; other dynamic axes get unique names. Unnamed tensors are ``input_0``
+    and ``output_0``: the file's own names take precedence if a worker can read them. A side that is missing or not made
+    of tensors (columns of a table) is empty.
     """
     said = signature if isinstance(signature, dict) else {}
     return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
 
 
 def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
-    """Return each column's name and type where the input of a ``signature`` is a table whose columns have names."""
+    """Return each column's name and type if the input of a ``signature`` is a table with named columns."""
     text = signature.get("inputs") if isinstance(signature, dict) else None
     rows = json.loads(text) if isinstance(text, str) else (text or [])
     found = [(row.get("name"), _name_type(row)) for row in rows]
@@ -124,10 +124,10 @@ def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
     for index, row in enumerate(rows):
         name, dtype = row.get("name") or f"{word}_{index}", row["tensor-spec"]["dtype"]
         shape = row["tensor-spec"]["shape"]
-        if not (isinstance(name, str) and isinstance(dtype, str)):  # aliases of YAML can be endless as text
+        if not (isinstance(name, str) and isinstance(dtype, str)):  # YAML aliases can expand to endless text
             raise TypeError("a name or a type is no text")
         said += len(dtype) + (len(name) + 1) * (len(shape) + 1)
-        if said > LARGEST_MLMODEL:  # aliases say the same text or list often
+        if said > LARGEST_MLMODEL:  # aliases repeat the same text or list
             raise ValueError("its names and shapes have no end")
         sizes = [int(size) for size in shape]
         dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]

@@ -1,4 +1,4 @@
-"""A pulled source as the artifact that a run made of it, so that the learner can open it in the place of a winner."""
+"""A pulled source as the artifact that a run made from it, so that the learner can open it instead of a winner."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from kedro_hone.sources.source_format import Flavor
 
 
 def read_source(pulled: Path, attributes: Mapping[str, Json]) -> Flavor:
-    """Return how the model in a folder is to be opened, without trust, given what it was sealed with.
+    """Return how to open the model in a folder, without trust, given the attributes with which it was sealed.
 
-    Nothing is copied: a folder that a stranger named, such as ``/``, is refused before all of it is read.
+    Nothing is copied: an untrusted path, such as ``/``, is refused before all of it is read.
 
     Raises:
         HoneError: As ``read_flavor``.
     """
     metadata: Any = attributes.get("metadata") or {}
-    task = metadata.get("transformers", {}).get("task")  # which the recipe may have named, where the model does not
+    task = metadata.get("transformers", {}).get("task")  # may be from the recipe, if not in the model
     return read_flavor(pulled, trust=frozenset(), task=task, signature=metadata.get("signature"))
 
 
 def write_source(pulled: Path, files: Path, attributes: Mapping[str, Json]) -> Artifact:
-    """Write a source's files into a folder, as a run that pulls it does, and return the artifact that they make.
+    """Write a source's files into a folder, like a run that pulls it, and return their artifact.
 
-    Nothing is trusted: a source that is its author's code, a pickle or native is refused.
+    Nothing is trusted: a source that consists of its author's code, a pickle or native code is refused.
 
     Args:
-        pulled: What the registry holds of the source.
+        pulled: The source's files from the registry.
         files: A new folder.
-        attributes: What the source was sealed with, of which the digest is made too: it is what it was only if the
-            digest is.
+        attributes: The attributes with which the source was sealed, which are part of the digest: the source is
+            unchanged only if the digest is equal.
 
     Raises:
         HoneError: As ``read_flavor``.
-        ValueError: The attributes are none of an artifact, or of another format than the files.
+        ValueError: The attributes are not those of an artifact, or have another format than the files.
     """
     flavor = read_source(pulled, attributes)
     write = getattr(read_sources()[0][flavor.source][0], "write", None) or write_files

@@ -1,4 +1,4 @@
-"""The contract of a source format: one kind of model that a registry may hold, described by a value."""
+"""The contract of a source format: one kind of model in a registry, described by a value."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from hone_runtime.values.base import Format, Json, Value
 MLMODEL: Final = "MLmodel"
 """The name of MLflow's description of a model."""
 OURS: Final = "kedro_hone"
-"""The name of our flavor in it."""
+"""The name of kedro-hone's flavor in it."""
 THREADS: Final = "{threads}"
-"""In a baseline's sentence, the place of ``2 threads``."""
+"""In a baseline's sentence, the placeholder for ``2 threads``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MlModel:
-    """What an ``MLmodel`` file says: each flavor's entry by its name, and the signature's sides, if it has one.
+    """The content of an ``MLmodel`` file: each flavor's entry by its name, and the signature's sides, if it has one.
 
-    A side that is a table has no tensors. Of such an input, ``columns`` has each column's name and MLflow's type; a
-    number that may be missing is a double there, which has NaN. ``signature`` has the sides as MLflow wrote them.
+    A side that is a table has no tensors. For such an input, ``columns`` contains each column's name and MLflow's type;
+    a number that may be missing is a double there, which can be NaN. ``signature`` contains the sides as written by
+    MLflow.
     """
 
     flavors: Mapping[str, Json]
@@ -39,7 +40,7 @@ class MlModel:
 
 @dataclass(frozen=True, kw_only=True)
 class AuthorClass:
-    """The class that a recipe names: the model's code, with the pulled files as its state.
+    """The class in a recipe: the model's code, with the pulled files as its state.
 
     Attributes:
         place: ``package.module:Class`` or ``path/to/file.py:Class``, searched from the project's root.
@@ -52,14 +53,14 @@ class AuthorClass:
 
 @dataclass(frozen=True, kw_only=True)
 class Pulled:
-    """What a source format may look at.
+    """The input of a source format.
 
     Attributes:
-        folder: The pulled files, as the registry holds them. No link in it leads out of it.
-        due: The digest that the registry has for the winner in it; None where it knows of none.
+        folder: The pulled files, as in the registry. No link in it leads out of it.
+        due: The digest in the registry for the winner in it; None if there is none.
         trust: What the recipe trusts by name.
-        task: What the recipe says that a model of Transformers is for; None where it leaves that to the model.
-        signature: Which signature of a SavedModel the recipe names; None where it names none.
+        task: The recipe's task of a model of Transformers; None if it is that of the model.
+        signature: The recipe's signature of a SavedModel; None if it has none.
     """
 
     folder: Path
@@ -72,17 +73,18 @@ class Pulled:
 
 
 class Flavor(Value):
-    """A source model's files, and what is known of them without opening them.
+    """A source model's files, and their metadata without opening them.
 
     Attributes:
-        format: The format of the artifact that they become.
-        files: The model's files: path in the pulled folder (absolute where it is the user's own code), and name in the
+        format: The format of the resulting artifact.
+        files: The model's files: path in the pulled folder (absolute for the user's own code), and name in the
             artifact.
         texts: Small files that are written into the artifact: name and content.
         source: The name of the source format that recognised them; filled in by ``read_flavor``.
-        interface: As of ``SourceFormat``, whose own it is where ``detect`` leaves it empty.
-        inputs: What the files say of the inputs; the signature's where ``detect`` leaves it empty. So are ``outputs``.
-        metadata: What the files say beyond that; the toolchain gets it, and the artifact keeps it.
+        interface: As in ``SourceFormat``, which is the default if ``detect`` leaves it empty.
+        inputs: The inputs according to the files; those of the signature if ``detect`` leaves it empty. The same for
+            ``outputs``.
+        metadata: Other information in the files; it is passed to the toolchain and stored in the artifact.
     """
 
     format: Format
@@ -101,27 +103,26 @@ class SourceFormat:
 
     Attributes:
         name: Unique, in lower case with dashes, such as ``pytorch-module``.
-        noun: What such a model is, with its article, as in messages: ``an ONNX file``.
-        detect: Looks at a pulled folder and returns what it holds, or None when it is of another kind. It reads names
-            and small text files only: it imports nothing, opens no model file, and runs none of its code.
-        seals: The formats of the artifacts that it becomes. Empty for any format.
+        noun: The noun for such a model in messages, with its article: ``an ONNX file``.
+        detect: Checks a pulled folder and returns its model, or None if it is of another kind. It only reads names and
+            small text files: it imports nothing, opens no model file, and runs none of its code.
+        seals: The formats of the resulting artifacts. Empty for any format.
         interface: How callers call the model: ``pytorch`` (tensors) or ``onnx`` (arrays).
         baseline: How the source is run when candidates are measured against it, as words that follow "measured
-            against", with ``{threads}`` in place of the number of threads. Empty: the runtime's and format's names.
-        order: Formats are asked in ascending order, and the first that recognises a folder is used. Built in are
-            pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
+            against", with ``{threads}`` for the number of threads. If empty: the runtime's and format's names.
+        order: Formats are tried in ascending order, and the first that recognises a folder is used. Built-in formats
+            are pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
             (80), tensorflow (81), keras (82), litert (83), torchscript (85) and pickle (90).
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
-        unsupported: Why such a model is recognised and still not taken; None when it is taken.
-        hint: What to do when it is not trusted or not taken.
-        refused: What to do where the toolchain's worker refuses such a model, by the refusal's slug; under an empty
-            text for any other. Slugs without one have a general hint.
+        unsupported: Why such a model is recognised but not supported; None if it is supported.
+        hint: What to do if it is not trusted or not supported.
+        refused: What to do if the toolchain's worker refuses such a model, by the refusal's slug; the empty text is the
+            key for any other. Otherwise there is a general hint.
         takes_class: Whether the recipe's ``model.module`` is part of such a model.
-        takes_task: Whether the recipe's ``model.task`` says what such a model is for.
-        takes_signature: Whether the recipe's ``model.signature`` names a part of such a model.
-        write: Writes the files of what was recognised from the pulled folder into the artifact's, where copying them is
-            not enough.
+        takes_task: Whether the recipe's ``model.task`` is the task of such a model.
+        takes_signature: Whether the recipe's ``model.signature`` selects a part of such a model.
+        write: Writes the recognised files from the pulled folder into the artifact's, if copying them does not suffice.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""A PythonModel of MLflow's: its author's code around what it loads, of which some may be optimized by itself."""
+"""A PythonModel of MLflow: its author's code around the models that it loads; some of them may be optimized alone."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kedro_hone.sources.source_format import MLMODEL, Pulled
 
 _LOADER: Final = "mlflow.pyfunc.model"
 _KEDRO: Final = b"kedro_mlflow"
-"""In the pickle of a pipeline of kedro-mlflow's, which names its classes."""
+"""A word in the pickle of a pipeline of kedro-mlflow, which contains the names of its classes."""
 _MOST_READ: Final = 64 << 20
 _MOST_FOLDERS: Final = 20
 _LARGEST: Final = 1 << 20
-"""How many bytes of documents a folder may have that is looked at: what is found is advice in an error only."""
+"""How many bytes of documents a checked folder may have: the result is only advice in an error."""
 _MOST_DOCUMENTS: Final = 4 * _LARGEST
-"""How many bytes of documents all of them may have."""
+"""How many bytes of documents all folders together may have."""
 _VOCABULARIES: Final = frozenset({"tokenizer.json", "vocab.json"})
 """Documents that no source format reads."""
 _MOST_SHOWN: Final = 5
 _PICKLES: Final = (".pkl", ".pickle", ".joblib", ".pth", ".pt", ".bin")
 
 Recognise = Callable[[Path], str | None]
-"""From a folder to what is in it, as words with an article; None where that cannot be optimized."""
+"""From a folder to a noun with an article for its model; None if it cannot be optimized."""
 
 
 def explain_wrapped(pulled: Pulled, recognise: Recognise) -> HoneError | None:
-    """Return the error for a PythonModel, with what can be optimized inside, by its path; None for another model.
+    """Return the error for a PythonModel, with the paths of models inside that can be optimized; None for others.
 
-    Nothing is unpickled: a pipeline of kedro-mlflow's is known by a name in the pickle's bytes.
+    Nothing is unpickled: a pipeline of kedro-mlflow is recognised by a name in the pickle's bytes.
     """
     entry = pulled.mlmodel.flavors.get("python_function") if pulled.mlmodel else None
     if not isinstance(entry, dict) or entry.get("loader_module") != _LOADER:
@@ -61,7 +61,7 @@ def explain_wrapped(pulled: Pulled, recognise: Recognise) -> HoneError | None:
 
 
 def _find_parts(folder: Path, recognise: Recognise) -> Iterator[tuple[str, str]]:
-    """Yield the paths of models below a folder, each with what it is; nothing within one is looked at."""
+    """Yield the paths of models below a folder, each with its noun; the contents of a model are not searched."""
     folders = (path for path in folder.rglob("*") if path.is_dir() and not path.is_symlink())
     taken: list[Path] = []
     left = _MOST_DOCUMENTS
@@ -90,13 +90,13 @@ def _measure_documents(folder: Path) -> int:
 
 
 def _name(path: Path, folder: Path) -> str:
-    """Return a path in a folder, with what cannot be printed in it escaped: a name may have line breaks."""
+    """Return a path in a folder, with unprintable characters escaped: a name may have line breaks."""
     named = path.relative_to(folder).as_posix()
     return named if named.isprintable() else repr(named)[1:-1]
 
 
 def _list_pickles(folder: Path) -> list[str]:
-    """Return the pickles below a folder, without the PythonModel's own, which is in it."""
+    """Return the pickles below a folder, except the PythonModel's own, which is in it."""
     found = (path for path in sorted(folder.rglob("*/*")) if path.suffix in _PICKLES and path.is_file())
     return [_name(path, folder) for path in found]
 

@@ -8,8 +8,8 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes import pull
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.sources import sealing
 from kedro_hone.search.sources import jobs as source_jobs
+from kedro_hone.search.sources import sealing
 
 SAID = [{"name": "image", "dtype": "float32", "shape": ["batch", 4]}]
 

@@ -7,7 +7,8 @@ from typing import Literal
 from hone_runtime.values.base import Value
 
 Origin = Literal["locked", "shared", "named"]
-"""Where an interpreter comes from: made from the toolchain's lock, that of the run's own process, or the recipe's."""
+"""Where an interpreter comes from: built from the toolchain's lock, shared with the run's process, or named in the
+recipe."""
 
 
 class Environment(Value):
@@ -16,10 +17,11 @@ class Environment(Value):
     Attributes:
         key: Identifies what is installed; part of the keys of the steps.
         own: Whether it was made from the toolchain's lock and is in the store.
-        named: Whether the recipe names its interpreter; without either it is the interpreter that runs this process.
-        lock_digest: ``sha256:…`` of the toolchain's lock; where no lock made it, of the versions in it.
-        versions: What is installed, by canonical name; of a named one that of Python, too.
-        build: Which of the toolchain's builds is installed, such as ``cpu``; empty where it has none.
+        named: Whether the recipe names its interpreter. If neither is true, it is the interpreter that runs this
+            process.
+        lock_digest: ``sha256:…`` of the toolchain's lock; without a lock, of the versions in it.
+        versions: Installed versions by canonical name; for a named interpreter also the version of Python.
+        build: Which of the toolchain's builds is installed, such as ``cpu``; empty if it has no builds.
     """
 
     toolchain: str

@@ -1,6 +1,6 @@
 """Installing a toolchain's locked requirements into a virtual environment, and checking what was installed.
 
-Everything runs behind the guard of the workers: should this process be killed, the installer and all its children are
+Everything runs behind the guard of the workers: if this process is killed, the installer and all its children are
 killed too.
 """
 
@@ -27,7 +27,7 @@ _INSTALL_SECONDS: Final = 3600.0
 """How long one step of an installation may take; the largest toolchains are gigabytes."""
 
 _FULL_BYTES: Final = 1 << 20
-"""What a disk has left on which an installation cannot go on."""
+"""With fewer free bytes on the disk, an installation cannot continue."""
 
 _MISLEADING = re.compile(
     r"PYTHON.*|VIRTUAL_ENV|CONDA_.*|PIP_(USER|TARGET|PREFIX|ROOT|REQUIRE_VIRTUALENV|NO_DEPS|PYTHON)"
@@ -40,12 +40,12 @@ _WRONG_DIGEST = re.compile(
 """The package and its digest, as pip or uv names them."""
 
 _UNREACHABLE = re.compile(r"after connection broken by '\w+\(.*?: (.+?)['\"]\)|Failed to fetch: `([^`]+)`")
-"""Why an index does not answer, as pip says it before it finds nothing; or which page of it, as uv does."""
+"""Why an index is not reachable, from pip's log before it finds nothing; or which page is not, from uv's log."""
 
 _NOT_FOUND = re.compile(
     r"No matching distribution found for|(there is no version of|was not found in|has no wheels with a matching)\s"
 )
-"""What pip or uv says where no index and no folder has a package for this platform."""
+"""The message of pip or uv if no index and no folder has a package for this platform."""
 
 _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     # Copying a pip into each environment takes a hundred times as long as making it.
@@ -63,7 +63,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "uv": {
         "create": "{uv} venv --no-project --python {host} {venv}",
-        # As pip does: workers write no bytecode, and would compile all that they import at each start.
+        # As with pip: workers write no bytecode, and would compile all that they import at each start.
         "install": "{uv} pip install --compile-bytecode --no-progress --python {python} --requirements {lock}",
         "check": "{uv} pip check --python {python}",
     },
@@ -73,11 +73,11 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
 
 _WHEELS: Final = ("--only-binary", ":all:")
 _BUILT: Final = ("--no-build-isolation", "--no-binary", ":all:")
-"""How files of a lock are installed that are wheels, and that are source archives: by the setuptools that is there."""
+"""Options to install the source archives of a lock: built by the setuptools that is already installed."""
 
 
 def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
-    """Return pip's commands, or uv's where the variables say ``HONE_INSTALLER=uv``; or why there are none."""
+    """Return pip's commands, or uv's if the variables contain ``HONE_INSTALLER=uv``; or why there are none."""
     name = variables.get("HONE_INSTALLER") or "pip"
     if name not in {"pip", "uv"}:
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
@@ -87,11 +87,11 @@ def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, st
 
 
 def _find_pip() -> Path | None:
-    """Return what runs this interpreter's pip in another one; None where it has no pip, or one from before 22.3.
+    """Return the path that runs this interpreter's pip in another one; None without a pip of at least 22.3.
 
     ``pip --python`` starts the same file, not isolated, and hides by which signal it was ended.
     """
-    spec = PathFinder.find_spec("pip")  # setuptools has a hook that takes distutils from a process that asks for pip
+    spec = PathFinder.find_spec("pip")  # setuptools has a hook that takes distutils from a process that imports pip
     path = Path(spec.origin).with_name("__pip-runner__.py") if spec and spec.origin else None
     return path if path and path.exists() else None
 
@@ -110,16 +110,17 @@ def install(
     wheels: Path | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> str | Failed:
-    """Make a virtual environment with a toolchain's locked requirements, where nothing is yet.
+    """Make a virtual environment with a toolchain's locked requirements at a path that does not exist yet.
 
-    A lock with digests is complete: nothing else is installed, nothing that is not checked, and nothing is built, since
-    what builds a source archive would be downloaded unchecked; a toolchain's ``sources.lock`` is the exception, whose
-    archives are built by the setuptools that was installed before and checked. Of a toolchain's builds, such as
-    PyTorch's for CPU and for CUDA, the first that is found is installed: any other failure, such as a wrong digest,
-    ends the installation. Returned is which one, ``cpu`` for ``requirements-cpu.lock``; empty where it has none.
+    A lock with digests is complete: only checked packages in it are installed. No source archive is built, since its
+    build tools would be downloaded unchecked. The exception are the archives in a toolchain's ``sources.lock``: the
+    setuptools that was installed and checked before builds them. Of a toolchain's builds, such as PyTorch's for CPU and
+    for CUDA, the first that is found is installed; any other failure, such as a wrong digest, ends the installation.
+    The name of the build is returned, such as ``cpu`` for ``requirements-cpu.lock``; empty if the toolchain has no
+    builds.
 
-    From a folder of ``wheels`` all is installed, with the same digests, and no index is asked. The output of each step
-    is kept in the folder for logs. After a failure ``venv`` is unusable.
+    With a folder of ``wheels``, everything is installed from it with the same digests, and no index is used. The output
+    of each step is written to the folder for logs. After a failure ``venv`` is unusable.
     """
     commands = _find_commands()
     if wheels is not None and not wheels.is_dir():
@@ -154,9 +155,9 @@ def install(
 
 
 def _is_not_found(text: str) -> bool:
-    """Tell whether an installer's log says that a package is not available at all.
+    """Return whether a package is not available at all, according to an installer's log.
 
-    A wrong digest is not that, nor is an index that does not answer, of which nobody knows what it has.
+    A wrong digest does not count, nor does an index that is not reachable: its contents are unknown.
     """
     elsewhere = _WRONG_DIGEST.search(text) or _UNREACHABLE.search(text)
     return _NOT_FOUND.search(text) is not None and elsewhere is None
@@ -176,7 +177,7 @@ def _find_reason(text: str) -> str:
 
 
 def _find_problem(toolchain: Toolchain, versions: Mapping[str, str]) -> str | None:
-    """Tell where what was installed is not what was locked, or the lock not what the toolchain requires."""
+    """Return how the installed versions differ from the lock, or the lock from the toolchain's requirements."""
     wanted = {toolchain.lock: read_pins(toolchain.lock), toolchain.requirements: read_lines(toolchain.requirements)}
     for path, lines in wanted.items():
         if problem := explain_unsatisfied(lines, versions):
@@ -219,7 +220,7 @@ def _run(command: list[str], *, toolchain: Toolchain, log: Path, stopped: Callab
 
 
 def _make_variables(inherited: Mapping[str, str]) -> dict[str, str]:
-    """Return variables for an installer: none that would install elsewhere; of secrets, those in pip's and uv's own."""
+    """Return variables for an installer: none that would install elsewhere, and no secrets but those of pip and uv."""
     return {
         name: value
         for name, value in inherited.items()

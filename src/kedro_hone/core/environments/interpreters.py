@@ -1,7 +1,7 @@
-"""Interpreters that the user names for a toolchain, in place of its locked environment: checked once, and recorded.
+"""Interpreters that the user names for a toolchain instead of its locked environment: checked once, and recorded.
 
-``interpreters/<hex>.json`` below the store's root is the record of one for one toolchain. It holds until something
-changes that the interpreter imports from, the toolchain's worker or its requirements.
+``interpreters/<hex>.json`` below the store's root is the record of one interpreter for one toolchain. It is valid until
+the folders that the interpreter imports from, the toolchain's worker or its requirements change.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker, digest_wo
 
 _EXAMINER: Final = WORKER_MAIN.with_name("interpreter.py")
 _LIMITS: Final = Limits(seconds=300.0)
-"""Of a check, which starts the interpreter and imports the toolchain; a cold disk makes that slow."""
+"""Limits of a check, which starts the interpreter and imports the toolchain; a cold disk makes that slow."""
 
 
 class _Record(Value):
-    """What a check found. A failure holds in the process that met it, so that another run tries again."""
+    """The result of a check. A failure is valid only in the process that found it, so that another run tries again."""
 
     state: str
     process: int
@@ -46,7 +46,7 @@ def name_record(root: Path, toolchain: Toolchain, python: Path) -> Path:
 
 
 def find_checked(record: Path, toolchain: Toolchain, python: Path) -> Environment | Failed | None:
-    """Return what an earlier check found, where nothing changed since, or None; nothing is started."""
+    """Return the result of an earlier check if nothing has changed since, or None; nothing is started."""
     try:
         known = _Record.model_validate_json(record.read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValidationError):
@@ -57,10 +57,10 @@ def find_checked(record: Path, toolchain: Toolchain, python: Path) -> Environmen
 
 
 def check_interpreter(record: Path, toolchain: Toolchain, python: Path, *, folder: Path) -> Environment | Failed:
-    """Start an interpreter that the user names, and return it as the environment of a toolchain, or why it is none.
+    """Start an interpreter that the user names, and return it as a toolchain's environment, or why it cannot be used.
 
-    It must have what the toolchain's ``requirements.in`` asks for, and import the toolchain's worker. The folder is
-    that of the worker that finds out, with its log. Failures are of the class ``install``.
+    It must satisfy the toolchain's ``requirements.in`` and be able to import the toolchain's worker. ``folder`` is that
+    of the worker that checks it, with its log. Failures are of the class ``install``.
 
     Raises:
         OSError: The record cannot be written.
@@ -75,7 +75,7 @@ def check_interpreter(record: Path, toolchain: Toolchain, python: Path, *, folde
 
 
 def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environment | Failed, tuple[str, ...]]:
-    """Return the environment, or why it is none, and the folders that the interpreter imports from."""
+    """Return the environment, or why it cannot be used, and the folders that the interpreter imports from."""
     fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
     if not os.access(python, os.X_OK) or python.is_dir():
         return fail(reason=f"{python}, named for {toolchain.name}, is no program that can be started"), ()
@@ -120,14 +120,14 @@ def _judge(toolchain: Toolchain, python: Path, told: dict[str, Json], *, log: st
 
 
 def _digest_state(toolchain: Toolchain, python: Path, places: tuple[str, ...]) -> str:
-    """Return a digest of what decides what a check finds: cheap, without a start."""
-    usual = map(str, sorted(python.parents[1].glob("lib/python3*/site-packages")))  # where one crashes at its start
+    """Return a digest of everything that decides the result of a check: cheap, without starting the interpreter."""
+    usual = map(str, sorted(python.parents[1].glob("lib/python3*/site-packages")))  # if it crashes at its start
     seen = [(path, os.path.realpath(path), _read_times(path)) for path in (str(python), *usual, *places)]
     return digest_json([seen, read_lines(toolchain.requirements), digest_worker(toolchain.worker)])
 
 
 def _read_times(path: str) -> list[int]:
-    """Return when a file or folder was changed, and its size; a package that comes or goes changes its folder."""
+    """Return when a file or folder was changed, and its size; adding or removing a package changes its folder."""
     try:
         found = Path(path).stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""Requirements: whether what is installed somewhere satisfies the ranges of a toolchain."""
+"""Requirements: whether the installed versions satisfy the ranges of a toolchain."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 _PARSING = threading.Lock()
-"""Markers are parsed by ``ast.literal_eval``, whose counter of depth all threads of an interpreter share: where another
-one parses in the middle, CPython 3.11 raises ``SystemError: AST constructor recursion depth mismatch``."""
+"""Markers are parsed by ``ast.literal_eval``. All threads of an interpreter share its depth counter: if two threads
+parse at the same time, CPython 3.11 raises ``SystemError: AST constructor recursion depth mismatch``."""
 _HARMLESS = re.compile(r"(-i|-f|--(extra-)?index-url|--find-links|--pre|--prefer-binary|--only-binary)\b")
 """Options of a requirements file that name where to look, not what is needed."""
 
@@ -39,7 +39,7 @@ def read_pins(path: Path) -> tuple[str, ...]:
 def list_versions(python: Path) -> dict[str, str]:
     """Return what is installed in a virtual environment of our version of python, by canonical name, sorted.
 
-    Nothing is started, so it works where the interpreter cannot be started any more.
+    Nothing is started, so it works even if the interpreter cannot be started any more.
     """
     packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     found = metadata.distributions(path=[str(packages)])
@@ -47,9 +47,9 @@ def list_versions(python: Path) -> dict[str, str]:
 
 
 def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
-    """Return a distribution's name and version; None for a folder that an interrupted removal has left of one.
+    """Return a distribution's name and version; None for a folder left behind by an interrupted removal.
 
-    There importlib_metadata raises, which does what importlib.metadata does once any library has imported it.
+    For such a folder importlib_metadata raises; it replaces importlib.metadata once any library has imported it.
     """
     try:
         name, version = distribution.metadata["Name"], distribution.metadata["Version"]
@@ -91,8 +91,7 @@ def explain_unsatisfied(
 def find_closure(lines: Iterable[str]) -> dict[str, str]:
     """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
 
-    They are looked for as a worker of this interpreter sees them: what only ``PYTHONPATH`` or the user's own folder
-    holds does not count.
+    Only packages that a worker of this interpreter can import count, not those in ``PYTHONPATH`` or the user's folder.
     """
     folders = site.getsitepackages()
     pending = [one for one in map(_read_requirement, lines) if isinstance(one, Requirement)]
@@ -114,7 +113,7 @@ def find_closure(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _read_requirement(line: str) -> Requirement | str:
-    """Return a requirement, or why the line is none."""
+    """Return a requirement, or why the line is not one."""
     try:
         return _parse(line)
     except InvalidRequirement as error:

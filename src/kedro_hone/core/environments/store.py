@@ -4,8 +4,8 @@
 
     environments/<hex>/venv/         the virtual environment
     environments/<hex>/record.json   written last: without it the environment does not exist
-    interpreters/<hex>.json          what a check of an interpreter found that the recipe names
-    locks/<hex>.lock                 held while one is built, checked or removed
+    interpreters/<hex>.json          the result of checking an interpreter that the recipe names
+    locks/<hex>.lock                 locked while one is built, checked or removed
     logs/<toolchain>-<hex>/          the output of the installer, or of the check
 """
 
@@ -42,7 +42,7 @@ _RECORD = "record.json"
 
 
 def _environment_key(toolchain: Toolchain) -> str:
-    """Return the key of a toolchain's environment: of its locks, comments and blank lines do not count."""
+    """Return the key of a toolchain's environment: a digest of its locks without comments and blank lines."""
     return _derive_key(*map(read_lines, (toolchain.lock, *toolchain.sources, *toolchain.builds)))
 
 
@@ -57,8 +57,8 @@ def find_home() -> Path:
 class EnvironmentStore:
     """The environments below one folder, ``find_home`` by default; nothing is written before one is built.
 
-    ``named`` are interpreters to be used in place of any that would be found or built, by the toolchain's name.
-    ``wheels`` is a folder from which all is installed, and no index is asked; without it ``$HONE_WHEELS``.
+    ``named`` are interpreters, by the toolchain's name, to be used instead of any that would be found or built.
+    ``wheels`` is a folder from which everything is installed without an index; by default ``$HONE_WHEELS``.
     """
 
     def __init__(
@@ -73,9 +73,9 @@ class EnvironmentStore:
     ) -> Environment | Failed:
         """Return this interpreter if it satisfies a toolchain's requirements, else the toolchain's own environment.
 
-        That one is built when there is none; where it may not be, that is a failure. An interpreter that is named for
-        it is checked, and comes before both. Failures are ``install``, ``time-out`` and ``disk-full``, and ``killed``
-        where ``stopped`` came to be true while it was built.
+        The toolchain's environment is built if it does not exist; if building is not allowed, that is a failure. An
+        interpreter that is named for the toolchain is checked, and takes precedence over both. Failures are
+        ``install``, ``time-out`` and ``disk-full``, and ``killed`` if ``stopped`` became true while it was built.
 
         Raises:
             HoneError: ``store-full`` or ``store-read-only``.
@@ -102,7 +102,7 @@ class EnvironmentStore:
     def _find_own(
         self, toolchain: Toolchain, unsatisfied: str, *, build: bool, stopped: Callable[[], bool] | None
     ) -> Environment | Failed:
-        """Return the toolchain's own environment, built where it may be; this interpreter does not do, and why."""
+        """Return the toolchain's own environment, built if allowed; ``why`` is the reason against this interpreter."""
         fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
         if not toolchain.lockable:
             line = f"hone: {{environments: {{{toolchain.name}: {{python: /path/to/python}}}}}}"
@@ -120,10 +120,10 @@ class EnvironmentStore:
             return self._find(key, toolchain) or self._build(key, toolchain, stopped)
 
     def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> list[tuple[Environment, int]]:
-        """Remove the environments that none of all toolchains refers to, and those not used for some days.
+        """Remove the environments that no toolchain refers to, and those not used for some days.
 
-        One that was used within the last day is kept: a run may be using it. Half-built ones are not looked at.
-        Returned are those that were removed, with the bytes that they took.
+        An environment used within the last day is retained, since a run may be using it. Incomplete ones are ignored.
+        The removed environments are returned with their sizes in bytes.
 
         Raises:
             HoneError: ``store-read-only``.
@@ -137,16 +137,16 @@ class EnvironmentStore:
             if idle_days > (max(1.0, days) if environment.key in known else 1.0):
                 removed.append((environment, measure_size(folder)))
                 with self._hold(folder.name, "removing it"):
-                    (folder / _RECORD).unlink(missing_ok=True)  # first: what is half removed does not exist
+                    (folder / _RECORD).unlink(missing_ok=True)  # first: without its record it no longer exists
                     remove_tree(folder)
         return removed
 
     def locate(self, toolchain: Toolchain) -> Path:
-        """Return the folder of a toolchain's own environment, which need not exist; it must have a lock."""
+        """Return the folder of a toolchain's own environment, which need not exist; the toolchain must have a lock."""
         return self._environments / _environment_key(toolchain)
 
     def _check(self, toolchain: Toolchain, python: Path) -> Environment | Failed:
-        """Return a named interpreter as an environment, or why it is none, by its record or by starting it."""
+        """Return a named interpreter as an environment, or why it cannot be used, from its record or by starting it."""
         record = name_record(self.root, toolchain, python)
         if found := find_checked(record, toolchain, python):
             return found
@@ -163,12 +163,12 @@ class EnvironmentStore:
             yield
 
     def _find(self, key: str, toolchain: Toolchain) -> Environment | None:
-        """Return an environment of which nothing is gone, else it is built again. Cheap: nothing is started."""
+        """Return a complete environment, otherwise None: it is then built again. Cheap: nothing is started."""
         folder = self._environments / key
         environment = _read_record(folder)
         if environment is None or environment.key != key:
             return None
-        python = Path(environment.python)  # a link, which does not exist either when what it leads to is gone
+        python = Path(environment.python)  # a link, which does not exist either if its target is gone
         if not python.exists() or not environment.versions.keys() <= list_versions(python).keys():
             return None
         try:
@@ -204,7 +204,7 @@ class EnvironmentStore:
 
 
 def measure_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder, which may change meanwhile; 0 where there is none."""
+    """Return the bytes of all files below a folder, which may change meanwhile; 0 if there is none."""
     size = 0
     for place, _, files in os.walk(folder):
         for name in files:
@@ -214,14 +214,14 @@ def measure_size(folder: Path) -> int:
 
 
 def _derive_key(*installed: Json) -> str:
-    """Return a key in hexadecimal over python (not its patch version: the wheels are the same) and the platform too."""
+    """Return a hexadecimal key that covers the platform and Python, too (not its patch version: same wheels)."""
     version = ".".join(map(str, sys.version_info[:2]))
     host = (platform.python_implementation(), version, sysconfig.get_platform(), "-".join(platform.libc_ver()))
     return digest_json([*host, *installed]).removeprefix("sha256:")
 
 
 def _read_record(folder: Path) -> Environment | None:
-    """Return a record; None when it is missing or cut short: then there is no environment."""
+    """Return a record; None if it is missing or truncated: then there is no environment."""
     try:
         return Environment.model_validate_json((folder / _RECORD).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValidationError):

@@ -1,1 +1,1 @@
-"""The machine that we run on: what adaptors may ask of it, and what the evidence says of it."""
+"""The machine that we run on: its properties for adaptors and for the evidence."""

@@ -1,4 +1,4 @@
-"""Disks: which of some folders has next to nothing left, in bytes or in files."""
+"""Disks: which of some folders is almost out of space, in bytes or in files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Final
 
 FULL_BYTES: Final = 1 << 16
-"""What is left of a disk that was written until it was full: less than a block or two of a large file system."""
+"""Free bytes at which a disk counts as full: less than a block or two of a large file system."""
 LOW_BYTES: Final = 4 << 20
-"""With less than this, what went wrong may be for the lack of it: a library may ask for a file's whole size first."""
+"""With fewer free bytes, a failure may be due to lack of space: a library may reserve a file's whole size first."""
 
 
 def measure_free(folder: Path | str) -> int | None:
-    """Return the bytes that are left to us on a folder's disk: 0 where it can have no more files; None if not known."""
+    """Return the bytes available to us on a folder's disk: 0 if it can have no more files; None if not known."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -24,7 +24,7 @@ def measure_free(folder: Path | str) -> int | None:
 
 
 def find_low(folders: Iterable[Path | str], *, least: int = LOW_BYTES) -> tuple[str, int] | None:
-    """Return the first folder on whose disk fewer bytes than ``least`` are left, with these; None if there is none."""
+    """Return the first folder with fewer than ``least`` free bytes on its disk, with this number, or None."""
     for folder in folders:
         free = measure_free(folder)
         if free is not None and free < least:
@@ -33,7 +33,7 @@ def find_low(folders: Iterable[Path | str], *, least: int = LOW_BYTES) -> tuple[
 
 
 def measure_tree(folder: Path | str) -> int:
-    """Return the bytes of a folder's files; what cannot be read counts as nothing."""
+    """Return the bytes of a folder's files; files that cannot be read count as 0."""
     size = 0
     for path in Path(folder).rglob("*"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Intervals of speed ratios and of metrics, and of paired proportions: rows that only one of two gets right."""
+"""Intervals of speed ratios and of metrics, and of paired proportions: rows that only one of two predicts correctly."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
 
     Student's t on the logarithms, since launches differ by factors. They differ far more than the rounds within them,
     so a result needs one ratio for each launch (``ratio_in_launch``): more rounds make no independent sample. The
-    interval of one launch's rounds knows nothing of that; it is good for dropping candidates on the way, never for a
-    result.
+    interval of one launch's rounds ignores these differences: use it to drop candidates in a race, never for a result.
 
     Returns the geometric mean of the ratios (source over candidate, paired in time; above 1 the candidate is faster)
-    and its interval. An upper end that no float can hold is the largest one (``is_bounded``).
+    and its interval. An upper end beyond the range of a float becomes the largest float (``is_bounded``).
 
     Raises:
         ValueError: Fewer than two ratios, or one that is not positive and finite.
@@ -39,7 +38,7 @@ def interval_of_ratios(ratios: Floats, *, confidence: float) -> Interval:
 
 
 def check_positive(values: Floats, what: str) -> NDArray[np.float64]:
-    """Return numbers as an array, or raise a ``ValueError`` where one is not positive and finite."""
+    """Return numbers as an array, or raise a ``ValueError`` if one is not positive and finite."""
     array = np.asarray(values, dtype=np.float64)
     if not (np.isfinite(array).all() and (array > 0).all()):
         raise ValueError(f"{what} are positive and finite")
@@ -49,12 +48,12 @@ def check_positive(values: Floats, what: str) -> NDArray[np.float64]:
 def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.0) -> Interval:
     """The mean of one difference for each row, such as source score minus candidate score; positive is worse.
 
-    Student's t, but at least as wide as Tango's interval of paired proportions, in which a row that differs by d counts
-    as ``(d / span)²`` rows lost or gained: what it adds to the variance. So rows that lose the span or nothing have the
-    interval of rows that are right or wrong. Where the differences are noise, t is too sure of itself: rows that were
-    not seen may still lose the span, and n rows cannot exclude a share ``z²/(n+z²)`` of them. The ends reach as far
-    beyond the estimate, whatever the differences. The span is the largest difference that one row can have: 1 for
-    scores between 0 and 1. A larger one that was seen takes its place.
+    Student's t, but at least as wide as Tango's interval of paired proportions. There, a row that differs by d counts
+    as ``(d / span)²`` rows lost or gained, which is its share of the variance. So if each row loses the span or
+    nothing, the interval is that of rows that are right or wrong. If the differences are only noise, Student's t is too
+    narrow: unseen rows may still lose the span, and n rows cannot exclude a share ``z²/(n+z²)`` of such rows. So the
+    ends are at least that far from the estimate, whatever the differences. The span is the largest possible difference
+    of one row: 1 for scores between 0 and 1. A larger observed difference replaces it.
 
     Raises:
         ValueError: Fewer than 20 rows, a difference that is not finite, or a span that is not positive.
@@ -73,14 +72,14 @@ def interval_of_mean(differences: Floats, *, confidence: float, span: float = 1.
 def interval_of_bootstrap(
     replicates: Floats, estimate: float, *, confidence: float, n: int, span: float = 1.0
 ) -> Interval:
-    """The interval of a metric that is no mean over rows, from its values on (some thousand) resamples of n units.
+    """The interval of a metric that is not a mean over rows, from its values on (some thousand) resamples of n units.
 
     Percentiles of the replicates, at the wider level that makes up for a bootstrap of n units being too narrow by
     ``sqrt((n - 1) / n)`` and by the normal's tails against Student's (Hesterberg 2015, *Am. Stat.* 69:371-386,
     "expanded percentile interval"). The estimate is always within, and the interval is at least as wide as that of
-    paired proportions, as for a mean (``interval_of_mean``): the variance of the replicates says how many units differ
-    by the span, half of them counted as lost and half as gained. "Nothing changed" is no proof of no change, only of a
-    change in fewer than about ``4 / n`` units, and neither is a change by noise. The span is the largest drop that the
+    paired proportions, as for a mean (``interval_of_mean``): from the variance of the replicates follows how many units
+    differ by the span, half of them counted as lost and half as gained. If nothing changed, or only by noise, this
+    proves only that fewer than a share of about ``4 / n`` of the units differ. The span is the largest drop that the
     metric can have: 1 for metrics between 0 and 1.
 
     Raises:
@@ -102,11 +101,11 @@ def interval_of_bootstrap(
 def interval_of_paired_proportions(*, n: int, lost: float, gained: float, confidence: float) -> Interval:
     """How much lower the candidate's share of right predictions is than the source's, ``(lost - gained) / n``.
 
-    Of n rows, the lost ones only the source gets right, the gained ones only the candidate; a graded row is a fraction.
-    Tango's score interval (Tango 1998, *Statistics in Medicine* 17:891-908): all drops that the score test, with the
-    other cell at its maximum likelihood under that drop, does not reject. It stays honest where nothing was lost and
-    nothing gained: the interval is then ``[-z²/(n+z²), z²/(n+z²)]``, where Wald's and a bootstrap's are [0, 0]. The
-    upper end alone errs with half of what the confidence leaves.
+    Of n rows, only the source predicts the lost ones correctly, and only the candidate the gained ones; a row with a
+    graded score counts as a fraction. Tango's score interval (Tango 1998, *Statistics in Medicine* 17:891-908): all
+    drops that the score test, with the other cell at its maximum likelihood under that drop, does not reject. It
+    remains valid if nothing was lost and nothing gained: the interval is then ``[-z²/(n+z²), z²/(n+z²)]``, while Wald's
+    and a bootstrap's are [0, 0]. The error rate of the upper end alone is half of one minus the confidence.
 
     Raises:
         ValueError: No rows, or counts that do not fit into them.
@@ -123,7 +122,7 @@ def interval_of_paired_proportions(*, n: int, lost: float, gained: float, confid
 
 
 def _find_upper_end(n: int, lost: float, gained: float, z: float) -> float:
-    """The drop above the estimate at which the score test turns from accepting to rejecting."""
+    """The drop above the estimate from which the score test rejects."""
     if lost == n:
         return 1.0
     if lost == gained == 0:  # the variance vanishes at the estimate; this and the next are the roots in closed form
@@ -143,11 +142,11 @@ def _find_upper_end(n: int, lost: float, gained: float, z: float) -> float:
 
 
 def smallest_provable_drop(n: int, confidence: float) -> float:
-    """What n rows can prove at best: the upper end of the drop when no row is lost and none gained.
+    """The smallest drop that n rows can prove: the upper end of the interval if no row is lost and none gained.
 
     It is ``z²/(n+z²)``: 3.84/n for many rows at 95 %, a little above the exact 3.69/n. The confidence is the one that
-    the gate will use, after sharing it among the finalists. A limit (a share of the rows) that is not above it could
-    not be passed by the source itself: the run is to say so before it starts.
+    the gate will use, after sharing it among the finalists. With a limit (a share of the rows) that is not above it,
+    even the source itself could not pass: the run must report this before it starts.
 
     Raises:
         ValueError: No rows.
@@ -156,9 +155,9 @@ def smallest_provable_drop(n: int, confidence: float) -> float:
 
 
 def needed_rows(limit: float, confidence: float) -> int:
-    """The fewest rows whose ``smallest_provable_drop`` is under a limit.
+    """The fewest rows with a ``smallest_provable_drop`` under a limit.
 
-    A gate of that size forgives no lost row; a few times as many are sensible.
+    A gate split of that size allows no lost row; use a few times as many rows.
 
     Raises:
         ValueError: A limit of 0 or below, which no number of rows can prove.
@@ -170,7 +169,7 @@ def needed_rows(limit: float, confidence: float) -> int:
 
 
 def _find_half_width(values: NDArray[np.float64], confidence: float) -> tuple[float, float]:
-    """The mean and what Student's t puts on either side of it."""
+    """The mean and the half-width of its interval by Student's t."""
     if values.size < 2:
         raise ValueError(f"an interval needs two values at least, not {values.size}")
     half = find_t(confidence, values.size - 1) * float(values.std(ddof=1)) / math.sqrt(values.size)

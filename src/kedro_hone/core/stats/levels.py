@@ -11,7 +11,7 @@ _POINTS = 160
 
 
 def check_confidence(confidence: float) -> None:
-    """Raise a ``ValueError`` where a number is not strictly between 0 and 1."""
+    """Raise a ``ValueError`` if a number is not strictly between 0 and 1."""
     if not 0 < confidence < 1:
         raise ValueError(f"a confidence level is between 0 and 1, not {confidence!r}")
 
@@ -36,15 +36,15 @@ def find_z(confidence: float) -> float:
 
 @lru_cache(maxsize=256)
 def correct_for_looks(confidence: float, *, looks: int) -> float:
-    """The level that each look must have so that all of them together have the one that was asked for.
+    """The level that each look needs so that all looks together have the requested level.
 
-    Pocock's bound (Pocock 1977, *Biometrika* 64:191-199), from the recursion of Armitage, McPherson and Rowe (1969,
-    *J. R. Stat. Soc. A* 132:235-244): the same level at every look, milder than Bonferroni's (98.4 % for five looks
-    instead of 99 %), since looks at growing data agree with each other. It is exact for looks after equal numbers of
-    new data. It is conservative when ``n[i] / n[j] >= i / j`` for every look i before look j, as with a first look at
-    seven launches and later ones every three or four: each side's looks then agree even more (Slepian 1962, *Bell
-    Syst. Tech. J.* 41:463-501). Used as the level of Student's t (Jennison and Turnbull 2000, *Group Sequential
-    Methods*, section 4.4); ``benchmarks/error_rates.py`` measures what becomes of it at so few degrees of freedom.
+    Pocock's bound (Pocock 1977, *Biometrika* 64:191-199), from the recursion of Armitage, McPherson and Rowe (1969, *J.
+    R. Stat. Soc. A* 132:235-244): the same level at every look, milder than Bonferroni's (98.4 % for five looks instead
+    of 99 %), since looks at growing data agree with each other. It is exact for looks after equal numbers of new data.
+    It is conservative when ``n[i] / n[j] >= i / j`` for every look i before look j, as with a first look at seven
+    launches and later ones every three or four: each side's looks then agree even more (Slepian 1962, *Bell Syst. Tech.
+    J.* 41:463-501). Used as the level of Student's t (Jennison and Turnbull 2000, *Group Sequential Methods*, section
+    4.4); ``benchmarks/error_rates.py`` measures the resulting error at so few degrees of freedom.
 
     Raises:
         ValueError: No looks, or no confidence level.
@@ -75,12 +75,12 @@ def _ever_outside(bound: float, looks: int) -> float:
 
 
 def share_confidence(confidence: float, *, finalists: int) -> float:
-    """The confidence of each of at most so many finalists, tested until one passes, from that of all together.
+    """The confidence of each of at most ``finalists``, tested until one passes, from the confidence of all together.
 
     Equal shares of the error level (Bonferroni). Testing in the order of speed until the first success gives every
     finalist a chance to pass by error, so the full level cannot be spent on each; a fixed sequence that spends it again
     (Maurer, Hothorn and Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003,
-    *Pharm. Stat.* 2:211-215) hands a share on only after a success, which is where this one ends.
+    *Pharm. Stat.* 2:211-215) passes a share on only after a success, at which this procedure ends.
 
     Raises:
         ValueError: No finalists, or no confidence level.
@@ -94,13 +94,13 @@ def share_confidence(confidence: float, *, finalists: int) -> float:
 def spend_on_choice(confidence: float, *, number: int) -> float:
     """The confidence of the n-th candidate that a person chooses of one search, from that of all choices together.
 
-    Who saw a verdict and chooses again tests again, on the same gate split and as often as he likes. So each choice has
-    half the error level of the one before, ``alpha / 2**n``, of which no number has more than ``alpha`` in sum: alpha
-    spending for a number of tests that is not known before (D. Foster and R. Stine, "Alpha-investing: a procedure for
+    A person can choose again after each verdict, and so test any number of times on the same gate split. So each choice
+    gets half the error level of the one before, ``alpha / 2**n``, and the sum never exceeds ``alpha``: alpha spending
+    for a number of tests that is not known in advance (D. Foster and R. Stine, "Alpha-investing: a procedure for
     sequential control of expected false discoveries", J. R. Stat. Soc. B 70:429-444, 2008, without its returns).
 
     Raises:
-        ValueError: It is not the first or a later choice, or no confidence level.
+        ValueError: ``number`` is less than 1, or ``confidence`` is not a confidence level.
     """
     check_confidence(confidence)
     if number < 1:

@@ -15,16 +15,16 @@ from kedro_hone.core.stats.levels import correct_for_looks, share_confidence
 from kedro_hone.core.stats.speed import Faster, combine_shapes, find_noise_floor, is_faster
 
 LOOKS = (7, 10, 13, 16, 20)
-"""After how many launches the data are looked at. With these five the error of Student's t under Pocock's bound stays
-within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four exceed it a little (2.53 %); looking
-after each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
+"""The numbers of launches after which the data are analysed. With these five the error of Student's t under Pocock's
+bound stays within its nominal 2.5 % on each side (2.41 % in 400,000 simulated runs). Four exceed it a little (2.53 %);
+looking after each launch makes the intervals wider (at seven launches 3.80 standard errors instead of 3.33)."""
 
 Ratios = Mapping[str, Floats]
-"""For each shape one ratio for each launch, the source over another that was started at the same time."""
+"""For each shape one ratio for each launch: the source's time over that of a model started at the same time."""
 
 
 def check_looks(looks: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the looks of a plan, after how many launches each, if the correction of the level covers them.
+    """Return the looks of a plan, as numbers of launches, if the correction of the level is valid for them.
 
     Raises:
         ValueError: They do not ascend, begin with a single launch, or are further and further apart.
@@ -55,11 +55,11 @@ class LaunchPlan(Value):
 
 
 class Finding(Value):
-    """What is known of one finalist.
+    """The results of one finalist.
 
-    The intervals hold for all looks and finalists together with the plan's confidence, which is what they carry
+    The intervals are valid for all looks and finalists together at the plan's confidence, which is stored in them
     (repeated intervals: Jennison and Turnbull 1989, *J. R. Stat. Soc. B* 51:305-361); each is wider than one at that
-    level alone. For the objective ``mean``, that is also the deciding one's shape.
+    level alone. For the objective ``mean``, that is also the shape of the deciding interval.
     """
 
     verdict: Faster = Field(description="Faster by the threshold or not; undecided until the data tell.")
@@ -79,11 +79,11 @@ class LaunchStep(Value):
 def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Ratios]) -> LaunchStep:
     """Return which finalists are decided, and how many more launches are needed.
 
-    A pure function of all launches so far: it may be called after each round, or only after the rounds that it asked
-    for, with the same outcome. The first look that decides a finalist is final, so a decided one need not be launched
-    again and its ratios may simply end there. Its noise floor comes from the first launches of the control (the
+    A pure function of all launches so far: it may be called after each round, or only after the rounds that it
+    requested, with the same result. The first look that decides a finalist is final: a decided finalist need not be
+    launched again, and its ratios may end there. Its noise floor comes from the first launches of the control (the
     source's ratios to a second start of itself, A/A), as many as it has itself, by an interval of the plan's
-    confidence, uncorrected: it is a measure of noise, on which no error rate rests.
+    confidence, uncorrected: it is a measure of noise, and no error rate depends on it.
 
     Raises:
         ValueError: Shapes that differ, or ratios that are not positive and finite.
@@ -102,7 +102,7 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
 
 
 def _find(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
-    """The first look that decides, or else the last one that was reached."""
+    """The results at the first look that decides, otherwise at the last look that was reached."""
     reached = [look for look in plan.looks if look <= n]
     if not reached:
         early = Finding(verdict=Faster.UNDECIDED, launches=n) if n < 2 else _look(plan, n, control, ratios)
@@ -123,10 +123,10 @@ def _look(plan: LaunchPlan, n: int, control: Ratios, ratios: Ratios) -> Finding:
         return Speedup(shape=shape, ratio=speed, noise_floor=noise_floor, launches=n)
 
     judged = speedups = tuple(compare(shape, values, reference[shape]) for shape, values in measured.items())
-    if plan.objective != "worst":  # of the mean over the shapes, too, there is one ratio for each launch
+    if plan.objective != "worst":  # the mean over the shapes, too, has one ratio for each launch
         combined = (combine_shapes(each, plan.objective, plan.weights) for each in (measured, reference))
         judged = (compare(plan.objective, *combined),)
-    # Each shape may keep the full level: all of them must be faster, and an error at one is no error of the verdict
+    # Each shape may have the full level: all of them must be faster, and an error at one is no error of the verdict
     # unless it is wrong there (intersection-union test: Berger 1982, Technometrics 24:295-300).
     verdicts = {s.shape: is_faster(s.ratio, noise_floor=s.noise_floor, threshold=plan.threshold) for s in judged}
     verdict = next((v for v in (Faster.NO, Faster.UNDECIDED) if v in verdicts.values()), Faster.YES)

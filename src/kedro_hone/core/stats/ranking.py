@@ -1,4 +1,4 @@
-"""Which of several finalists is the best, where all were measured in the same launches."""
+"""Ranks several finalists that were all measured in the same launches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from kedro_hone.core.stats.speed import combine_shapes
 Ratios = Mapping[str, Floats]
 """Source time over candidate time, by shape, one for each launch."""
 Objective = NDArray[np.float64]
-"""The same of one candidate, combined over the shapes."""
+"""The same ratios of one candidate, combined over the shapes."""
 Loss = tuple[float, ...]
-"""What a candidate loses against the source, the most important first: less is better."""
+"""The losses of a candidate against the source, the most important first: less is better."""
 AS_FAST: Final = 1.05
-"""Losses decide between two whose mean speeds differ by no more: a few noisy launches tie more than that."""
+"""Losses decide between two candidates if their mean speeds differ by no more: a few noisy launches tie more than that.
+"""
 _FEWEST: Final = 3
-"""Launches: the interval of two is so wide that it would tie a candidate with one of half its speed."""
+"""The fewest launches: the interval of two launches is so wide that it would tie a candidate with one of half its
+speed."""
 
 
 def rank_finalists(
@@ -32,24 +34,24 @@ def rank_finalists(
     confidence: float = 0.95,
     losses: Mapping[str, Loss] | None = None,
 ) -> list[str]:
-    """Return the names, best first: by the objective, then by the mean over shapes, then by what they lose.
+    """Return the names, best first: by the objective, then by the mean over shapes, then by their losses.
 
-    Each counts only where the launches cannot tell two apart by the one before.
+    Each criterion counts only for two finalists that the launches cannot distinguish by the one before.
 
-    Two are compared by the ratios of their objectives in the launches that both took part in: what the source's own
-    time adds to both cancels, where the objective of both is of the same shapes (paired comparison: G. Box, J. Hunter
-    and W. Hunter, "Statistics for experimenters", 2005, chapter 3). The interval only orders: nothing is claimed of it.
-    Nobody comes before one that is faster for sure. Those of which that is true of nobody go by the geometric mean over
-    all shapes in the same way, since a lead at one shape must not be lost to noise at another; and those that cannot be
-    told apart by that either, and are within ``AS_FAST`` of the best, go by their losses, since speed that nobody can
-    measure is worth no accuracy.
+    Two finalists are compared by the ratios of their objectives in the launches in which both were measured. The
+    source's time cancels if both objectives are over the same shapes (paired comparison: G. Box, J. Hunter and W.
+    Hunter, "Statistics for experimenters", 2005, chapter 3). The interval is only used for the order: it proves
+    nothing. No finalist is ranked before one that is certainly faster. Finalists that no other is certainly faster than
+    are ordered in the same way by the geometric mean over all shapes, since a lead at one shape must not be lost to
+    noise at another. Those that this cannot distinguish either, and that are within ``AS_FAST`` of the best, are
+    ordered by their losses: a gain in speed that cannot be measured is not worth any accuracy.
 
     Args:
         finalists: Those with at least one launch.
-        objective: As ``combine_shapes`` takes it.
-        weights: Those of the shapes, for the objective ``mean``.
+        objective: As for ``combine_shapes``.
+        weights: The weights of the shapes, for the objective ``mean``.
         confidence: Of the intervals.
-        losses: What each loses against the source, less is better; nothing where it is not named.
+        losses: The losses of each against the source, less is better; no loss if a name is missing.
     """
     of_mean = weights if objective == "mean" else None
     objectives = {name: combine_shapes(ratios, objective, weights) for name, ratios in finalists.items()}
@@ -66,15 +68,15 @@ def rank_finalists(
 
 
 def _keep_unbeaten(names: list[str], ratios: Mapping[str, Objective], confidence: float) -> list[str]:
-    """Return those that no other one is faster than for sure; all of them where each is beaten by another."""
+    """Return the names that no other one is certainly faster than; all of them if each is beaten by another."""
     beaten = {one for one, other in permutations(names, 2) if _compare(ratios[one], ratios[other], confidence) < 0}
     return [name for name in names if name not in beaten] or names
 
 
 def _compare(one: Objective, other: Objective, confidence: float) -> int:
-    """Return 1 where one is faster than another in the launches of both, the first ones, -1 if slower, 0 if tied.
+    """Return 1 if one is faster than the other in their common launches (the first ones), -1 if slower, 0 if tied.
 
-    Of too few launches, the means decide.
+    With too few launches, the means decide.
     """
     n = min(len(one), len(other))
     if n < _FEWEST:

@@ -1,4 +1,4 @@
-"""Speed: percentiles of calls, ratios of launches and what they decide: faster or not, dropped from a race or not."""
+"""Speed: percentiles of calls, ratios of launches, and the decisions from them: faster or not, dropped or not."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Faster(StrEnum):
 
 
 def percentiles(shape: str, ns: Sequence[int]) -> Latency:
-    """The percentiles, for which there are enough samples, of one time in nanoseconds for each call at a shape.
+    """The percentiles of the times of calls at a shape, in nanoseconds, as far as there are enough samples.
 
-    From 64 samples the chance that all of them are under the true 90th percentile is near 1 in 1,000; so is that of 662
-    samples and the 99th. With fewer, the number would too often not contain the tail at all.
+    From 64 samples the probability that all of them are under the true 90th percentile is near 1 in 1,000; the same
+    holds for 662 samples and the 99th. With fewer, the samples would too often not contain the tail at all.
 
     Raises:
         ValueError: No samples.
@@ -40,7 +40,7 @@ def percentiles(shape: str, ns: Sequence[int]) -> Latency:
 
 
 def find_noise_floor(control: Interval) -> float:
-    """How fast the source can seem against itself (A/A) by chance alone: the upper end over the estimate, 1 at least.
+    """How fast the source can appear against itself (A/A) by chance alone: the upper end over the estimate, at least 1.
 
     Raises:
         ValueError: An estimate that is not positive.
@@ -53,8 +53,9 @@ def find_noise_floor(control: Interval) -> float:
 def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faster:
     """Whether the interval of source time over candidate time is on one side of the threshold, such as 1.05.
 
-    A yes must hold after division by the noise floor; a no is given by the interval alone. Both are proof: each errs at
-    most as often as the level allows, a yes far less often (``benchmarks/error_rates.py``). In between is undecided.
+    A yes must remain true after division by the noise floor; a no follows from the interval alone. Both are proof: each
+    is wrong at most as often as the level allows, a yes far less often (``benchmarks/error_rates.py``). Anything in
+    between is undecided.
 
     Raises:
         ValueError: A noise floor below 1 or a threshold that is not positive.
@@ -69,9 +70,9 @@ def is_faster(speed: Interval, *, noise_floor: float, threshold: float) -> Faste
 def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> float:
     """The speed-up in one launch, source over candidate: the median of the ratios of its rounds.
 
-    Not the ratio of two medians over rounds. A shared machine changes its speed by half from one second to the next;
-    within a round it meets both alike and leaves their ratio as it is, but the median round of one may be in a fast
-    spell and that of the other in a slow one. Both have one time for each of the same rounds, in any unit.
+    Not the ratio of two medians over rounds. The speed of a shared machine can change by half within a second. Within a
+    round this affects both alike and cancels in their ratio, but the median round of one may be in a fast phase and
+    that of the other in a slow one. Both need one time for each of the same rounds, in any unit.
 
     Raises:
         ValueError: No rounds, unequal numbers, or a time that is not positive and finite.
@@ -83,10 +84,10 @@ def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> floa
 
 
 def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
-    """The ids of candidates that cannot win any more: those whose interval is entirely below the leader's.
+    """The ids of candidates that cannot win any more: their interval is entirely below the leader's.
 
-    The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*). So many as are to be kept, the
-    finalists that ``confirm`` wants, are never dropped, whatever their intervals say: the best by lower end.
+    The leader has the highest lower end (Maron and Moore 1994, *Hoeffding races*). The best ``keep`` candidates by
+    lower end, the finalists of ``confirm``, are never dropped, whatever their intervals are.
 
     Raises:
         ValueError: A negative number to keep.
@@ -100,12 +101,12 @@ def find_dropped(intervals: Mapping[str, Interval], *, keep: int) -> set[str]:
 def combine_shapes(
     ratios: Mapping[str, Floats], objective: str, weights: Mapping[str, float] | None = None
 ) -> NDArray[np.float64]:
-    """One objective from the ratios at several shapes, of which there is one for each round or launch.
+    """Combine the ratios at several shapes, one for each round or launch, into one objective.
 
-    ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round would be lower than
-    any shape truly is, by the noise alone. ``mean`` is the geometric mean in each round (ratios are averaged by their
-    logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes, of any sum; equal
-    ones when not given. Any other objective is the name of a shape.
+    ``worst`` takes all ratios of the shape with the lowest geometric mean: the lowest of each round would, by noise
+    alone, be lower than the true ratio of any shape. ``mean`` is the geometric mean in each round (ratios are averaged
+    by their logarithms: Fleming and Wallace 1986, *Commun. ACM* 29:218-221), with the weights of the shapes (their sum
+    does not matter); by default equal weights. Any other objective is the name of a shape.
 
     Raises:
         ValueError: No shapes, an unknown objective, a ratio that is not positive and finite, or weights that do not

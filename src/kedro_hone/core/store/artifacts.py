@@ -1,17 +1,17 @@
-"""The artifact store: it holds what the steps made, by the digest of its content.
+"""The artifact store: it contains the results of the steps, by the digest of their content.
 
 ::
 
     objects/<hex>/files/…          the files of an artifact, read-only
     objects/<hex>/artifact.json    its manifest, next to the files so that no toolchain sees it
-    steps/<key>.json               what a step's key gave: see StepRecord
+    steps/<key>.json               the result of a step's key: see StepRecord
     values/<key>.json              any JSON value, with a digest of it and of its key
     trees/<key>/files/…            any folder: samples, reference outputs, the evidence
-    tmp/                           what is being made; everything else is complete, also after a kill
+    tmp/                           work in progress; everything else is complete, also after a kill
 
-Two processes may work at once, and a reader never sees an incomplete file. Where machines share a remote store, the
-local one is its cache: sealed folders are looked up here first and uploaded when they are made, and JSON files are only
-read and written there.
+Two processes may work at once, and a reader never sees an incomplete file. If machines share a remote store, the local
+one is its cache. Sealed folders are looked up here first, and uploaded when they are made. JSON files are only read
+from and written to the remote store.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from kedro_hone.core.store.steps import StepRecord
 _Found = TypeVar("_Found")
 
 MOST_RECORDS: Final = 1000
-"""Of steps, which are read to tell how long steps take."""
+"""The most records of steps that are read to estimate how long steps take."""
 
 
 class Store:
@@ -58,7 +58,7 @@ class Store:
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes;
-            ``store-unreachable``, where there is a remote store.
+            ``store-unreachable``, if there is a remote store.
     """
 
     def __init__(self, root: Path, *, remote: Remote | None = None, notes: Path | None = None) -> None:
@@ -68,7 +68,7 @@ class Store:
         self.notes = notes or self.root
 
     def move_cache(self, folder: Path) -> Store:
-        """Return the store with its cache below another folder; as it is where it is no shared store."""
+        """Return the store with its cache below another folder; unchanged if it is not a shared store."""
         if self._remote is None:
             return self
         name = digest_json(self._remote.url).removeprefix("sha256:")
@@ -79,25 +79,26 @@ class Store:
         return self._disk.make_folder()
 
     def seal(self, folder: Path, *, parent: Artifact | None = None, **attributes: Any) -> Artifact:
-        """Make a folder an artifact with read-only files. The same files and attributes are one artifact, kept once.
+        """Seal a folder as a read-only artifact. Equal files and attributes are stored once, as one artifact.
 
         The folder is moved if it is in a ``workspace`` of this store, and copied otherwise; links to files inside it
         are replaced by the files.
 
         Args:
             folder: The files.
-            parent: What it was made from: files that are equal to one of its are on the disk once, under both.
-            **attributes: An ``Artifact``'s: its format, inputs and outputs at least.
+            parent: The artifact that it was made from: files that are equal in both are stored on the disk once.
+            **attributes: Fields of ``Artifact``: at least its format, inputs and outputs.
 
         Raises:
-            UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or leads out.
+            UnsealableError: The folder has no file, or something in it is neither a file nor a folder, or is a link
+                that leads out of it.
         """
         unsealed = Artifact(digest="", **attributes)
         shared = None if parent is None else _name("objects", parent.digest)
         return unsealed.model_copy(update={"digest": self._keep(folder, attributes=unsealed.manifest(), shared=shared)})
 
     def find_artifact(self, digest: str) -> Artifact | None:
-        """Return an artifact by its digest; None when it is missing, or a file of it is missing or cut short."""
+        """Return an artifact by its digest; None if it is missing, or a file of it is missing or truncated."""
         with suppress(ValueError, TypeError):
             manifest = self._find(_name("objects", digest))
             if manifest is not None and manifest.digest == digest:
@@ -122,9 +123,9 @@ class Store:
         return sum(file.size for file in manifest.files.values())
 
     def keep_tree(self, key: str, folder: Path) -> Path:
-        """Keep a folder of files under a key, moved or copied as by ``seal``, and return where it is now, read-only.
+        """Store a folder of files under a key, moved or copied as by ``seal``, and return its new, read-only path.
 
-        One that is already there stays, since it was made from the same inputs.
+        A folder that is already there stays, since it was made from the same inputs.
 
         Raises:
             UnsealableError: Something in it is neither a file nor a folder, or leads out.
@@ -134,12 +135,12 @@ class Store:
         return self.root / name / FILES
 
     def find_tree(self, key: str) -> Path | None:
-        """Return where the files kept under a key are; None when there are none, or one is missing or cut short."""
+        """Return the path of the files stored under a key; None if there are none, or one is missing or truncated."""
         name = _name("trees", key)
         return self.root / name / FILES if self._find(name) else None
 
     def locate_tree(self, key: str) -> Path:
-        """Return where the files kept under a key are.
+        """Return the path of the files stored under a key.
 
         Raises:
             HoneError: ``store-missing``: there are none, or they are damaged.
@@ -150,9 +151,9 @@ class Store:
         return folder
 
     def find(self, key: str) -> StepRecord | None:
-        """Return what a step's key gave before.
+        """Return the earlier result of a step's key.
 
-        None as in ``read_value``, or if its artifact is missing, damaged, or not what the record says.
+        None as in ``read_value``, or if its artifact is missing, damaged, or different from the one in the record.
         """
 
         def parse(content: Json) -> StepRecord:
@@ -169,14 +170,14 @@ class Store:
         return record
 
     def record(self, key: str, record: StepRecord) -> None:
-        """Keep what a step's key gave. A transient failure is not kept: the next run may succeed."""
+        """Store the result of a step's key. A transient failure is not stored: the next run may succeed."""
         if not (isinstance(record.outcome, Failed) and record.outcome.failure.transient):
             self._shared.write(_name("steps", key, ".json"), dump_json(record.model_dump(mode="json")))
 
     def read_records(self) -> list[StepRecord]:
-        """Return the newest records of steps in the local folder, up to ``MOST_RECORDS``; none of a remote store's.
+        """Return the newest records of steps in the local folder, up to ``MOST_RECORDS``; none from a remote store.
 
-        What is no record is left out. Whether an artifact is still there is not looked at.
+        Invalid records are left out. Whether an artifact still exists is not checked.
         """
         records: list[StepRecord] = []
         for path in nlargest(MOST_RECORDS, (self.root / "steps").glob("*.json"), key=_read_time):
@@ -185,10 +186,10 @@ class Store:
         return records
 
     def read_value(self, key: str, parse: Callable[[Json], _Found] = lambda value: value) -> _Found | None:
-        """Return what ``parse`` makes of a JSON value.
+        """Return a JSON value, parsed by ``parse``.
 
-        It is None when there is none, or it is damaged, of another key, or no such value (it is removed then): another
-        version of kedro-hone may have written it.
+        None if there is none, or if it is damaged, belongs to another key, or cannot be parsed. It is removed then:
+        another version of kedro-hone may have written it.
         """
         name = _name("values", key, ".json")
 
@@ -200,21 +201,21 @@ class Store:
         return self._read(name, unwrap)
 
     def write_value(self, key: str, value: Json) -> None:
-        """Keep a JSON value under a key, in place of what was there."""
+        """Store a JSON value under a key, replacing any earlier one."""
         name = _name("values", key, ".json")
         self._shared.write(name, dump_json(_wrap(name, json.loads(json.dumps(value)))))
 
     def _read(self, name: str, parse: Callable[[Json], _Found]) -> _Found | None:
-        """Return what a JSON file holds; None when there is none, or it is damaged (it is removed then)."""
+        """Return the content of a JSON file; None if there is none, or it is damaged (it is removed then)."""
         content = self._shared.read(name)
         try:
             return None if content is None else parse(json.loads(content))
-        except (ValueError, TypeError, LookupError, RecursionError):  # cut short, no text, too deep, of another key …
+        except (ValueError, TypeError, LookupError, RecursionError):  # truncated, not text, too deep, of another key …
             self._shared.remove(name)
             return None
 
     def _find(self, name: str) -> Manifest | None:
-        """Return the manifest of a sealed folder, downloaded if need be; None if there is no sound one of this name."""
+        """Return the manifest of a sealed folder, downloaded if needed; None if no intact one has this name."""
         manifest = read_sealed(self.root / name)
         if manifest is not None or self._remote is None:
             return manifest
@@ -224,9 +225,9 @@ class Store:
         return read_sealed(self.root / name)
 
     def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None, shared: str | None = None) -> str:
-        """Seal a folder, as the tree of this name or else as an artifact, upload it, and return its digest.
+        """Seal a folder, as the tree of this name or otherwise as an artifact, upload it, and return its digest.
 
-        Its files that are equal to those of ``shared``, a place of the store, become links to these.
+        Files that are equal to those of ``shared``, a folder of the store, become links to them.
         """
         with self.workspace() as stage:
             self._disk.bring(folder, stage)
@@ -249,14 +250,14 @@ class Store:
 
 
 def _read_time(path: Path) -> int:
-    """Return when a file was written, in nanoseconds since 1970; 0 where it is gone."""
+    """Return when a file was written, in nanoseconds since 1970; 0 if it is gone."""
     with suppress(OSError):
         return path.lstat().st_mtime_ns
     return 0
 
 
 def _wrap(name: str, value: Json) -> dict[str, Json]:
-    """Return what is written of a value: with a digest of it and of its name, it is not taken for another."""
+    """Return a value as it is written: with a digest of it and of its name, so that it is not mistaken for another."""
     return {"value": value, "digest": digest_json([name, value])}
 
 

@@ -12,10 +12,10 @@ _FILE: Final = "choices.jsonl"
 
 
 def count_choice(root: Path, *, judged: str, run: str, candidate: str) -> int:
-    """Note that a candidate is chosen, and return the how manieth by the same data that is, from 1.
+    """Record the choice of a candidate, and return its number among the choices by the same data, from 1.
 
-    A choice that is interrupted counts, and so does the same candidate again: what it was judged by may have been seen.
-    So does one after a new search, whose gate has the same data. Runs at the same time get different numbers.
+    An interrupted choice counts, and so does the same candidate again: its judgement may have been seen. So does a
+    choice after a new search, since its gate has the same data. Runs at the same time get different numbers.
 
     Args:
         root: The store's folder.
@@ -24,7 +24,7 @@ def count_choice(root: Path, *, judged: str, run: str, candidate: str) -> int:
         candidate: Its id.
     """
     line = json.dumps([judged, run, candidate])
-    append_line(root / _FILE, f"\n{line}")  # a line that was cut off before it must not spoil this one
+    append_line(root / _FILE, f"\n{line}")  # a truncated line before it must not corrupt this one
     lines = (root / _FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     before = lines[: lines.index(line)]
     return 1 + sum(other.startswith(json.dumps([judged])[:-1]) for other in before)

@@ -21,9 +21,9 @@ _LOG = open_logger(__name__)
 
 
 def find_disk_error(error: OSError, root: Path) -> HoneError | None:
-    """Return the error for people where the disk of this folder is full or read-only; None where it is not that.
+    """Return the error for the user if the disk of this folder is full or read-only; otherwise None.
 
-    A file elsewhere that the system names is told by its own folder; of two files, the second was written.
+    If the system names a file elsewhere, its own folder is reported; of two files, the second was written.
     """
     file = error.filename if error.filename2 is None else error.filename2
     named = Path(file).absolute() if isinstance(file, str) else root
@@ -41,7 +41,7 @@ def find_disk_error(error: OSError, root: Path) -> HoneError | None:
 
 @contextmanager
 def explain_disk_errors(root: Path) -> Iterator[None]:
-    """Raise the error for people where writing to this folder meets a full or read-only disk.
+    """Raise the error for the user if writing to this folder fails because of a full or read-only disk.
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``.
@@ -55,9 +55,9 @@ def explain_disk_errors(root: Path) -> Iterator[None]:
 
 
 def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:
-    """Write a file in one go: a reader, also after a kill or a crash of the machine, sees the old one or the new one.
+    """Write a file atomically: a reader, also after a kill or a crash of the machine, sees the old or the new file.
 
-    It is written in ``stage`` first, a folder on the same disk; next to its place where there is none.
+    It is first written in ``stage``, a folder on the same disk; without one, in the same folder.
     """
     temporary = (stage or path.parent) / f".{path.name}-{secrets.token_hex(4)}"
     try:
@@ -73,12 +73,12 @@ def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None
 def append_line(path: Path, line: str) -> None:
     """Add a line to a file that processes and machines share, in one write: lines never mix.
 
-    On one machine the write's end is the file's end anyway. On a network's file system only the lock makes it so: a
-    machine learns the file's size when it takes the lock. A line that a kill or a full disk has cut short before takes
-    no other one with it.
+    On one machine, a write always appends at the end of the file. On a network file system only the lock ensures this:
+    a machine learns the file's size when it takes the lock. A line that was truncated before, by a kill or a full disk,
+    does not corrupt another one.
 
     Raises:
-        OSError: It cannot be written, or not all of it: then nothing of it is left in the file.
+        OSError: It cannot be written completely: then nothing of it remains in the file.
     """
     with path.open("a+b", buffering=0) as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
@@ -92,12 +92,12 @@ def append_line(path: Path, line: str) -> None:
 
 
 def dump_json(value: Json) -> bytes:
-    """Return the JSON of a value as every file of a store has it."""
+    """Return the JSON of a value in the format of every file of a store."""
     return json.dumps(value, indent=1, sort_keys=True).encode()
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove a folder and all in it, also read-only folders, and also while another process removes it."""
+    """Remove a folder and everything in it, also read-only folders, and also while another process removes it."""
     while os.path.lexists(folder):
         try:
             if folder.is_symlink() or not folder.is_dir():
@@ -111,11 +111,11 @@ def remove_tree(folder: Path) -> None:
 
 
 class Disk:
-    """The local folder of a store. Names, such as ``values/<key>.json``, count from it.
+    """The local folder of a store. Names, such as ``values/<key>.json``, are relative to it.
 
-    What appears under a name was complete, and had reached the disk, in a folder of ``tmp`` before it was renamed. The
-    process that works in such a folder holds a lock on it, which the kernel releases when the process ends; a folder
-    that nobody holds was left by a killed one, and is removed when the next process opens the store.
+    A file or folder is completed and written to the disk in a folder of ``tmp`` before it is renamed. The process that
+    works in such a folder has a lock on it, which the kernel releases when the process ends. A folder without a lock
+    was left by a killed process, and is removed when the next process opens the store.
 
     Raises:
         HoneError: ``store-full`` or ``store-read-only``, from here and from every method that writes.
@@ -130,13 +130,13 @@ class Disk:
             for entry in self._temporary.iterdir():
                 try:
                     _remove_leftover(entry)
-                except OSError as error:  # it only costs space; the next write reports the disk's problem
+                except OSError as error:  # this only costs space; the next write reports the disk's problem
                     _LOG.warning("The leftover %s cannot be removed: %s", entry, error)
 
     @contextmanager
     def make_folder(self) -> Iterator[Path]:
         """Make an empty folder, removed at the end unless it was moved away."""
-        with explain_disk_errors(self.root):  # and not what the caller does inside
+        with explain_disk_errors(self.root):  # but not errors of the caller's block
             folder, handle = self._claim_folder()
         try:
             yield folder
@@ -151,7 +151,7 @@ class Disk:
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, in place of what was there."""
+        """Write a file, replacing any earlier one."""
         with explain_disk_errors(self.root), self.make_folder() as folder:
             write_file(self.root / name, content, stage=folder)
 
@@ -164,7 +164,7 @@ class Disk:
         """Move a folder of ``make_folder`` to the files of a stage; copy one from elsewhere.
 
         Raises:
-            UnsealableError: Something in it is neither a file nor a folder, or leads out.
+            UnsealableError: Something in it is neither a file nor a folder, or is a link that leads out of it.
         """
         source = folder.absolute()
         if not source.is_dir():
@@ -174,7 +174,7 @@ class Disk:
                 source.chmod(0o755)  # or a folder that a worker made read-only could not be moved
                 source.rename(stage / FILES)
             else:
-                # What is sealed already never changes, so a second artifact of the same files shares them.
+                # Sealed files never change, so a second artifact with the same files shares them.
                 copy_tree(source, stage / FILES, share=self.root / "objects" in source.parents)
 
     def place(self, stage: Path, name: str) -> None:
@@ -198,7 +198,7 @@ class Disk:
                     place.rename(bin_ / "damaged")
 
     def _claim_folder(self) -> tuple[Path, int]:
-        """Make a folder and lock it, again where a process that is opening the store was faster and removed it."""
+        """Make a folder and lock it; try again if a process that opens the store removed it first."""
         while True:
             folder = self._temporary / secrets.token_hex(8)
             folder.mkdir()
@@ -211,7 +211,7 @@ class Disk:
 
 
 def _remove_leftover(entry: Path) -> None:
-    with suppress(BlockingIOError, FileNotFoundError):  # somebody works in it, or another process removed it
+    with suppress(BlockingIOError, FileNotFoundError):  # a process works in it, or another process removed it
         handle = os.open(entry, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -221,7 +221,7 @@ def _remove_leftover(entry: Path) -> None:
 
 
 def _sync(path: Path) -> None:
-    """Return when a file, or the list of names of a folder, has reached the disk."""
+    """Wait until a file, or the list of names of a folder, is written to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,9 +1,9 @@
 """A store that many machines share, on any storage that fsspec reaches; each machine's local store is its cache.
 
 It has the layout of the local store. A sealed folder is uploaded file by file and its manifest last: a folder with a
-manifest is complete. What is downloaded is compared with the manifest byte for byte before it is used, and the manifest
-with the name. Each file appears at once or not at all, by fsspec's transactions, which on an object storage are single
-or multipart uploads (https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions).
+manifest is complete. Downloads are compared with the manifest byte for byte before they are used, and the manifest with
+the name. Each file appears at once or not at all, by fsspec's transactions, which on an object storage are single or
+multipart uploads (https://filesystem-spec.readthedocs.io/en/latest/features.html#transactions).
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from hone_runtime.values.base import Json
 from hone_runtime.values.manifest import FILES, MANIFEST, Manifest
 
 _WITH_FOLDERS: Final = frozenset({"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"})
-"""Where a folder must be made before its files. On an object storage the same call would create a bucket."""
+"""Protocols for which a folder must be made before its files. On an object storage the same call would create a bucket.
+"""
 
 
 class Remote:
     """A shared store.
 
     The URL is such as ``s3://bucket/folder``; the package that fsspec needs for its protocol has to be installed. The
-    options are those of its fsspec file system: credentials, an endpoint. What is not given is read from where that
-    file system looks itself, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
+    options are those of its fsspec file system: credentials, an endpoint. Options that are not given are read from the
+    file system's own defaults, such as ``AWS_ACCESS_KEY_ID`` or ``~/.aws``.
 
     Raises:
         HoneError: ``store-unreachable``, from here and from every method.
@@ -46,7 +47,7 @@ class Remote:
             self._protocol = get_protocol(url)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Open it anew in another process: fsspec would share one instance between that process's threads."""
+        """Open it again in another process: fsspec would share one instance between that process's threads."""
         return type(self), (self.url, self._given)
 
     def read(self, name: str) -> bytes | None:
@@ -56,7 +57,7 @@ class Remote:
         return None
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file at once, in place of what was there."""
+        """Write a file at once, replacing any earlier one."""
         self._upload(name, BytesIO(content))
 
     def remove(self, name: str) -> None:
@@ -76,7 +77,7 @@ class Remote:
     def pull(self, name: str, stage: Path) -> bool:
         """Download a sealed folder into an empty one, and return whether each byte is as it was sealed.
 
-        One that is damaged, or sealed under another name, is forgotten, so that it can be made and uploaded again.
+        A folder that is damaged, or sealed under another name, is removed, so that it can be made and uploaded again.
         """
         content = self.read(f"{name}/{MANIFEST}")
         if content is None:
@@ -125,7 +126,7 @@ class Remote:
 
 
 def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
-    """Return the manifest that was uploaded under a name; None when it is missing, damaged or of another name."""
+    """Return the manifest that was uploaded under a name; None if it is missing, damaged or belongs to another name."""
     with suppress(ValueError):
         manifest = Manifest.model_validate_json(content or b"")
         return manifest if manifest.is_of(name) else None
@@ -133,7 +134,7 @@ def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
 
 
 def _can_be_held(name: str, others: Collection[str]) -> bool:
-    """Whether a folder can hold a file of a manifest from elsewhere: not outside of it, and not inside another file."""
+    """Whether a file name of an untrusted manifest is valid: inside the folder, and not inside another file."""
     path = PurePosixPath(name)
     leads_out = path.is_absolute() or ".." in path.parts
     odd = "\0" in name or str(path) != name or name == "."

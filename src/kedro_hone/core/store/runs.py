@@ -1,4 +1,4 @@
-"""The folder of a run: its steps, their logs, its reports, how long it searches, and the log of what it did."""
+"""The folder of a run: its steps, their logs, its reports, its search time, and the log of its events."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hone_runtime.values.outcome import Failed
 from kedro_hone.core.store.disk import append_line, write_file
 
 _MOMENTS: Final = "moments"
-"""The file of a search's moments, in seconds since 1970: one line each, with a name."""
+"""The file of a search's timestamps, in seconds since 1970: one line each, with a name."""
 _BEGAN: Final = "began"
 _LONGEST_PAUSE: Final = 3600.0
-"""Seconds: a pause without an end may be of a process that was killed, on another machine."""
+"""In seconds: a pause without an end may be that of a process that was killed on another machine."""
 
 
 class RunFolder(Value):
-    """The folder of one run, and the project that it is a run of: absolute paths of this machine, never kept."""
+    """The folder of one run, and its project: absolute paths on this machine, never stored."""
 
     root: Path = Field(description="The folder of all runs, `data/hone/runs` of the project.")
     run_id: str = Field(description="The run's name, the same in every process of the run.")
@@ -39,7 +39,7 @@ class RunFolder(Value):
 
     @property
     def search(self) -> Path:
-        """The folder of what all processes of the run know of its search."""
+        """The folder of the search's state, shared by all processes of the run."""
         return self.folder / "search"
 
     @property
@@ -54,9 +54,9 @@ class RunFolder(Value):
 
     @contextmanager
     def pause_search(self) -> Iterator[None]:
-        """Leave out of the search's seconds what a block takes, such as the installation of an environment.
+        """Exclude the time of a block from the search's seconds, such as the installation of an environment.
 
-        Pauses that overlap count once, and one that goes on counts in other threads, processes and machines, too.
+        Overlapping pauses count once, and an ongoing pause also counts in other threads, processes and machines.
         """
         if not self.search_began:
             yield
@@ -80,23 +80,23 @@ class RunFolder(Value):
         return seconds + max(0.0, now - end)
 
     def end_search(self, reason: str) -> None:
-        """Start nothing new of the search, for a reason; what is being built or validated goes on."""
+        """Start nothing new in the search, for a reason; builds and validations in progress continue."""
         self.search.mkdir(parents=True, exist_ok=True)
         write_file(self.search / "ended", reason.encode())
 
     def read_end(self) -> str:
-        """Return why nothing new of the search is started, or an empty string."""
+        """Return why nothing new in the search is started, or an empty string."""
         with suppress(FileNotFoundError):
             return (self.search / "ended").read_text(encoding="utf-8")
         return ""
 
     def stop(self) -> None:
-        """End the search in every process: what is being built or validated is ended."""
+        """End the search in every process, including builds and validations in progress."""
         self.search.mkdir(parents=True, exist_ok=True)
         (self.search / "stopped").touch()
 
     def is_stopped(self) -> bool:
-        """Return whether somebody asked for the end of its search."""
+        """Return whether a person requested the end of its search."""
         return (self.search / "stopped").exists()
 
     def _note_moment(self, name: str) -> None:
@@ -104,7 +104,7 @@ class RunFolder(Value):
         append_line(self.search / _MOMENTS, f"{name} {time.time()!r}")
 
     def _read_moments(self) -> dict[str, list[float]]:
-        """Return the moments by their names; what a full disk cut short is left out."""
+        """Return the timestamps by their names; lines that a full disk truncated are left out."""
         moments: dict[str, list[float]] = {}
         with suppress(FileNotFoundError):
             for line in (self.search / _MOMENTS).read_text(encoding="utf-8").split("\n")[:-1]:
@@ -114,12 +114,12 @@ class RunFolder(Value):
         return {name: found for name, found in moments.items() if found}
 
     def relate(self, path: Path | str) -> str:
-        """Return a path in the project as it counts from there; another path, or a URI, as it is."""
+        """Return a path in the project relative to it; any other path, or a URI, unchanged."""
         inside = Path(path).is_relative_to(self.project)
         return Path(path).relative_to(self.project).as_posix() if inside else str(path)
 
     def name_log(self, failed: Failed) -> Failed:
-        """Return a failure whose log is named from the folder of all runs; a log of elsewhere is copied to this run."""
+        """Return a failure, its log's path relative to the folder of all runs; other logs are copied to this run."""
         log = Path(failed.log or "")
         if not log.is_file() or log.is_symlink():
             return failed.model_copy(update={"log": None})
@@ -128,9 +128,9 @@ class RunFolder(Value):
         return failed.model_copy(update={"log": log.relative_to(self.root).as_posix()})
 
     def claim_step(self, name: str, kind: str = "steps") -> Path:
-        """Make the folder of the next step, ``steps/<n>-<name>``: the caller's alone, whatever other processes claim.
+        """Make the folder of the next step, ``steps/<n>-<name>``: unique, also if other processes make theirs.
 
-        The kind is ``steps``, ``launches`` for workers in which something is measured, or ``environments``.
+        The kind is ``steps``, ``launches`` for workers that are measured, or ``environments``.
         """
         steps = self.folder / kind
         claims = steps / ".claims"

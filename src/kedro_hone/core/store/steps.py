@@ -1,4 +1,4 @@
-"""Steps: the key under which the outcome of an adaptor is found again, and what is recorded under it."""
+"""Steps: the key under which the outcome of an adaptor is stored, and the record under it."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ STORE_VERSION: Final = 2
 """Part of every step's key: raised when old results must no longer be found."""
 
 CRASHES: Final = 2
-"""In so many runs something must crash before that is kept for good."""
+"""The number of runs in which a step must crash before the crash is stored permanently."""
 
 
 class StepRecord(Value):
-    """What a step gave."""
+    """The result of a step."""
 
     facts: StepFacts = Field(description="What is handed on of it with the outcomes of its route.")
     outcome: Outcome
@@ -31,7 +31,7 @@ class StepRecord(Value):
     tries: int = Field(1, ge=1, description="In how many runs it was tried; the outcome is the last one's.")
 
     def is_tried_again(self, run: str) -> bool:
-        """Return whether a run tries it once more: what crashed once may have done so by an accident of its machine."""
+        """Return whether a run tries it once more: a single crash may be an accident of its machine."""
         crashed = isinstance(self.outcome, Failed) and self.outcome.failure is FailureClass.CRASH
         return crashed and self.tries < CRASHES and self.facts.run != run
 
@@ -52,12 +52,12 @@ def step_key(
     takes: dict[str, Json] | None = None,
     conversion: float | None = None,
 ) -> tuple[str, dict[str, Json]]:
-    """Return the key of a step's outcome, a hexadecimal number, and what went into it, which explains it. Pure.
+    """Return the key of a step's outcome, a hexadecimal number, and the values that it was computed from. Pure.
 
-    Of the worker, the calibration and training data and the program (where the adaptor is given any) the digests count,
-    and of the environment its key. Of ``takes`` the versions of ONNX count in which the model is written first, and of
-    the host the fingerprint where the adaptor's result depends on the machine. ``conversion`` is the share of rows in
-    which a converted model may differ.
+    The key contains the digests of the worker, and of the calibration data, training data and program if the adaptor
+    gets them, and the key of the environment. From ``takes`` it contains the versions of ONNX in which the model is
+    written first, and from the host the fingerprint if the adaptor's result depends on the machine. ``conversion`` is
+    the share of rows in which a converted model may differ.
     """
     inputs: dict[str, Json] = {
         "store": STORE_VERSION,
@@ -84,10 +84,10 @@ def step_key(
 
 
 def list_machine_options(adaptor: Adaptor, options: Options, host: Host) -> dict[str, Json]:
-    """Return the options whose default depends on the machine, also where the recipe set them.
+    """Return the options with a default that depends on the machine, also if the recipe sets them.
 
-    They are found by the adaptor's defaults, so that equal options (resolved) give the same result wherever they came
-    from. Pure; any machine will do.
+    They are found by the adaptor's defaults, so that equal (resolved) options give the same result, whatever their
+    origin. Pure; works for any machine.
     """
     defaults = adaptor.options()
     before, after = defaults.model_dump(mode="json"), defaults.resolve(host).model_dump(mode="json")

@@ -1,1 +1,1 @@
-"""Processes of toolchains: ``host`` runs in ours, ``guard`` in the guard's, ``inside`` in the toolchain's."""
+"""Processes of toolchains: ``host`` runs in our process, ``guard`` in the guard's, ``inside`` in the toolchain's."""

@@ -1,4 +1,4 @@
-"""Documents and no labels; each token is predicted from those before it, and the perplexity is of whole documents."""
+"""Documents without labels; each token is predicted from those before it; the perplexity is of whole documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HIGHER_IS_BETTER = False
 
 OPTIONS: dict[str, Any] = {
     **TEXT,
-    "output": None,  # the output with the words of the vocabulary; the first one of three dimensions when empty
+    "output": None,  # the output with a score for each word; by default the first one of three dimensions
 }
 
 decode, check, total = language.decode, language.check, language.measure_perplexity
@@ -28,7 +28,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn documents into tokens; ``target`` is the token after each one, -100 after the last.
 
     Raises:
-        UnreadableError: There is no text, or a document has less than two tokens.
+        UnreadableError: There is no text, or a document has fewer than two tokens.
         TaskMismatchError: The model does not predict words.
         TokenizerMissingError: The model has no tokenizer.
         BadOptionError: The option ``length`` is beyond the model's positions.
@@ -46,8 +46,8 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def tally(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
-    """Return for each document the cost of its tokens in nats, how many are predicted, and how many there are."""
-    last = predictions["best"].shape[1] - 1  # of a row that was cut to a shape, the token after it is not in the data
+    """Return for each document the loss of its tokens in nats, the number predicted correctly, and of all."""
+    last = predictions["best"].shape[1] - 1  # if a row was cut to a shape, the token after it is not in the data
     cut = {"target": np.where(np.arange(targets["target"].shape[1]) < last, targets["target"], language.NONE)}
     return language.tally(predictions, cut, options)
 
@@ -56,4 +56,4 @@ _OWN = SumMetric(tally=tally, total=total)
 metric, score = _OWN.metric, _OWN.score
 
 METRICS = {"next_token_accuracy": SumMetric(tally=tally, total=language.measure_accuracy)}
-"""The share of tokens that are predicted."""
+"""The share of tokens that are predicted correctly."""

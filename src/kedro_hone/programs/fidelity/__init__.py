@@ -1,4 +1,4 @@
-"""An array for each input and no labels: how close a candidate's outputs are to the source model's."""
+"""An array for each input, without labels: how close a candidate's outputs are to the source model's."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ OPTIONS: dict[str, Any] = {
 }
 
 NAMES = {"cosine": "cosine_similarity", "l2": "l2_similarity", "argmax": "argmax_agreement", "equal": "agreement"}
-"""What the metric is called, by the comparison, where all outputs are compared in one way."""
+"""The name of the metric, by the comparison, if all outputs are compared in one way."""
 
 CLASS_WORDS = frozenset({"logit", "logits", "prob", "probs", "probability", "probabilities", "softmax"})
-"""Words in the name of an output that holds one number for each class."""
+"""Words in the name of an output with one number for each class."""
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Take the arrays as they are, as feeds by input; there are no targets.
+    """Return the unchanged arrays as feeds by input; there are no targets.
 
     Raises:
         UnreadableError: An input has no array.
-        BadOptionError: The option ``compare`` is not known.
+        BadOptionError: The option ``compare`` is unknown.
     """
     options, known = job["program"]["options"], ("cosine", "l2", "argmax")
     if options["compare"] not in (None, *known):
         raise BadOptionError(f"compare is {options['compare']!r}, and there are {', '.join(known)}")
-    only = tuple(data) if len(data) == 1 else ()  # there is no doubt which one is meant
+    only = tuple(data) if len(data) == 1 else ()  # the only array is unambiguous
     return read_inputs(data, job["input"]["inputs"], options["arrays"], kind="array", aliases=only), {}
 
 
 def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
-    """Choose how an output is compared where the option ``compare`` is empty, from its interface alone.
+    """Choose how an output is compared if the option ``compare`` is empty, only from its interface.
 
-    In this order: what holds no floating-point numbers is ``equal`` or not; one number a row is compared by ``l2``;
-    an output with a word such as ``logits`` or ``probabilities`` in its name by ``argmax``; anything else, such as
+    In this order: outputs without floating-point numbers are compared by ``equal``; one number per row by ``l2``; an
+    output with a word such as ``logits`` or ``probabilities`` in its name by ``argmax``; anything else, such as
     embeddings and hidden states, by ``cosine``. The type is as numpy names it, and the shape has rows first.
     """
     if np.dtype(dtype).kind not in "fc":
@@ -58,7 +58,7 @@ def choose_comparison(name: str, dtype: str, shape: tuple[int, ...]) -> str:
 
 
 def _choose_all(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
-    """Return how each output is compared; what holds no numbers, such as text, has no direction and no length."""
+    """Return how each output is compared; an output without numbers, such as text, has no direction and no length."""
     chosen = {}
     for name, target in targets.items():
         asked = options["compare"] if target.dtype.kind in "biufc" else "equal"
@@ -69,28 +69,28 @@ def _choose_all(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:
-    """Return the metric's name, and its kind: ``proportion`` where each row is right or wrong, else ``mean``."""
+    """Return the metric's name, and its kind: ``proportion`` if each row is right or wrong, otherwise ``mean``."""
     names, kind = set(), "proportion"
     for output, how in _choose_all(targets, options).items():
         names.add(NAMES[how])
         shape = targets[output].shape
         classes = shape[find_class_axis(shape)] if how == "argmax" else 1
-        if how not in {"argmax", "equal"} or np.prod(shape[1:]) != classes:  # of degree, or of several things in a row
+        if how not in {"argmax", "equal"} or np.prod(shape[1:]) != classes:  # graded, or several predictions per row
             kind = "mean"
     return {"name": names.pop() if len(names) == 1 else "similarity", "kind": kind}
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Arrays:  # noqa: ARG001 - part of every program
-    """Return the outputs as they are: all of them are compared."""
+    """Return the unchanged outputs: all of them are compared."""
     return outputs
 
 
 def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
     """Return how similar each row of a candidate's outputs is to the source's (``targets``), from 0 to 1.
 
-    The least similar output of a row counts. Equal infinities are equal, and so are two that are no number; a row with
-    others that are not finite is 0. By ``cosine``, the least similar part of an output (a channel, a column) counts
-    too, by its own scale.
+    The least similar output of a row counts. Equal infinities are equal, and so are two NaN; the score of a row with
+    other non-finite values is 0. With ``cosine``, the least similar part of an output (a channel, a column) also
+    counts, on its own scale.
 
     Raises:
         BadOptionError: ``compare`` is ``argmax``, and an output has nothing to choose from.

@@ -14,15 +14,15 @@ from .processing import process
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array in the data
-    "classes": None,  # names of the classes in the order of the model's outputs, where the labels are text
-    "channels": None,  # "last" when the data have channels last and the model wants them first; "first" the other way
+    "classes": None,  # names of the classes in the order of the model's outputs, if the labels are text
+    "channels": None,  # "last" if the data have channels last and the model first; "first" for the opposite
     "scale": None,  # multiplies the pixels, before mean and std
     "mean": None,  # subtracted from each channel
     "std": None,  # divides each channel
-    "processor": None,  # whether the model's own processor makes the input; by default where it has one, see prepare
-    "tokenizer": None,  # absolute path of the folder with the processor, where the model's files have none
-    "output": None,  # the output that holds the classes; the first one when empty
-    "scores": "logits",  # or "probabilities": what that output holds
+    "processor": None,  # whether the model's own processor makes the input; by default if it has one, see prepare
+    "tokenizer": None,  # absolute path of the folder with the processor, if the model's files have none
+    "output": None,  # the output with the scores of the classes; the first one if empty
+    "scores": "logits",  # or "probabilities": the kind of these scores
 }
 
 METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
@@ -35,9 +35,9 @@ IMAGES = ("images", "image", "x", "features", "data", "input")  # the usual name
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn images, as (rows, height, width) or with channels, into the model's input, and labels into ``target``.
 
-    Where the model brings ``preprocessor_config.json`` and the images are ``uint8``, or files of images, they are
-    resized, rescaled and normalized by it, unless an option says how pixels are scaled. Names of classes are those of
-    the model's ``config.json`` where the options have none.
+    If the model has a ``preprocessor_config.json``, and the images are ``uint8`` or files of images, they are resized,
+    rescaled and normalized by it, unless an option sets the scale of pixels. Names of classes are those of the model's
+    ``config.json`` if the options have none.
 
     Raises:
         TokenizerMissingError: The processor cannot be opened.
@@ -78,7 +78,7 @@ def _prepare_images(images: Array, shape: list[int | str], options: dict[str, An
 
 
 def _spread(values: Any, shape: tuple[int, ...], moved: str | None) -> Array:
-    """Return one number for each channel along the channels' axis: the first one that fits, else the last."""
+    """Return one number for each channel along the channels' axis: the first one that fits, otherwise the last."""
     numbers = np.atleast_1d(np.asarray(values, dtype=np.float32))
     last = len(shape) - 1
     for axis in {"last": (1,), "first": (last,)}.get(moved or "", (1, last)):

@@ -1,4 +1,4 @@
-"""Images made a model's input by the processor that it brings: resized, rescaled and normalized as its author did."""
+"""Converts images to a model's input by its own processor: resized, rescaled and normalized as by its author."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CHUNK = 64  # images that are processed at once
 
 
 def process(images: Array, job: dict[str, Any]) -> Array | None:
-    """Return the model's input, (rows, channels, height, width) or channels last, or None where options make it.
+    """Return the model's input, (rows, channels, height, width) or channels last, or None if options make it.
 
     Raises:
-        UnreadableError: A row holds no image.
+        UnreadableError: A row contains no image.
         TokenizerMissingError: The processor cannot be opened.
-        BadOptionError: It is asked for, and the model has none, or its input is no image.
+        BadOptionError: The processor is requested, but the model has none, or its input is not an image.
     """
     options, spec = job["program"]["options"], job["input"]["inputs"][0]
     asked, files = options["processor"], images.dtype.kind == "O"
@@ -52,7 +52,7 @@ def process(images: Array, job: dict[str, Any]) -> Array | None:
 
 
 def _list_images(images: Array, first: int, *, gray: bool) -> list[Array]:
-    """Return images with channels last, three of them unless the model takes gray ones."""
+    """Return images with channels last: three channels, unless the model takes gray images."""
     rows = []
     for row, image in enumerate(images, first):
         content = image.get("bytes") if isinstance(image, dict) else image

@@ -1,4 +1,4 @@
-"""Texts and no labels; tokens that were masked by a seed are predicted, and compared with what they were."""
+"""Texts without labels; tokens masked by a seed are predicted and compared with the original ones."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ HIGHER_IS_BETTER = True
 
 OPTIONS: dict[str, Any] = {
     **TEXT,
-    "share": 0.15,  # of the tokens of a row that are masked; one at least
-    "seed": 0,  # of the choice
-    "output": None,  # the output with the words of the vocabulary; the first one of three dimensions when empty
+    "share": 0.15,  # of a row's tokens to mask; at least one
+    "seed": 0,  # of the random choice
+    "output": None,  # the output with a score for each word; by default the first one of three dimensions
 }
 
 decode, check, tally, total = language.decode, language.check, language.tally, language.measure_accuracy
@@ -29,12 +29,12 @@ metric, score = _OWN.metric, _OWN.score
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn texts into tokens of which some are masked; ``target`` is what those were, -100 elsewhere.
+    """Turn texts into tokens, and mask some of them; ``target`` has the original tokens, -100 elsewhere.
 
     Raises:
-        UnreadableError: There is no text, or a row of it has no word.
+        UnreadableError: There is no text, or a row has no word.
         TaskMismatchError: The model does not predict words.
-        TokenizerMissingError: The model has no tokenizer, or this one no mask.
+        TokenizerMissingError: The model has no tokenizer, or the tokenizer has no mask token.
         BadOptionError: The option ``length`` is beyond the model's positions, or ``share`` is not a share.
     """
     options = job["program"]["options"]
@@ -53,7 +53,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def _choose(ids: Array, words: Array, *, share: float, seed: int) -> Array:
-    """Return which of a row's words are masked: drawn by the seed and the words, so that copies stay copies."""
+    """Return which of a row's words are masked: drawn from the seed and the words, equally for equal rows."""
     chosen = np.zeros_like(words)
     for row, own in enumerate(words):
         places = np.flatnonzero(own)
@@ -67,4 +67,4 @@ def _choose(ids: Array, words: Array, *, share: float, seed: int) -> Array:
 METRICS = {
     "pseudo_perplexity": SumMetric(tally=tally, total=language.measure_perplexity, HIGHER_IS_BETTER=False),
 }
-"""e to the mean cost of a masked token."""
+"""The exponential of the mean loss of a masked token."""

@@ -1,4 +1,4 @@
-"""Questions with a context that has the answer (SQuAD); the best span of it is predicted."""
+"""Questions with a context that contains the answer (SQuAD); the best span of the context is predicted."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ HIGHER_IS_BETTER = True
 OPTIONS: dict[str, Any] = {
     **TEXT,
     "longest_answer": 30,  # in tokens
-    "start": None,  # the output with the scores of first tokens; start_logits, or the first one when empty
-    "end": None,  # the output with the scores of last tokens; end_logits, or the second one when empty
+    "start": None,  # the output with the scores of first tokens; by default start_logits, or the first one
+    "end": None,  # the output with the scores of last tokens; by default end_logits, or the second one
 }
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn pairs of question and context into tokens, one row for each question, and keep where tokens are in the text.
+    """Turn pairs of question and context into tokens, one row per question, with their positions in the text.
 
     ``spans`` are the first character of each token of the context and the one after its last: (rows, tokens, 2), -1
-    elsewhere. ``answers`` are the accepted ones: (rows, answers), all of them empty where there is no answer.
+    elsewhere. ``answers`` are the accepted ones: (rows, answers), all of them empty if there is no answer.
 
     Raises:
         UnreadableError: There are no questions, contexts or lists of answers.
@@ -93,7 +93,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:  #
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Return a doubt where nearly no answer is right."""
+    """Return a doubt if nearly no answer is correct."""
     right = metric(decode(outputs, options), targets, options)
     if right >= 0.1:
         return None
@@ -103,8 +103,8 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
 
 
 def _answer(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> list[str | None]:
-    """Return the predicted answer of each question, an empty text for none; None where the scores are no numbers."""
-    empty = bool((targets["answers"] == "").all(axis=1).any())  # then no answer may be right, as in SQuAD 2
+    """Return the predicted answer of each question, an empty text for none; None if the scores are NaN."""
+    empty = bool((targets["answers"] == "").all(axis=1).any())  # then "no answer" may be correct, as in SQuAD 2
     first, last = find_spans(
         predictions["start"], predictions["end"], targets["spans"], longest=options["longest_answer"], empty=empty
     )
@@ -119,7 +119,7 @@ def _answer(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> li
 def _compare(
     compare: Callable[[str, str], float], predictions: Arrays, targets: Arrays, options: dict[str, Any]
 ) -> Array:
-    """Return how near each answer is to the accepted one that is nearest."""
+    """Return how close each answer is to the closest accepted one."""
     answers = zip(_answer(predictions, targets, options), targets["answers"], strict=True)
     return np.array(
         [0.0 if given is None else max(compare(given, str(text)) for text in wanted) for given, wanted in answers]
@@ -127,7 +127,7 @@ def _compare(
 
 
 def score(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:
-    """Return the F1 of the words of each answer, against the accepted one that is nearest."""
+    """Return the F1 of the words of each answer, compared with the closest accepted one."""
     return _compare(compare_words, predictions, targets, options)
 
 
@@ -144,4 +144,4 @@ def _score_exactly(predictions: Arrays, targets: Arrays, options: dict[str, Any]
 
 
 METRICS = {"exact_match": RowMetric(score=_score_exactly)}
-"""The share of questions whose answer is, but for case, articles and punctuation, an accepted one."""
+"""The share of questions for which the answer, without case, articles and punctuation, is an accepted one."""

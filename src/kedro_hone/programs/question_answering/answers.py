@@ -1,4 +1,4 @@
-"""The best span of a context, and answers compared as the official script of SQuAD (evaluate-v2.0.py) does."""
+"""The best span of a context, and the comparison of answers as in SQuAD's official script (evaluate-v2.0.py)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def normalize(answer: str) -> str:
 
 
 def compare_exactly(given: str, wanted: str) -> float:
-    """Return 1 where two answers are the same, else 0."""
+    """Return 1 if two answers are equal, otherwise 0."""
     return float(normalize(given) == normalize(wanted))
 
 
 def compare_words(given: str, wanted: str) -> float:
-    """Return the F1 of the words of two answers; where one is empty, whether both are."""
+    """Return the F1 of the words of two answers; if one is empty, whether both are."""
     ours, theirs = normalize(given).split(), normalize(wanted).split()
     if not (ours and theirs):
         return float(ours == theirs)
@@ -37,9 +37,9 @@ def compare_words(given: str, wanted: str) -> float:
 def find_spans(start: Array, end: Array, spans: Array, *, longest: int, empty: bool) -> tuple[Array, Array]:
     """Return the first and the last token of the best span of each context, by the sum of their scores.
 
-    Scores are (rows, tokens), and spans have -1 for tokens outside the context. Where answers may be ``empty``, the
-    first token, ``[CLS]``, is the span of none: -1 is returned where it has a better sum, as where nothing is finite
-    (``find_known`` tells these apart).
+    Scores are (rows, tokens), and spans have -1 for tokens outside the context. If answers may be ``empty``, the first
+    token, ``[CLS]``, stands for no answer: -1 is returned if it has a better sum. -1 is also returned if no score is
+    finite (``find_known`` distinguishes these cases).
     """
     spans = spans[:, : start.shape[1]]  # rows may be cut to a shape
     inside = np.pad(spans[..., 0] >= 0, ((0, 0), (0, start.shape[1] - spans.shape[1])))
@@ -61,9 +61,9 @@ def find_spans(start: Array, end: Array, spans: Array, *, longest: int, empty: b
 
 
 def find_known(start: Array, end: Array, spans: Array) -> Array:
-    """Return for each context whether its scores are numbers: without any that is not a number, and with a finite one.
+    """Return for each context whether its scores are valid: without NaN, and with at least one finite score.
 
-    What is outside the context does not count, but for the first token. An infinite score may rule a token out.
+    Scores outside the context do not count, except that of the first token. An infinite score may exclude a token.
     """
     spans = spans[:, : start.shape[1]]
     inside = np.pad(spans[..., 0] >= 0, ((0, 0), (0, start.shape[1] - spans.shape[1])))

@@ -1,4 +1,4 @@
-"""Texts and no labels: how close a candidate's embeddings are to the source's, pooled as its own files define."""
+"""Texts without labels: how close a candidate's embeddings are to the source's, pooled as defined by its files."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ NEEDS_TARGETS = False  # the source's outputs stand in for them
 
 OPTIONS: dict[str, Any] = {
     **TEXT,
-    "pooling": None,  # "cls", "mean", "max" and others, or several; as the model's 1_Pooling/config.json when empty
-    "normalize": None,  # whether embeddings get the length 1; as the model's modules.json when empty
-    "output": None,  # the output with the tokens' vectors, or the embeddings; found by its dimensions when empty
+    "pooling": None,  # "cls", "mean", "max" and others, or several; by default as in the model's 1_Pooling/config.json
+    "normalize": None,  # whether embeddings are normalized to length 1; by default as in the model's modules.json
+    "output": None,  # the output with the tokens' vectors, or the embeddings; by default found by its dimensions
 }
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn texts into tokens; what is kept is which of these count, and how their vectors become one.
+    """Turn texts into tokens; the targets contain which of these count, and how their vectors are pooled.
 
     Raises:
         UnreadableError: There is no text.
         TokenizerMissingError: The model has no tokenizer.
-        BadOptionError: The option ``length`` is beyond the model's positions, or the pooling is not known.
-        TaskMismatchError: The model has a part after the pooling, which its outputs do not contain.
+        BadOptionError: The option ``length`` is beyond the model's positions, or the pooling is unknown.
+        TaskMismatchError: The model has a module after the pooling that is not part of its outputs.
     """
     options = job["program"]["options"]
     check_head(job, {}, "sentence-embedding")  # encoders are often saved with the head that they were trained with
@@ -46,7 +46,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def _count_tokens(tokens: Tokens, way: pooling.Way) -> int:
-    """Return with how many tokens each row begins that are the prompt's, and those that come before any text."""
+    """Return the number of tokens at the beginning of each row that belong to the prompt or precede any text."""
     prompt = way.prompt.lower() if way.lower else way.prompt
     (numbers,) = tokens.encode([prompt])["input_ids"]
     return len(numbers) - (numbers[-1] in tokens.tokenizer.all_special_ids)
@@ -65,7 +65,7 @@ def _embed(predictions: Array, targets: Arrays, options: dict[str, Any]) -> tupl
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
-    """Return the cosine of each row's embedding to the source's; 0 where it is not finite."""
+    """Return the cosine of each row's embedding to the source's; 0 if it is not finite."""
     return measure_cosine(*_embed(predictions, targets, options))
 
 
@@ -73,7 +73,7 @@ metric = RowMetric(score=score).metric
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program
-    """Return the kind of the metric: a mean over rows, also where the source itself has 1 in each."""
+    """Return the kind of the metric: a mean over rows, although the source itself has 1 in each."""
     return {"kind": "mean"}
 
 
@@ -82,4 +82,4 @@ def _score_neighbours(predictions: Array, targets: Arrays, options: dict[str, An
 
 
 METRICS = {"neighbour_agreement": RowMetric(score=_score_neighbours)}
-"""The share of rows whose nearest other row is the one that the source finds; for the recipe's ``gates.drops``."""
+"""The share of rows with the same nearest other row as for the source; for the recipe's ``gates.drops``."""

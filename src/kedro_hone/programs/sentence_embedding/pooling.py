@@ -1,4 +1,4 @@
-"""From the vectors of tokens to one for each row, as the files of sentence-transformers define."""
+"""Pools the vectors of tokens to one for each row, as defined by the files of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ NORMALIZE = "normalize"
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How embeddings are made: the modes of pooling, whether they get the length 1, and what is done to the text.
+    """How embeddings are made: the modes of pooling, whether they are normalized, and the changes of the text.
 
     Attributes:
-        prompt: What is put before each text.
-        includes_prompt: Whether the tokens of that are pooled, too.
+        prompt: The prefix of each text.
+        includes_prompt: Whether the prompt's tokens are pooled, too.
     """
 
     modes: tuple[str, ...]
@@ -48,15 +48,15 @@ class Way:
 
 
 def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
-    """Return how the model's own files make embeddings; the mean of the tokens where there are none.
+    """Return how embeddings are made according to the model's own files; by default the mean of the tokens.
 
     Raises:
-        BadOptionError: A mode of pooling is not known.
+        BadOptionError: A mode of pooling is unknown.
         TaskMismatchError: A part of the model comes after the pooling, such as a dense layer.
     """
     folder = find_folder(job, options)
     inside = job["input"].get("metadata", {}).get("transformers", {}).get("modules")
-    listed: Any = [] if inside else _read_modules(job, options)  # what the model itself computes is done
+    listed: Any = [] if inside else _read_modules(job, options)  # modules inside the model are already computed
     kinds = {_name_kind(str(row.get("type", ""))): str(row.get("path", "")) for row in listed}
     if strange := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
         why = "which the model's outputs do not contain; name the output with the embeddings: program.options.output"
@@ -85,13 +85,13 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
 def leave_out(mask: Array, count: int) -> Array:
     """Return a mask (rows, tokens) with -1 for the first tokens of each row, wherever its padding is.
 
-    These are not pooled, and count for the places of those after them.
+    These are not pooled, but count for the positions of the tokens after them.
     """
     return np.asarray(np.where(mask.cumsum(axis=1) > count, mask, -mask))
 
 
 def _read_prompt(folder: Path) -> str:
-    """Return what ``encode`` puts before each text by default."""
+    """Return the default prompt that ``encode`` puts before each text."""
     said = read_json(folder, "config_sentence_transformers.json")
     prompts, name = said.get("prompts"), said.get("default_prompt_name")
     found = prompts.get(name) if isinstance(prompts, dict) and isinstance(name, str) else None
@@ -99,7 +99,7 @@ def _read_prompt(folder: Path) -> str:
 
 
 def _name_kind(said: str) -> str:
-    """Return the name of a class of sentence-transformers; that of an author's whole, and quoted."""
+    """Return the name of a class of sentence-transformers; for an author's own class the full name, quoted."""
     return said.rpartition(".")[2] if said.startswith("sentence_transformers.") else repr(said)
 
 
@@ -111,7 +111,7 @@ def _read_modules(job: dict[str, Any], options: dict[str, Any]) -> list[dict[str
 def find_vectors(outputs: Arrays, name: str | None) -> Array:
     """Return the output with embeddings or with the vectors of tokens.
 
-    That is the one that is named, or called ``sentence_embedding``, or has three dimensions, or else two.
+    It is the named one, or the one called ``sentence_embedding``, or the first of three dimensions, or of two.
 
     Raises:
         TaskMismatchError: There is none.
@@ -125,7 +125,7 @@ def find_vectors(outputs: Arrays, name: str | None) -> Array:
 
 
 def pool(vectors: Array, mask: Array, way: Array) -> Array:
-    """Return one vector for each row, in float64: (rows, numbers), of several modes side by side."""
+    """Return one vector for each row, in float64: (rows, numbers); several modes are concatenated."""
     words = [str(word) for word in way]
     if vectors.ndim == 3:
         left = bool(mask[:, -1].all() and not mask[:, 0].all())
@@ -140,7 +140,7 @@ def pool(vectors: Array, mask: Array, way: Array) -> Array:
 
 
 def _pool(vectors: Array, marks: Array, mode: str) -> Array:
-    """Return one vector for each row; a token counts where its mark is 1, and has a place where that is not 0."""
+    """Return one vector for each row; a token counts if its mark is 1, and has a position if its mark is not 0."""
     mask = (marks > 0).astype(np.float64)
     if mode == "cls":
         return np.asarray(vectors[np.arange(len(vectors)), mask.argmax(axis=1)], dtype=np.float64)

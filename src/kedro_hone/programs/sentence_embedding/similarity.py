@@ -1,4 +1,4 @@
-"""How close embeddings are to the source's: by their cosine, and by which row is nearest to which."""
+"""How close embeddings are to the source's: by their cosine, and by the nearest neighbour of each row."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 
 from ..shared.arrays import Array
 
-_CHUNK = 512  # rows whose similarities to all others are held at once
-_TIE = 1e-5  # rows whose similarities differ by less are equally near, as copies of one text are
+_CHUNK = 512  # rows with their similarities to all others in memory at once
+_TIE = 1e-5  # rows are equally near if their similarities differ by less, such as copies of one text
 
 
 def _normalize(vectors: Array) -> Array:
@@ -17,12 +17,12 @@ def _normalize(vectors: Array) -> Array:
 
 
 def measure_cosine(given: Array, wanted: Array) -> Array:
-    """Return the cosine of each row of embeddings (rows, numbers); 0 where one is not finite or has no direction."""
+    """Return the cosine of each row of embeddings (rows, numbers); 0 if one is not finite or has no direction."""
     return np.asarray((_normalize(given) * _normalize(wanted)).sum(axis=1))
 
 
 def compare_neighbours(given: Array, wanted: Array) -> Array:
-    """Return 1 for each row whose nearest other row is, in the source's embeddings too, as near as any; else 0."""
+    """Return 1 for each row if its nearest other row is also nearest in the source's embeddings, otherwise 0."""
     given, wanted = _normalize(given), _normalize(wanted)
     right = np.ones(len(given), dtype=np.float64)
     for start in range(0, len(given) if len(given) > 1 else 0, _CHUNK):

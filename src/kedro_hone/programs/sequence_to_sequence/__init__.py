@@ -1,4 +1,4 @@
-"""Texts and what the model should write; each token is predicted from the right ones before it (teacher forcing)."""
+"""Texts and target texts; each token is predicted from the correct ones before it (teacher forcing)."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ HIGHER_IS_BETTER = True
 
 OPTIONS: dict[str, Any] = {
     **TEXT,
-    "prefix": "",  # what stands before each text, such as "translate English to German: "
-    "target_length": None,  # tokens of each target, as length is of the texts
-    "output": None,  # the output with the words of the vocabulary; logits, or the first of three dimensions, if empty
+    "prefix": "",  # the prefix of each text, such as "translate English to German: "
+    "target_length": None,  # tokens of each target, like length for the texts
+    "output": None,  # the output with a score for each word; by default logits, or the first of three dimensions
 }
 
 SOURCES, TARGETS = ("source", "input", *TEXTS), ("summary", "translation", "answer", "label", "labels", "output")
@@ -31,10 +31,10 @@ check, NONE = language.check, language.NONE
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn texts into tokens, and targets into the decoder's inputs; ``target`` is what is predicted, -100 elsewhere.
+    """Turn texts into tokens, and targets into the decoder's inputs; ``target`` has the tokens to predict, else -100.
 
     Raises:
-        UnreadableError: There is no text, or nothing to write.
+        UnreadableError: There is no text, or no target.
         TaskMismatchError: The model has no decoder.
         TokenizerMissingError: The model has no tokenizer.
         BadOptionError: The option ``length`` is beyond the model's positions.
@@ -52,7 +52,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     first = tokens.config.get("decoder_start_token_id")
     if first is None:
         raise TaskMismatchError("the model's config.json has no decoder_start_token_id")
-    # Calibration may have no targets: then the decoder is given its start alone.
+    # Calibration may have no targets: then the decoder only gets its start token.
     encoded = target.encode(text_target=wanted or [""] * len(texts))
     rows: list[list[int]] = encoded["input_ids"] if wanted else [[first]] * len(texts)
     fill = tokens.tokenizer.pad_token_id or 0
@@ -68,7 +68,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the most likely token at each place, as (rows, tokens); -1 where the largest number is not finite."""
+    """Return the most likely token at each position, as (rows, tokens); -1 if the largest score is not finite."""
     scores = find_output(outputs, options["output"], rank=3)
     best = np.empty(scores.shape[:2], dtype=np.int64)
     for row, each in enumerate(scores):
@@ -77,7 +77,7 @@ def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
-    """Return 1 for each row all of whose tokens are predicted, the end too, else 0."""
+    """Return 1 for each row if all its tokens, and the end, are predicted correctly, otherwise 0."""
     wanted = targets["target"][:, : predictions.shape[1]]  # rows may be cut to a shape
     return np.asarray(((predictions[:, : wanted.shape[1]] == wanted) | (wanted == NONE)).all(axis=1), dtype=np.float64)
 
@@ -86,22 +86,22 @@ metric = RowMetric(score=score).metric
 
 
 def count_ngrams(given: Sequence[str], wanted: Sequence[str]) -> list[list[int]]:
-    """Return for each text the n-grams of each order: its own, its reference's, and those that they share."""
+    """Return for each text the numbers of n-grams of each order: its own, its reference's, and the common ones."""
     found: list[list[int]] = _open_chrf()._extract_corpus_statistics(given, [wanted])  # noqa: SLF001 - see below
     return found
 
 
 def measure_chrf(sums: Array) -> float:
-    """Return chrF2 from 0 to 1, of the sums over texts."""
+    """Return chrF2, from 0 to 1, from the sums over texts."""
     return float(_open_chrf()._compute_score_from_stats([*sums]).score / 100)  # noqa: SLF001 - nothing public sums
 
 
 def _open_chrf() -> Any:
-    return importlib.import_module("sacrebleu.metrics").CHRF()  # no toolchain's worker has it
+    return importlib.import_module("sacrebleu.metrics").CHRF()  # not installed in toolchains' workers
 
 
 def _tally_chrf(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - as score
-    """Return the numbers of n-grams of each row's text, which ends where its target does."""
+    """Return the numbers of n-grams of each row's text, cut to the length of its target."""
     rows = zip(predictions, targets["target"], strict=True)
     given = [read_text(row[: (wanted != NONE).sum()], targets) for row, wanted in rows]
     return np.array(count_ngrams(given, targets["reference"].tolist()), dtype=np.float64)
@@ -112,4 +112,4 @@ METRICS = {
         tally=_tally_chrf, total=lambda sums, _: measure_chrf(sums), NEEDS={"sacrebleu": "kedro-hone[metrics]"}
     )
 }
-"""chrF2 of the text that these tokens make, from 0 to 1: that of sacrebleu, by default."""
+"""chrF2 of the text of these tokens, from 0 to 1, with the defaults of sacrebleu."""

@@ -1,1 +1,1 @@
-"""What several programs use. A program imports these modules by ``from ..shared``, or as ``hone_programs.shared``."""
+"""Code for several programs, which import these modules by ``from ..shared``, or as ``hone_programs.shared``."""

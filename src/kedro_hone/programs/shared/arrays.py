@@ -17,7 +17,7 @@ TABLES = ("x", "features", "data", "input")  # the usual names of a whole table
 
 
 def find_array(data: Arrays, name: str, *, arrays: dict[str, str], aliases: tuple[str, ...] = ()) -> Array | None:
-    """Find the array of an input or of the target: as the options name it, else by its own name or a usual one."""
+    """Find the array of an input or of the target: by the name in the options, its own name, or a usual one."""
     if name in arrays:
         if arrays[name] not in data:
             raise UnreadableError(f"the option arrays names {arrays[name]!r}; the data have {', '.join(data)}")
@@ -43,7 +43,7 @@ def read_inputs(
     A single input may have one of several usual names.
 
     Raises:
-        UnreadableError: An input has no array; ``kind`` is what the message calls it.
+        UnreadableError: An input has no array; ``kind`` is its description in the message.
     """
     feeds = {}
     names = [spec["name"] for spec in specs]
@@ -60,9 +60,9 @@ def read_inputs(
 def read_table(
     data: Arrays, job: dict[str, Any], options: dict[str, Any], *, aliases: tuple[str, ...]
 ) -> tuple[Arrays, Array | None]:
-    """Return the model's inputs from columns or tables, and the target's array (None when the data have none).
+    """Return the model's inputs from columns or tables, and the target's array (None if the data have none).
 
-    Columns are those of the option ``features``; else those that the model knows by name, in its order. Others are
+    Columns are those in the option ``features``, otherwise those that the model has by name, in its order. Others are
     left out with a warning.
 
     Raises:
@@ -115,8 +115,8 @@ def find_output(outputs: Arrays, name: str | None) -> Array:
 
 
 def choose_best(scores: Array) -> Array:
-    """Return the number of the largest score on the last axis, as int64; -1 where that is not finite, or one is NaN.
+    """Return the index of the largest score on the last axis, as int64; -1 if it is not finite, or one is NaN.
 
-    Scores of ``-inf`` are those of classes that a model excludes, and choose nothing.
+    Scores of ``-inf`` are those of classes that a model excludes, which are never chosen.
     """
     return np.where(np.isfinite(scores.max(axis=-1)), scores.argmax(axis=-1), -1)

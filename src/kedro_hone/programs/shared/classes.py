@@ -1,7 +1,7 @@
 """Classes: labels as numbers, checked, and the outputs of classifiers as classes and probabilities.
 
-The functions are those of a classification program, whose options are whole: ``arrays``, ``classes`` (their names),
-``output`` (its name) and ``scores`` (``logits`` or ``probabilities``) are among them.
+The functions are those of a classification program. They require the complete options, including ``arrays``,
+``classes`` (their names), ``output`` (its name) and ``scores`` (``logits`` or ``probabilities``).
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
 
-_OFTEN = 5  # rows of one label, among which a model that knows it would predict it once
+_OFTEN = 5  # rows of one label: a model trained on this label would predict it at least once among them
 _NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
 _FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
 
 
 def find_labels(data: Arrays, options: dict[str, Any]) -> Array | None:
-    """Return the array of the labels as it is in the data; None if absent."""
+    """Return the unchanged array of the labels in the data; None if absent."""
     return find_array(data, "target", arrays=options["arrays"], aliases=LABELS)
 
 
 def count_rows(data: Arrays, options: dict[str, Any]) -> int | None:
-    """Return how many rows will be right or wrong, before there is a model: so many must prove the gate's limit."""
+    """Return how many rows can be right or wrong, before there is a model: they must prove the gate's limit."""
     labels = find_labels(data, options)
     return None if labels is None else len(labels)
 
@@ -39,12 +39,12 @@ def count_rows(data: Arrays, options: dict[str, Any]) -> int | None:
 def read_targets(
     labels: Array | None, job: dict[str, Any], options: dict[str, Any], *, named_by: str = "the option classes"
 ) -> Arrays:
-    """Return labels, numbers or names, as ``target``, or nothing where there are none.
+    """Return labels, numbers or names, as ``target``, or nothing if there are none.
 
-    ``named_by`` is what errors name as the origin of the names in ``options["classes"]``.
+    ``named_by`` is the origin of the names in ``options["classes"]`` for error messages.
 
-    They are class numbers as int64, checked against the specifications of the model's outputs; text where the model's
-    output is text and no classes are named.
+    They are class numbers as int64, checked against the specifications of the model's outputs; text if the model's
+    output is text and no classes are given.
 
     Raises:
         LabelsMismatchError: They are not classes of the model.
@@ -66,7 +66,7 @@ def read_targets(
             what = f"the model's output {output['name']!r} is text, and not all labels are"
             raise LabelsMismatchError(f"{what}; {_NAME_THEM}")
         return {"target": labels.astype(np.str_)}
-    if text and labels.size:  # a split without rows is refused as such
+    if text and labels.size:  # a split without rows is refused elsewhere
         raise LabelsMismatchError(f"labels are text, such as {str(labels[0])!r}, not class numbers; {_NAME_THEM}")
     numbers = _read_numbers(labels)
     if classes:
@@ -75,7 +75,7 @@ def read_targets(
 
 
 def _count_classes(output: dict[str, Any] | None) -> int | None:
-    """Return how many classes an output has; None if its shape does not show it, as of one that names the class."""
+    """Return how many classes an output has; None if its shape does not show it, as for an output of class names."""
     if output is None or len(shape := output["shape"]) != 2 or not isinstance(shape[1], int):
         return None
     if shape[1] == 1:
@@ -100,7 +100,7 @@ def _number_names(labels: Array, names: list[Any]) -> Array:
 
 
 def _read_numbers(labels: Array) -> Array:
-    """Return numbers as int64, with a warning where they are floats; one that is no whole number is refused."""
+    """Return numbers as int64, with a warning if they are floats; fractions are refused."""
     if labels.dtype.kind == "f":
         if (missing := np.flatnonzero(~np.isfinite(labels))).size:
             raise LabelsMismatchError(f"row {missing[0]} has no label ({labels[missing[0]]})")
@@ -111,7 +111,7 @@ def _read_numbers(labels: Array) -> Array:
 
 
 def check_range(labels: Array, classes: int) -> None:
-    """Refuse class numbers that a model of so many classes does not have (``LabelsMismatchError``)."""
+    """Refuse class numbers that a model with that number of classes does not have (``LabelsMismatchError``)."""
     if not labels.size or (labels.min() >= 0 and labels.max() < classes):
         return
     if labels.min() >= 1 and labels.max() == classes:
@@ -124,15 +124,15 @@ def check_range(labels: Array, classes: int) -> None:
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
     """Return the class of each row of the outputs.
 
-    As int64; -1, which is never right, where the largest score is not finite, or one is NaN. As text where the output
-    is text and no classes are named.
+    As int64; -1, which is never right, if the largest score is not finite or one is NaN. As text if the output is text
+    and no classes are given.
     """
     scores = find_output(outputs, options["output"])
     if scores.shape[1] > 1:
         return choose_best(scores)
     if scores.dtype.kind == "U":
         return _number_names(scores[:, 0], options["classes"]) if options["classes"] else scores[:, 0]
-    if scores.dtype.kind in "biu":  # the model names the class itself
+    if scores.dtype.kind in "biu":  # the model outputs the class itself
         return scores[:, 0].astype(np.int64)
     classes = (scores[:, 0] > (0.5 if options["scores"] == "probabilities" else 0.0)).astype(np.int64)
     return np.where(np.isfinite(scores[:, 0]), classes, -1)
@@ -157,10 +157,10 @@ def probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:
 
 
 def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
-    """Refuse labels that are not among the classes that the model returned, or that seem to count from 1.
+    """Refuse labels that are not among the classes that the model returned, or that seem to start from 1.
 
     Raises:
-        LabelsMismatchError: There is such a label, or far more labels are right when 1 is subtracted.
+        LabelsMismatchError: There is such a label, or far more labels are right if 1 is subtracted.
     """
     scores, labels = find_output(outputs, options["output"]), targets["target"]
     if scores.dtype.kind == "U" and labels.dtype.kind != "U" and not options["classes"]:
@@ -176,7 +176,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Return a doubt where one label for all rows would be right as often as the predictions, or these lack one."""
+    """Return a doubt if one label for all rows would be right as often as the predictions, or these lack one."""
     labels, predictions = targets["target"], decode(outputs, options)
     names, counts = np.unique(labels, return_counts=True)
     right, share = np.mean(predictions == labels), counts.max(initial=0) / max(len(labels), 1)
@@ -190,7 +190,7 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
-    """Return 1 for each row that is right, else 0."""
+    """Return 1 for each row that is right, otherwise 0."""
     return np.equal(predictions, targets["target"]).astype(np.float64)
 
 

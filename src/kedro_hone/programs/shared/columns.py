@@ -1,4 +1,4 @@
-"""The columns of the data that a model takes, found by the names that it was fitted on."""
+"""The columns of the data that a model takes, found by the names in its training data."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from typing import Any
 from .errors import UnreadableError
 
 _GENERATED = re.compile(r"(?:Column_|f|x)?(\d+)")
-"""Names that libraries give to columns that have none, by their number."""
+"""Names that libraries generate for unnamed columns, by their number."""
 _SHOWN = 8
 _IN_ORDER = "name them in the order of the model's input: program.options.features"
 
 
 def list_names(job: dict[str, Any]) -> list[str]:
-    """Return the names of the columns that an estimator was fitted on, in their order; empty where it knows none."""
+    """Return the names of the columns that an estimator was fitted on, in their order; empty if it has none."""
     said = job["input"].get("metadata", {}).get("sklearn") or {}
     return [str(name) for name in said.get("feature_names_in") or said.get("columns") or ()]
 
 
 def choose_columns(found: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the columns for a model's table, in its order, with a warning that names those that are left out.
+    """Return the columns for a model's table, in its order, with a warning that lists those left out.
 
     Args:
         found: The columns of the data but the target.
-        names: Those that the model was fitted on; empty where it knows none, so that all are taken as they stand.
+        names: Those that the model was fitted on; if it has none, all columns are taken in their order.
 
     Raises:
         UnreadableError: One is missing.
     """
-    # LightGBM replaces spaces in the names that it keeps.
+    # LightGBM replaces spaces in the names that it stores.
     known = {name.replace(" ", "_"): name for name in found} | {name: name for name in found}
     missing = [name for name in names if name not in known]
     if missing and len(missing) == len(names) and _are_generated(names):
@@ -48,10 +48,10 @@ def choose_columns(found: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def check_count(found: Sequence[str], count: int | str) -> None:
-    """Refuse another number of columns than the model takes; a name stands for any number.
+    """Refuse a number of columns other than the model takes; if ``count`` is a name, any number is accepted.
 
     Raises:
-        UnreadableError: It is another one.
+        UnreadableError: It differs.
     """
     if isinstance(count, int) and len(found) != count:
         raise UnreadableError(
@@ -60,7 +60,7 @@ def check_count(found: Sequence[str], count: int | str) -> None:
 
 
 def warn_of_others(names: Sequence[str]) -> None:
-    """Warn of columns that are none of the model's."""
+    """Warn of columns that the model does not have."""
     if names:
         what = f"the column {names[0]!r} is" if len(names) == 1 else f"the columns {list_some(names)} are"
         warnings.warn(f"{what} none of the model's, and left out", stacklevel=2)
@@ -72,6 +72,6 @@ def _are_generated(names: Sequence[str]) -> bool:
 
 
 def list_some(names: Sequence[Any]) -> str:
-    """Return the first names for an error, and how many more there are."""
+    """Return the first names for an error message, and the number of the others."""
     shown = ", ".join(repr(str(name)) for name in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

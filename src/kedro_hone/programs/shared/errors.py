@@ -1,10 +1,10 @@
-"""What a program raises about the user's data and options; the attribute ``slug`` makes it an error for people."""
+"""Errors of a program about the user's data and options; the attribute ``slug`` identifies the explained error."""
 
 from __future__ import annotations
 
 
 class UnreadableError(ValueError):
-    """The data are not what the program expects."""
+    """The data do not have the format that the program expects."""
 
     slug = "data-unreadable"
 
@@ -22,13 +22,13 @@ class LabelsMismatchError(ValueError):
 
 
 class BadOptionError(ValueError):
-    """An option of the program cannot be followed."""
+    """An option of the program is invalid."""
 
     slug = "recipe-invalid"
 
 
 class TokenizerMissingError(ValueError):
-    """The tokenizer or the processor of the model is not there, or cannot be used."""
+    """The tokenizer or the processor of the model is missing, or cannot be used."""
 
     slug = "tokenizer-missing"
 

@@ -1,4 +1,4 @@
-"""Language models: the words of a vocabulary that are predicted at each place, and what the right ones cost."""
+"""Language models: the predicted words of a vocabulary at each position, and the loss of the correct ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .errors import LabelsMismatchError
 from .ratios import measure_share, soften
 from .text import find_output
 
-NONE = -100  # the target of a place where nothing is predicted
-LARGE = 4e9  # bytes of outputs from which on a warning says how many there are
+NONE = -100  # the target of a position where nothing is predicted
+LARGE = 4e9  # bytes of outputs from which a warning is printed
 
 
 def warn_of_size(shape: tuple[int, ...], job: dict[str, Any], config: dict[str, Any]) -> None:
-    """Warn where the outputs of a split, a number for each token and word of the vocabulary, are very large."""
+    """Warn if the outputs of a split, a number for each token and word of the vocabulary, are very large."""
     shapes = [spec["shape"] for spec in job["input"].get("outputs", []) if len(spec["shape"]) == 3]
     words = next((each[2] for each in shapes if isinstance(each[2], int)), config.get("vocab_size") or 0)
     size = 4.0 * shape[0] * shape[1] * words
@@ -29,7 +29,7 @@ def warn_of_size(shape: tuple[int, ...], job: dict[str, Any], config: dict[str, 
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Arrays:
-    """Return ``logits`` as (rows, tokens, words), the ``best`` words (-1 where not finite), and the sums of powers."""
+    """Return ``logits`` as (rows, tokens, words), the ``best`` words (-1 if not finite), and the log-sum-exp."""
     logits = find_output(outputs, options["output"], rank=3)
     norm = soften(logits)
     return {"logits": logits, "best": np.where(np.isfinite(norm), logits.argmax(axis=-1), -1), "norm": norm}
@@ -45,7 +45,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def tally(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
-    """Return for each row the cost of its targets in nats, how many of them are predicted, and how many there are."""
+    """Return for each row the loss of its targets in nats, the number predicted correctly, and the number of all."""
     wanted = targets["target"][:, : predictions["best"].shape[1]]  # rows may be cut to a shape
     columns = slice(0, wanted.shape[1])
     real, chosen = wanted != NONE, np.where(wanted == NONE, 0, wanted)
@@ -56,11 +56,11 @@ def tally(predictions: Arrays, targets: Arrays, options: dict[str, Any]) -> Arra
 
 
 def measure_perplexity(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - as total
-    """Return e to the mean cost of a target, of the sums over rows."""
+    """Return the exponential of the mean loss of a target, from the sums over rows."""
     with np.errstate(over="ignore"):
         return float(np.exp(measure_share(sums[0], sums[2])))
 
 
 def measure_accuracy(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - as total
-    """Return the share of targets that are predicted, of the sums over rows."""
+    """Return the share of targets that are predicted correctly, from the sums over rows."""
     return measure_share(sums[1], sums[2])

@@ -1,7 +1,8 @@
-"""The parts of an output: what one place of an axis takes out of all rows, such as a channel, a column or a box.
+"""The parts of an output: the values of all rows at one index of an axis, such as a channel, a column or a box.
 
-One output may have unlike parts: a detector's boxes of 0 to 320 and its scores of 0 to 1. What is small next to
-another part has no weight in a distance over the whole output, so each part is measured by its own scale too.
+One output may have parts of different scales: a detector's boxes from 0 to 320 and its scores from 0 to 1. A part that
+is small next to another has no weight in a distance over the whole output, so each part is also measured on its own
+scale.
 """
 
 from __future__ import annotations
@@ -14,35 +15,36 @@ import numpy as np
 from .arrays import Array
 
 SMALLEST_SCALE = 1e-10
-"""A part whose largest value is below this share of its largest neighbour's has the scale of that share: noise."""
+"""If a part's largest value is below this share of its largest neighbour's, its scale is that share: it is noise."""
 
 CONSTANT = 1e-3
-"""A part is constant where its values span less than this share of what the source's span."""
+"""A part is constant if the range of its values is less than this share of the source's range."""
 
 UNLIKE = 1e-3
-"""A part whose scale is below this share of its largest neighbour's has another unit."""
+"""If a part's scale is below this share of its largest neighbour's, it has another unit."""
 
 _SQUASHED = 2.5e-4
-"""The least unit of a part of fp32 within -1 and 1, where the whole output has a larger one.
+"""The least unit of an fp32 part within -1 and 1, if the whole output has a larger one.
 
-It may come from a sigmoid: OpenVINO computes one with an error of 1.5e-7 even where it returns 1e-4.
+It may come from a sigmoid: OpenVINO computes one with an error of 1.5e-7 even if it returns 1e-4.
 """
 
 _UNIT_SPAN = 0.05
-"""What a probability must span to count as varying: less decides nothing."""
+"""The least range of a varying probability: with less, it does not affect decisions."""
 
 _SUM_ERROR = 1e-3
 _TINY = float(np.finfo(np.float32).tiny)  # numbers below it have few bits, or are flushed to 0
 
 _LARGE, _FAR, _CLOSE = 1e3, 100, 0.01
-"""The number of a mask is this large, so many times as large as all others, and of one value but for this share."""
+"""A mask's number is at least this large, at least this many times larger than all others, and constant up to this
+share."""
 
 _AWAY, _LEAST_ROWS, _LEAST_SHARE = 0.1, 5, 0.05
-"""A part varies where so many rows are away from its median by this share of its span."""
+"""A part varies if at least this number and this share of rows differ from its median by this share of its range."""
 
 
 class Part(NamedTuple):
-    """One index of one axis of an output, counted from 0; axis 0 is that of the rows."""
+    """One index of one axis of an output, from 0; axis 0 is that of the rows."""
 
     axis: int
     place: int
@@ -54,7 +56,7 @@ class Part(NamedTuple):
         return chosen
 
     def __str__(self) -> str:
-        """Return the part as numpy would take it, such as ``[:, 4]``."""
+        """Return the part in the index notation of numpy, such as ``[:, 4]``."""
         return f"[{', '.join([':'] * self.axis + [str(self.place)])}]"
 
 
@@ -69,10 +71,10 @@ def is_distribution(output: Array, axis: int) -> bool:
 
 
 def measure_scales(output: Array, axis: int) -> Array:
-    """Return the largest absolute value of each part of an axis, or of the whole output where that is its unit.
+    """Return the largest absolute value of each part of an axis, or of the whole output if that is its unit.
 
     Args:
-        output: Numbers of any shape, rows first; what is not finite is left out.
+        output: Numbers of any shape, rows first; those that are not finite are left out.
         axis: The axis of the parts.
     """
     others = _list_others(output, axis)
@@ -84,15 +86,15 @@ def measure_scales(output: Array, axis: int) -> Array:
 
 
 def measure_units(output: Array, largest: float, *, noise: Array | None = None) -> Array:
-    """Return what an error of each number is measured by: the scale of the smallest part that it is in.
+    """Return the unit for the error of each number: the scale of the smallest part that contains it.
 
-    ``UNLIKE`` the largest value is added, since numbers that nearly cancel have the rounding of those they are made
-    of. It is not added where a part is smaller than that and varies: then it is a quantity of its own.
+    ``UNLIKE`` times the largest value is added, since numbers that nearly cancel have the rounding error of the numbers
+    they are computed from. It is not added if a part is smaller than that and varies: then it is a quantity of its own.
 
     Args:
         output: Finite numbers, rows first.
         largest: The largest absolute value of the output.
-        noise: Which numbers of a row are known to have the rounding of larger ones, in the shape of a row.
+        noise: Which numbers of a row are known to have the rounding error of larger ones, in the shape of a row.
 
     Returns:
         Positive numbers in the shape of the output.
@@ -111,7 +113,7 @@ def measure_units(output: Array, largest: float, *, noise: Array | None = None) 
 
 
 def measure_smallest_scales(output: Array) -> Array:
-    """Return the smallest scale of the parts that each number of a row is in, in the shape of a row."""
+    """Return, in the shape of a row, the smallest scale of the parts that contain each number."""
     shape = output.shape[1:]
     smallest = np.full(shape, np.abs(output[np.isfinite(output)]).max(initial=0.0), np.float64)
     for axis in list_axes(output):
@@ -121,9 +123,9 @@ def measure_smallest_scales(output: Array) -> Array:
 
 
 def find_fillers(wanted: Array, given: Array) -> Array:
-    """Return where both outputs have the number of a mask, such as -1e9, which would hide all others in a scale.
+    """Return where both outputs have a mask's number, such as -1e9, which would dominate the scale.
 
-    It is far larger than all other numbers, has one value of each sign, and the candidate's is close to it.
+    It is far larger than all other numbers, has one value for each sign, and the candidate's is close to it.
     """
     sizes = np.abs(np.where(np.isfinite(wanted), wanted, 0))
     top = float(sizes.max(initial=0.0))
@@ -139,10 +141,10 @@ def find_fillers(wanted: Array, given: Array) -> Array:
 
 
 def find_constant(wanted: Array, given: Array) -> Part | None:
-    """Return a part that varies in the source's output and has one value in the candidate's; None without one.
+    """Return a part that varies in the source's output and has one value in the candidate's; None if there is none.
 
-    The whole output is a part too: its axis and place are 0. Both have the same shape, and numbers that are finite. A
-    part varies where it does in five rows, and in five of a hundred: less may be rounded away.
+    The whole output is also a part: its axis and index are 0. Both outputs must have the same shape and finite numbers.
+    A part varies if it does in at least five rows and in 5 % of them: less may be lost by rounding.
     """
     for axis in (0, *list_axes(wanted)):
         due, got = (one[None] if axis == 0 else np.moveaxis(one, axis, 0) for one in (wanted, given))
@@ -159,7 +161,7 @@ def find_constant(wanted: Array, given: Array) -> Part | None:
 
 
 def find_varying(output: Array, axis: int, among: Array) -> Array:
-    """Return which parts of an axis vary in more than a few rows, of those that are among some; False for others."""
+    """Return which parts of an axis vary in more than a few rows, only for those in ``among``; False for others."""
     parts = np.moveaxis(output, axis, 0)
     spans = _measure_spans(parts.reshape(len(parts), -1))
     chosen = (place for place in np.flatnonzero(among) if spans[place] > 0 and _varies(parts[place], spans[place]))
@@ -169,22 +171,22 @@ def find_varying(output: Array, axis: int, among: Array) -> Array:
 
 
 def _measure_spans(tables: Array) -> Array:
-    """Return the largest less the smallest number of each row, where the type of both may be too narrow for it."""
+    """Return the largest minus the smallest number of each row, also if the type of both is too narrow for it."""
     return np.asarray(tables.max(axis=1).astype(np.longdouble) - tables.min(axis=1))
 
 
 def _varies(part: Array, span: float) -> bool:
-    """Return whether enough rows of a part (rows first) are away from its median."""
+    """Return whether enough rows of a part (rows first) differ from its median."""
     rows = part.reshape(len(part), -1)
     away = (np.abs(rows - np.median(rows)) > _AWAY * span).any(axis=1).sum()
     return bool(away >= min(_LEAST_ROWS, len(rows) - 1) and away >= _LEAST_SHARE * len(rows))
 
 
 def measure_least_similar(given: Array, wanted: Array) -> Array:
-    """Return for each row how similar the part is that is the least similar over all rows, from 0 to 1.
+    """Return for each row, from 0 to 1, the similarity of the part that is least similar over all rows.
 
-    The similarity of a part is ``1 - |a - b|² / (|a|² + |b|²)``, the cosine of two parts that are equally long; of a
-    row of it, the same with the means of all rows below the line.
+    The similarity of a part is ``1 - |a - b|² / (|a|² + |b|²)``, which is the cosine of two parts of equal length. For
+    one row, the denominator is the mean over all rows.
     """
     rows = np.ones(len(wanted))
     for _, similarity in _measure_parts(given, wanted):
@@ -194,7 +196,7 @@ def measure_least_similar(given: Array, wanted: Array) -> Array:
 
 
 def find_least_similar(given: Array, wanted: Array) -> Part | None:
-    """Return the part that is the least similar over all rows; None without parts that are each compared."""
+    """Return the part that is the least similar over all rows; None if no parts are compared separately."""
     with np.errstate(over="ignore", invalid="ignore"):
         found = min(_measure_parts(given, wanted), key=lambda one: one[1].mean(), default=None)
     return found[0] if found else None

@@ -1,4 +1,4 @@
-"""From the numbers of tokens back to text, without the tokenizer: by a table of the bytes that each stands for."""
+"""Converts token numbers back to text without the tokenizer, by a table of the bytes of each token."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 from .arrays import Array, Arrays
 
 BYTES, ENDS = "table_bytes", "table_ends"
-"""The targets that hold the table: the bytes of all tokens one after another, and where each ends."""
+"""The targets with the table: the concatenated bytes of all tokens, and the end of each."""
 
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
 def write_table(tokenizer: Any) -> Arrays:
-    """Return the bytes of each token of a tokenizer of transformers, as targets; special tokens stand for nothing."""
+    """Return the bytes of each token of a tokenizer of transformers, as targets; special tokens have no bytes."""
     tokens = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     special = {number for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     special |= set(tokenizer.all_special_ids)
@@ -36,7 +36,7 @@ def write_table(tokenizer: Any) -> Arrays:
 
 
 def _find_bytes(token: str, decoder: str) -> bytes:
-    """Return what a token stands for: of the bytes of BPE, the pieces of words, or SentencePiece."""
+    """Return the bytes of a token, for byte-level BPE, WordPiece or SentencePiece."""
     if '"ByteLevel"' in decoder:
         return (
             bytes(_LETTERS[letter] for letter in token)
@@ -51,7 +51,7 @@ def _find_bytes(token: str, decoder: str) -> bytes:
 
 
 def _list_letters() -> dict[str, int]:
-    """Return the byte for each letter that stands for one in byte-level BPE, as GPT-2 chose them."""
+    """Return the byte for each letter that represents one in byte-level BPE, as defined by GPT-2."""
     plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = [byte for byte in range(256) if byte not in plain]
     return {chr(byte): byte for byte in plain} | {chr(256 + at): byte for at, byte in enumerate(others)}
@@ -61,7 +61,7 @@ _LETTERS = _list_letters()
 
 
 def read_text(numbers: Iterable[int], targets: Arrays) -> str:
-    """Return the text of some tokens; numbers that are none, such as -1, stand for nothing."""
+    """Return the text of some tokens; invalid numbers, such as -1, are ignored."""
     ends: Array = targets[ENDS]
     whole = targets[BYTES]
     known = [int(number) for number in numbers if 0 <= number < len(ends)]

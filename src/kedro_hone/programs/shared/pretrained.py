@@ -1,6 +1,6 @@
-"""The configuration, the tokenizer and the processors that a model of transformers brings in its folder.
+"""The configuration, the tokenizer and the processors in the folder of a model of transformers.
 
-They are read in ``prepare`` only: workers of toolchains have no transformers. No code of the folder is run, and nothing
+They are only read in ``prepare``: workers of toolchains have no transformers. No code in the folder is run, and nothing
 is downloaded.
 """
 
@@ -38,23 +38,23 @@ _HEADS = {
     "ForCTC": "speech-recognition",
     "ForImageClassification": "image-classification",
 }
-"""How the classes of transformers end that are for one task."""
+"""The suffixes of the classes of transformers, by task."""
 
 _FROM_PAD = frozenset(
     {"roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "mpnet", "longformer"}
     | {"data2vec-text", "xmod", "ibert", "luke", "mluke", "esm", "layoutlmv3", "markuplm"}
 )
-"""Types of models whose positions are counted from one past the number of the padding token."""
+"""Types of models with positions counted from one past the number of the padding token."""
 
 _ENDLESS = frozenset({"t5", "mt5", "umt5", "longt5", "switch_transformers", "xlnet", "bloom", "transfo-xl"})
-"""Types of models without learned positions: their configuration may have a number of positions that does not bind."""
+"""Types of models without learned positions: a number of positions in their configuration is not a limit."""
 
 
 def find_folder(job: Json, options: Json) -> Path:
     """Return the folder with the tokenizer's or the processor's files: the source's, or the option ``tokenizer``.
 
     Raises:
-        BadOptionError: The option names no folder that the program can see.
+        BadOptionError: The option is not a folder that the program can access.
     """
     named = options.get("tokenizer")
     folder = Path(named or job["input"]["path"])
@@ -64,10 +64,10 @@ def find_folder(job: Json, options: Json) -> Path:
 
 
 def read_json(folder: Path, name: str, kind: type = dict) -> Any:
-    """Return a file with a JSON object, or a list (``kind``), or an empty one where the folder lacks it.
+    """Return a file with a JSON object, or a list (``kind``), or an empty one if the folder lacks it.
 
     Raises:
-        UnreadableError: It is no JSON.
+        UnreadableError: It is not JSON.
     """
     try:
         found = json.loads((folder / name).read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def read_config(job: Json, options: Json) -> Json:
 
 
 def check_head(job: Json, config: Json, task: str) -> None:
-    """Refuse a model whose class, as its source or its ``config.json`` names it, is for another task.
+    """Refuse a model if its class, from its source or its ``config.json``, is for another task.
 
     Raises:
         TaskMismatchError: It is.
@@ -111,25 +111,25 @@ def list_labels(config: Json) -> list[str] | None:
 
 
 def count_positions(config: Json) -> int | None:
-    """Return how many tokens the model has positions for, or None where any number does or it is not known."""
+    """Return how many tokens the model has positions for, or None if it is unlimited or unknown."""
     kind = config.get("model_type")
     if kind in _ENDLESS:
         return None
     names = ("max_position_embeddings", "n_positions", "n_ctx")
     found = next((config[name] for name in names if config.get(name)), None)
-    if not isinstance(found, int) or found <= 0:  # -1 stands for positions that are relative
+    if not isinstance(found, int) or found <= 0:  # -1 means relative positions
         return None
     return found - int(config.get("pad_token_id") or 0) - 1 if kind in _FROM_PAD else found
 
 
 def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
-    """Return the tokenizer; it cuts at the end, and pads there too, or with ``own_side`` where its files set it.
+    """Return the tokenizer; it truncates and pads at the end, or with ``own_side`` pads at the side set in its files.
 
     Raises:
         TokenizerMissingError: There is none, it cannot be opened, or transformers is not installed.
     """
     folder = find_folder(job, options)
-    # Without these files transformers makes an empty tokenizer of config.json alone, which knows no word.
+    # Without these files transformers makes a tokenizer with an empty vocabulary from config.json alone.
     if not any((folder / name).is_file() for name in _TOKENIZERS):
         raise TokenizerMissingError(f"none of {', '.join(_TOKENIZERS)} is among the model's files")
     tokenizer = _load("AutoTokenizer", folder, what="tokenizer")
@@ -142,7 +142,7 @@ def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
 
 
 def load_image_processor(job: Json, options: Json) -> Any | None:
-    """Return the model's image processor, or None where it has none.
+    """Return the model's image processor, or None if it has none.
 
     Raises:
         TokenizerMissingError: It cannot be opened, or transformers is not installed.
@@ -189,7 +189,7 @@ def _load(kind: str, folder: Path, *, what: str) -> Any:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     try:
-        made = getattr(importlib.import_module("transformers"), kind)  # no toolchain's worker has it
+        made = getattr(importlib.import_module("transformers"), kind)  # not installed in toolchains' workers
         return made.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
     except ImportError as error:
         missing = getattr(error, "name", None) or ""

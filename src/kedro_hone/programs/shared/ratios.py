@@ -1,4 +1,4 @@
-"""Metrics that are functions of sums over rows, so that rows can be drawn again at the price of a sum."""
+"""Metrics that are functions of sums over rows, so that a resample only costs a sum."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Total = Callable[[Array, dict[str, Any]], float]
 
 @dataclass(frozen=True, kw_only=True)
 class RowMetric:
-    """One more metric of a program (a value of its ``METRICS``), the mean of one number for each row."""
+    """An additional metric of a program (a value of its ``METRICS``): the mean of one number for each row."""
 
     score: Callable[[Any, Arrays, dict[str, Any]], Array]
     HIGHER_IS_BETTER: bool = True
@@ -28,13 +28,13 @@ class RowMetric:
 
 @dataclass(frozen=True, kw_only=True)
 class SumMetric:
-    """One more metric of a program (a value of its ``METRICS``): ``total`` of the sums of ``tally`` over the rows.
+    """An additional metric of a program (a value of its ``METRICS``): ``total`` of the sums of ``tally`` over the rows.
 
     Attributes:
         tally: Returns the numbers of each row.
-        total: Computes the metric of their sums.
+        total: Computes the metric from their sums.
         HIGHER_IS_BETTER: Its direction.
-        NEEDS: Modules that it imports, each with what pip installs for it.
+        NEEDS: Modules that it imports, each with its package for pip.
     """
 
     tally: Tally
@@ -43,7 +43,7 @@ class SumMetric:
     NEEDS: Mapping[str, str] = field(default_factory=dict)
 
     def score(self, predictions: Any, targets: Arrays, options: dict[str, Any]) -> None:
-        """Return None: the metric is no mean over rows."""
+        """Return None: the metric is not a mean over rows."""
 
     def metric(self, predictions: Any, targets: Arrays, options: dict[str, Any]) -> float:
         """Return the metric of all rows."""
@@ -51,15 +51,15 @@ class SumMetric:
 
 
 def measure_f1(right: float, predicted: float, wanted: float) -> float:
-    """Return the harmonic mean of precision and recall; 0 where there is nothing to be right about."""
+    """Return the harmonic mean of precision and recall; 0 if there is nothing to predict."""
     return float(2 * right / (predicted + wanted)) if predicted + wanted else 0.0
 
 
 def measure_share(right: float, count: float) -> float:
-    """Return the share of what is right.
+    """Return the share of right predictions.
 
     Raises:
-        ValueError: There is nothing to be right about.
+        ValueError: There is nothing to predict.
     """
     if not count:
         raise ValueError("no row has anything to predict")
@@ -67,7 +67,7 @@ def measure_share(right: float, count: float) -> float:
 
 
 def soften(scores: Array) -> Array:
-    """Return the logarithm of the sum of the powers of e along the last axis; in float64, row by row."""
+    """Return the log-sum-exp along the last axis; in float64, row by row."""
     sums = np.empty(scores.shape[:-1], dtype=np.float64)
     for row, each in enumerate(scores):
         wide = each.astype(np.float64)

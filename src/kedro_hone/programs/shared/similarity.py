@@ -8,7 +8,7 @@ from .arrays import Array
 from .parts import find_fillers, measure_least_similar
 
 UNLIKE = 2
-"""A part counts by itself where it is so many times less similar than the whole: with less, noise picks the part."""
+"""A part counts separately if it is this many times less similar than the whole: with less, noise selects the part."""
 
 
 def find_class_axis(shape: tuple[int, ...]) -> int:
@@ -23,8 +23,8 @@ def measure_similarity(given: Array, wanted: Array, how: str) -> Array:
         given: The candidate's output, rows first.
         wanted: The source's output, of the same shape.
         how: ``equal`` and ``argmax``: the share of a row's elements, or of its positions, that are the same. ``l2``: 1
-            less the relative error. ``cosine``: the cosine, lowered where the rows are not equally long, or the least
-            similar part of the output where that is ``UNLIKE`` the whole.
+            minus the relative error. ``cosine``: the cosine, reduced if the rows have different lengths; or the
+            similarity of the least similar part of the output if it is ``UNLIKE`` the whole.
     """
     if how in {"equal", "argmax"}:
         right = given == wanted
@@ -33,7 +33,7 @@ def measure_similarity(given: Array, wanted: Array, how: str) -> Array:
             right = (given.argmax(axis=axis) == wanted.argmax(axis=axis)) & ~_find_strange(given, wanted).any(axis=axis)
         return np.asarray(right.reshape(len(right), -1).mean(axis=1))
     strange, kept = _find_strange(given, wanted), np.isfinite(wanted) & ~find_fillers(wanted, given)
-    # Where both are the same infinity, no number, or the number of a mask, they have no distance: 0 stands for both.
+    # If both are the same infinity, NaN, or a mask's number, their distance is 0: both are replaced by 0.
     given, wanted = (np.where(kept & ~strange, one, 0).astype(np.float64) for one in (given, wanted))
     tables = (output.reshape(len(output), -1) for output in (given, wanted))
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
@@ -55,20 +55,20 @@ def _find_strange(given: Array, wanted: Array) -> Array:
 
 
 def _measure_cosine(given: Array, wanted: Array) -> Array:
-    """Return the cosine of each row, lowered where the two rows are not equally long.
+    """Return the cosine of each row, reduced if the two rows have different lengths.
 
-    ``2 a·b / (|a|² + |b|²)`` is the cosine where both are equally long, and 0.8 where one is twice the other: the
-    cosine alone would find nothing wrong with a candidate that returns half of everything.
+    ``2 a·b / (|a|² + |b|²)`` is the cosine if both have the same length, and 0.8 if one is twice the other: the cosine
+    alone would not detect a candidate that returns half of every value.
     """
     lengths = (given**2).sum(axis=1) + (wanted**2).sum(axis=1)
     return np.where(lengths == 0, 1.0, 2 * (given * wanted).sum(axis=1) / lengths)
 
 
 def _measure_l2(given: Array, wanted: Array) -> Array:
-    """Return 1 less the relative L2 error of each row.
+    """Return 1 minus the relative L2 error of each row.
 
-    The error is relative to the length of the source's row, or to the root mean square of all rows' lengths where that
-    is more: a row that happens to be near 0 has no large relative error of its own.
+    The error is relative to the length of the source's row, or to the root mean square of all rows' lengths if that is
+    larger: so a row near 0 does not get a large relative error.
     """
     lengths = np.linalg.norm(wanted, axis=1)
     scale = np.maximum(lengths, np.sqrt(np.mean(lengths**2)))

@@ -16,8 +16,8 @@ Json = dict[str, Any]
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # "text" (and other columns), or "target": the name of its column in the data
-    "length": None,  # tokens of each row, to which rows are padded and cut; the longest row of the split when empty
-    "tokenizer": None,  # absolute path of the folder with the tokenizer, where the model's files have none
+    "length": None,  # tokens of each row, to which rows are padded and cut; by default the longest row of the split
+    "tokenizer": None,  # absolute path of the folder with the tokenizer, if the model's files have none
 }
 """The options of every program for text."""
 
@@ -29,7 +29,7 @@ def find_texts(data: Arrays, name: str, options: Json, aliases: tuple[str, ...])
     """Return a column of text; None if absent.
 
     Raises:
-        UnreadableError: A row of it is no text.
+        UnreadableError: A row of it is not text.
     """
     column = find_array(data, name, arrays=options["arrays"], aliases=aliases)
     if column is None:
@@ -58,8 +58,8 @@ class Tokens:
     """The model's tokenizer, and how many tokens a row may have.
 
     Attributes:
-        tokenizer: Of transformers.
-        config: The model's ``config.json``; empty where it has none.
+        tokenizer: The tokenizer of transformers.
+        config: The model's ``config.json``; empty if it has none.
 
     Raises:
         TokenizerMissingError: There is no tokenizer.
@@ -83,15 +83,15 @@ class Tokens:
         if fast and not self.tokenizer.is_fast:
             raise TokenizerMissingError("the program needs to know where tokens are in the text: save tokenizer.json")
         self._length = _choose_length(options, job, name, positions := count_positions(self.config))
-        usual = self.tokenizer.model_max_length  # a very large number where the tokenizer knows none
+        usual = self.tokenizer.model_max_length  # a very large number if the tokenizer has none
         self.limit = self._length or min(known for known in (positions, usual, most) if known is not None)
 
     def encode(self, *texts: Any, only_second: bool = False, **asked: Any) -> Any:
-        """Return what the tokenizer makes of all rows; those that are too long are cut, and a warning counts them.
+        """Return the tokenized rows; those that are too long are cut, and a warning counts them.
 
         Raises:
             EmptyError: There are none.
-            BadOptionError: They cannot be cut to the length, since what is not cut is as long.
+            BadOptionError: They cannot be cut to the length, since the part that is never cut is already as long.
             UnreadableError: The tokenizer fails on them.
         """
         if not any(texts) and not asked.get("text_target"):
@@ -103,7 +103,7 @@ class Tokens:
         except BaseException as error:
             if (
                 not isinstance(error, Exception) and type(error).__name__ != "PanicException"
-            ):  # which Rust's code raises
+            ):  # an exception of Rust's code
                 raise
             raise UnreadableError(
                 f"the model's tokenizer fails on the texts: {' '.join(str(error).split())}"
@@ -122,7 +122,7 @@ class Tokens:
             raise BadOptionError(said) from error
 
     def pad(self, rows: list[list[int]], fill: int) -> Array:
-        """Return lists of token numbers as one array, as long as the option ``length`` or the longest of them."""
+        """Return lists of token numbers as one array, padded to the option ``length`` or the longest of them."""
         packed = pack([row[::-1] for row in rows] if self._left else rows, fill=fill, dtype=np.int64)
         more = (self._length or 0) - packed.shape[1]
         packed = np.pad(packed, ((0, 0), (0, more)), constant_values=fill) if more > 0 else packed
@@ -132,12 +132,12 @@ class Tokens:
         """Return an array for each input of the model.
 
         Raises:
-            TaskMismatchError: The model takes an input that is not made of text.
+            TaskMismatchError: The model takes an input that is not made from text.
         """
         return choose_feeds(self.make(encoded), self._job)
 
     def make(self, encoded: Any) -> Arrays:
-        """Return the arrays that models take of a text, by their usual names."""
+        """Return the inputs that models take for a text, by their usual names."""
         tokenizer = self.tokenizer
         fill = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id or 0
         made = {"input_ids": self.pad(encoded["input_ids"], fill)}
@@ -145,7 +145,7 @@ class Tokens:
         kinds = encoded.get("token_type_ids")
         made["token_type_ids"] = np.zeros_like(made["input_ids"]) if kinds is None else self.pad(kinds, 0)
         made["position_ids"] = np.broadcast_to(np.arange(made["input_ids"].shape[1]), made["input_ids"].shape)
-        if self._left:  # counted from the first token, as generate does
+        if self._left:  # counted from the first token, as in generate
             made["position_ids"] = np.maximum(made["attention_mask"].cumsum(axis=1) - 1, 0)
         return made
 
@@ -163,7 +163,7 @@ def choose_feeds(made: Arrays, job: Json) -> Arrays:
 
 
 def _choose_length(options: Json, job: Json, name: str, positions: int | None) -> int | None:
-    """Return the tokens that each row must have, or None where the longest row of a split decides."""
+    """Return the tokens that each row must have, or None if the longest row of a split decides."""
     shape: list[int | str] = next((spec["shape"] for spec in job["input"]["inputs"] if spec["name"] == name), [])
     fixed = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
     length = options["length"]
@@ -191,7 +191,7 @@ def find_token(tokenizer: Any, name: str) -> int:
 
 
 def find_output(outputs: Arrays, name: str | None, *, rank: int, words: tuple[str, ...] = ("logits",)) -> Array:
-    """Return the output that an option names; else one of a usual name, else the first one of so many dimensions.
+    """Return the output in an option; otherwise one with a usual name, or the first one with ``rank`` dimensions.
 
     Raises:
         TaskMismatchError: There is none.
@@ -208,7 +208,7 @@ def find_output(outputs: Arrays, name: str | None, *, rank: int, words: tuple[st
 def check_task(job: Json, options: Json, *, task: str, rank: int, output: str = "output") -> None:
     """Refuse a model of another task, by the name of its class, or by the dimensions of its outputs.
 
-    One of the outputs, or the one that an option (``output``) names, must have so many dimensions.
+    One of the outputs, or the one in an option (``output``), must have ``rank`` dimensions.
 
     Raises:
         TaskMismatchError: It is for another task.

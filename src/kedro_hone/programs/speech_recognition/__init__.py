@@ -1,4 +1,4 @@
-"""Speech and what was said; the text of the most likely letter of each frame (CTC), and the share of wrong words."""
+"""Speech and its transcript; the text from the most likely letter of each frame (CTC), and the share of wrong words."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ HIGHER_IS_BETTER = False
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # "audio", or "target": the name of its column in the data
-    "rate": None,  # samples a second of the data; the processor's own when empty
-    "length": None,  # samples of each row, to which rows are padded and cut; the longest row of the split when empty
-    "case": None,  # "lower" or "upper": how texts are compared; as they are when empty
-    "tokenizer": None,  # absolute path of the folder with the tokenizer and the processor, where the model has none
-    "output": None,  # the output with the letters of each frame; the first one of three dimensions when empty
+    "rate": None,  # samples per second of the data; by default the processor's
+    "length": None,  # samples of each row, to which rows are padded and cut; by default the longest row of the split
+    "case": None,  # "lower" or "upper": how texts are compared; by default unchanged
+    "tokenizer": None,  # absolute path of the folder with the tokenizer and the processor, if the model has none
+    "output": None,  # the output with the letters of each frame; by default the first one of three dimensions
 }
 
 SOUNDS, TEXTS = ("speech", "input_values", "samples", "array"), ("text", "sentence", "transcript", "transcription")
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn sounds into the model's input by its processor; ``reference`` is what was said, ``frames`` how many count.
+    """Turn sounds into the model's input by its processor; ``reference`` is the transcript, ``frames`` how many count.
 
     Raises:
         UnreadableError: There are no sounds.
@@ -70,7 +70,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def _choose_length(sounds: list[Array], job: dict[str, Any], options: dict[str, Any]) -> int | None:
-    """Return the samples that each row gets, or None for those of the longest; a warning counts what is cut."""
+    """Return the number of samples of each row, or None for that of the longest; a warning counts cut rows."""
     shape: list[Any] = next((spec["shape"] for spec in job["input"]["inputs"] if spec["name"] == "input_values"), [])
     fixed = shape[1] if len(shape) == 2 and isinstance(shape[1], int) else None
     length = options["length"] or fixed
@@ -82,7 +82,7 @@ def _choose_length(sounds: list[Array], job: dict[str, Any], options: dict[str, 
 
 
 def _count_frames(samples: int, config: dict[str, Any]) -> int:
-    """Return how many frames the convolutions of a model make of so many samples; any number where it has none."""
+    """Return how many frames a model's convolutions make from some samples; any number if it has none."""
     kernels, strides = config.get("conv_kernel"), config.get("conv_stride")
     if not (isinstance(kernels, list) and isinstance(strides, list)):
         return np.iinfo(np.int32).max
@@ -92,13 +92,13 @@ def _count_frames(samples: int, config: dict[str, Any]) -> int:
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the most likely letter of each frame, as (rows, frames); -1 where the largest number is not finite."""
+    """Return the most likely letter of each frame, as (rows, frames); -1 if the largest score is not finite."""
     scores = find_output(outputs, options["output"], rank=3)
     return choose_best(scores)
 
 
 def read_transcripts(predictions: Array, targets: Arrays, options: dict[str, Any]) -> list[str]:
-    """Return the text of each row: repeated letters are one, then blanks are none (CTC)."""
+    """Return the text of each row: repeated letters are merged, then blanks removed (CTC)."""
     texts, blank = [], int(targets["table_blank"][0])
     for letters, frames in zip(predictions, targets["frames"], strict=True):
         own = letters[:frames]
@@ -115,7 +115,7 @@ def _fold(text: str, options: dict[str, Any]) -> str:
 
 
 def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
-    """Return for each row how many words are wrong, missing or too many, and how many were said."""
+    """Return for each row how many words are wrong, missing or extra, and how many the transcript has."""
     rows = []
     for given, said in zip(read_transcripts(predictions, targets, options), targets["reference"], strict=True):
         words = _fold(str(said), options).split()
@@ -124,7 +124,7 @@ def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array
 
 
 def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
-    """Return the share of the words that are wrong, missing or too many, of the sums over rows."""
+    """Return the share of words that are wrong, missing or extra, from the sums over rows."""
     return measure_share(sums[0], sums[1])
 
 
@@ -133,7 +133,7 @@ metric, score = _OWN.metric, _OWN.score
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Return a doubt where nearly all words are wrong."""
+    """Return a doubt if nearly all words are wrong."""
     wrong = metric(decode(outputs, options), targets, options)
     if wrong < 0.9:
         return None
@@ -147,4 +147,4 @@ def _tally_letters(predictions: Array, targets: Arrays, options: dict[str, Any])
 
 
 METRICS = {"character_error_rate": SumMetric(tally=_tally_letters, total=total, HIGHER_IS_BETTER=False)}
-"""The same of characters."""
+"""The same for characters."""

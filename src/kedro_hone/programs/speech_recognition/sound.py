@@ -1,4 +1,4 @@
-"""Sounds as arrays of samples: lists of numbers, or what ``datasets`` keeps of an audio file (WAV only)."""
+"""Sounds as arrays of samples: lists of numbers, or the audio format of ``datasets`` (WAV only)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..shared.errors import BadOptionError, EmptyError, UnreadableError
 def read_sounds(column: Array | None, names: list[str], *, rate: int, given: int | None) -> list[Array]:
     """Return the samples of each row as float32.
 
-    ``rate`` is the model's, and ``given`` the recipe's for the data.
+    ``rate`` is the model's rate, and ``given`` the rate of the data in the recipe.
 
     Raises:
         UnreadableError: There are no sounds, or a row has no samples.

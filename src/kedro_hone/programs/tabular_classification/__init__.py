@@ -9,10 +9,10 @@ from ..shared.arrays import Arrays, read_table
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array or column in the data
-    "features": None,  # the columns, in the order of the model's input; all but the target when empty
-    "classes": None,  # names of the classes in the order of the model's outputs, where the labels are text
-    "output": None,  # the output that holds the classes; the first one when empty
-    "scores": "probabilities",  # or "logits": what that output holds
+    "features": None,  # the columns, in the order of the model's input; by default all but the target
+    "classes": None,  # names of the classes in the order of the model's outputs, if the labels are text
+    "output": None,  # the output with the scores of the classes; by default the first one
+    "scores": "probabilities",  # or "logits": the kind of these scores
 }
 
 METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
@@ -24,7 +24,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn columns, or a table of (rows, features), into the model's inputs, and labels into ``target``.
 
     Raises:
-        UnreadableError: An input has no array, or a column is no number.
+        UnreadableError: An input has no array, or a column is not numeric.
         LabelsMismatchError: The labels are not classes of the model.
     """
     options = job["program"]["options"]

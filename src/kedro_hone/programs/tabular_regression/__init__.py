@@ -14,19 +14,19 @@ HIGHER_IS_BETTER = True
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array or column in the data
-    "features": None,  # the columns, in the order of the model's input; all but the target when empty
-    "output": None,  # the output that holds the predictions; the first one when empty
+    "features": None,  # the columns, in the order of the model's input; by default all but the target
+    "output": None,  # the output with the predictions; by default the first one
 }
 
 LABELS = ("target", "targets", "y", "labels", "label")
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn columns, or a table of (rows, features), into the model's inputs, and what to predict into ``target``.
+    """Turn columns, or a table of (rows, features), into the model's inputs, and the values to predict into ``target``.
 
     Raises:
-        UnreadableError: An input has no array, or a column is no number.
-        LabelsMismatchError: The numbers to predict are no numbers.
+        UnreadableError: An input has no array, or a column is not numeric.
+        LabelsMismatchError: The values to predict are not numbers.
     """
     feeds, labels = read_table(data, job, job["program"]["options"], aliases=LABELS)
     if labels is None:
@@ -42,14 +42,14 @@ def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
 
 
 def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
-    """Refuse other numbers of targets for each row than the model predicts (``LabelsMismatchError``)."""
+    """Refuse a number of targets per row that differs from the model's predictions (``LabelsMismatchError``)."""
     predicted, wanted = decode(outputs, options).shape[1], targets["target"].shape[1]
     if predicted != wanted:
         raise LabelsMismatchError(f"the model predicts {predicted} numbers for each row, and the data have {wanted}")
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Return a doubt where the predictions are worse than the mean of the numbers to predict would be."""
+    """Return a doubt if the predictions are worse than the mean of the values to predict."""
     explained = metric(decode(outputs, options), targets, options)
     if explained > 0:
         return None
@@ -57,13 +57,13 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> None:
-    """Return None: the coefficient of determination is no mean over rows."""
+    """Return None: the coefficient of determination is not a mean over rows."""
 
 
 def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
-    """Return the coefficient of determination, averaged over the targets; 1 is perfect, 0 is guessing the mean."""
+    """Return the coefficient of determination, averaged over the targets; 1 is perfect, 0 is as good as the mean."""
     wanted = targets["target"]
     residual = ((wanted - predictions) ** 2).sum(axis=0)
     total = ((wanted - wanted.mean(axis=0)) ** 2).sum(axis=0)
-    missed = (residual != 0).astype(np.float64)  # a target that is constant is missed, or it is met
+    missed = (residual != 0).astype(np.float64)  # a constant target is either missed or met
     return float((1 - np.divide(residual, total, out=missed, where=total != 0)).mean())

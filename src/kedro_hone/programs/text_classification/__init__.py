@@ -16,11 +16,11 @@ from . import several
 
 OPTIONS: dict[str, Any] = {
     **TEXT,
-    "classes": None,  # names of the classes in the order of the model's outputs; those of its config.json when empty
-    "output": None,  # the output that holds the classes; the first one when empty
-    "scores": "logits",  # or "probabilities": what that output holds
+    "classes": None,  # names of the classes in the order of the model's outputs; by default those in its config.json
+    "output": None,  # the output with the scores of the classes; by default the first one
+    "scores": "logits",  # or "probabilities": the kind of these scores
     "multi_label": False,  # whether a row may have several classes
-    "threshold": 0.5,  # the probability from which on a class is predicted, where there may be several
+    "threshold": 0.5,  # the probability from which a class is predicted, with several classes
 }
 
 METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
@@ -28,12 +28,12 @@ count_rows = classes.count_rows
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn texts into tokens, and labels into ``target``: (rows), or (rows, classes) where there may be several.
+    """Turn texts into tokens, and labels into ``target``: (rows), or (rows, classes) with several classes.
 
     Raises:
         UnreadableError: There is no text.
         LabelsMismatchError: The labels are not classes of the model.
-        TaskMismatchError: The model is no classifier of texts.
+        TaskMismatchError: The model is not a classifier of texts.
         TokenizerMissingError: The model has no tokenizer.
         BadOptionError: The option ``length`` is beyond the model's positions.
     """
@@ -51,7 +51,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 def _read_targets(
     labels: Array | None, names: list[str] | None, job: dict[str, Any], options: dict[str, Any]
 ) -> Arrays:
-    """Return the labels as ``target``, by the names that the model's configuration has for its classes."""
+    """Return the labels as ``target``, by the names of classes in the model's configuration."""
     if options["multi_label"] and labels is not None:
         return {"target": several.read(labels, options["classes"] or names)}
     if labels is not None and labels.dtype.kind == "O" and all(isinstance(label, int) for label in labels.tolist()):
@@ -61,13 +61,13 @@ def _read_targets(
         targets = classes.read_targets(labels, job, options)
     else:
         targets = classes.read_targets(labels, job, {**options, "classes": names}, named_by="id2label in config.json")
-    if targets and names:  # since outputs of any size do not show it
+    if targets and names:  # since outputs of unknown size do not show it
         classes.check_range(targets["target"], len(names))
     return targets
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the class of each row; or 1 for each of its classes, else 0, as (rows, classes)."""
+    """Return the class of each row; or 1 for each of its classes, otherwise 0, as (rows, classes)."""
     return several.decode(outputs, options) if options["multi_label"] else classes.decode(outputs, options)
 
 
@@ -87,32 +87,32 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Return a doubt where one label for all rows would be right as often as the predictions, or these lack one."""
+    """Return a doubt if one label for all rows would be right as often as the predictions, or these lack one."""
     return None if options["multi_label"] else classes.find_doubt(outputs, targets, options)
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program
-    """Return the name of the metric: the accuracy, or the F1 of all decisions where a row may have several classes."""
+    """Return the name of the metric: the accuracy, or the F1 of all decisions if a row may have several classes."""
     return {"name": several.METRIC} if options["multi_label"] else {"kind": "proportion"}
 
 
 def score(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array | None:
-    """Return 1 for each row that is right, else 0; None where a row may have several classes: F1 is no mean."""
+    """Return 1 for each right row, otherwise 0; None if a row may have several classes: F1 is not a mean."""
     return None if options["multi_label"] else classes.score(predictions, targets, options)
 
 
 def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:  # noqa: ARG001 - part of every program
-    """Return for each row how many of several classes are right, predicted, and its own."""
+    """Return for each row the numbers of right, of predicted and of true classes."""
     return several.tally(predictions, targets["target"])
 
 
 def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
-    """Return the F1 of the sums over rows."""
+    """Return the F1 from the sums over rows."""
     return several.measure(sums)
 
 
 def metric(predictions: Array, targets: Arrays, options: dict[str, Any]) -> float:
-    """Return the share of rows that are right, or the F1 of all decisions where a row may have several classes."""
+    """Return the share of right rows, or the F1 of all decisions if a row may have several classes."""
     if not options["multi_label"]:
         return classes.metric(predictions, targets, options)
     return total(tally(predictions, targets, options).sum(axis=0), options)

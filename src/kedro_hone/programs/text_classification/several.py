@@ -17,7 +17,7 @@ def read(labels: Array, names: list[str] | None) -> Array:
     """Return labels as (rows, classes) of 0 and 1, from such a table, or from a list of names or numbers for each row.
 
     Raises:
-        LabelsMismatchError: A label is no class of the model, or how many classes there are is not known.
+        LabelsMismatchError: A label is not a class of the model, or the number of classes is unknown.
     """
     if labels.ndim == 2:
         if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
@@ -42,21 +42,21 @@ def read(labels: Array, names: list[str] | None) -> Array:
 
 
 def weigh(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the probability of each class by itself, as (rows, classes)."""
+    """Return the independent probability of each class, as (rows, classes)."""
     scores = find_output(outputs, options["output"]).astype(np.float64)
     return scores if options["scores"] == "probabilities" else 1 / (1 + np.exp(-scores.clip(-700, 700)))
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return 1 for each class that is at least as likely as the option ``threshold``, else 0."""
+    """Return 1 for each class that is at least as likely as the option ``threshold``, otherwise 0."""
     return np.asarray(weigh(outputs, options) >= options["threshold"], dtype=np.int64)
 
 
 def tally(predictions: Array, labels: Array) -> Array:
-    """Return for each row how many classes are right, predicted, and its own."""
+    """Return for each row the numbers of right, of predicted and of true classes."""
     return np.stack([(predictions & labels).sum(axis=1), predictions.sum(axis=1), labels.sum(axis=1)], axis=1)
 
 
 def measure(sums: Array) -> float:
-    """Return the F1 of the sums over rows."""
+    """Return the F1 from the sums over rows."""
     return measure_f1(*sums)

@@ -1,4 +1,4 @@
-"""Words with a tag each, by number or name; entities are found in the tags of a sentence, or each word is right."""
+"""Words with a tag each, by number or name; scored by the entities in a sentence's tags, or by word."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ HIGHER_IS_BETTER = True
 
 OPTIONS: dict[str, Any] = {
     **TEXT,
-    "classes": None,  # names of the tags in the order of the model's outputs; those of its config.json when empty
-    "output": None,  # the output with a number for each tag; the first one of three dimensions when empty
+    "classes": None,  # names of the tags in the order of the model's outputs; by default those in its config.json
+    "output": None,  # the output with a score for each tag; by default the first one of three dimensions
 }
 
 WORDS, TAGS = ("words", "tokens", "text"), ("tags", "ner_tags", "labels", "label", "pos_tags")
-NONE = -100  # the tag of no word: what a shorter sentence is filled up with
+NONE = -100  # the tag of no word: pads shorter sentences
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
-    """Turn sentences of words into tokens, and their tags into ``target``: (rows, words), -100 where there is none.
+    """Turn sentences of words into tokens, and their tags into ``target``: (rows, words), -100 if there is none.
 
-    A word is predicted by its first token. ``places`` are those tokens, -1 for words that were cut off.
+    The prediction for a word is that of its first token. ``places`` are the positions of those tokens, -1 for words
+    that were cut off.
 
     Raises:
-        UnreadableError: There are no words, or not one tag for each.
-        LabelsMismatchError: A tag is none of the model's.
-        TaskMismatchError: The model has no tag for each token.
+        UnreadableError: There are no words, or not one tag for each word.
+        LabelsMismatchError: The model does not have a tag.
+        TaskMismatchError: The model does not predict a tag for each token.
         TokenizerMissingError: The model has no tokenizer.
         BadOptionError: The option ``length`` is beyond the model's positions.
     """
@@ -61,7 +62,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
 
 
 def _read_lists(data: Arrays, name: str, options: dict[str, Any], aliases: tuple[str, ...]) -> list[list[Any]] | None:
-    """Return a column of lists; text is split at white space, as a file without lists has it."""
+    """Return a column of lists; text is split at white space, for files without lists."""
     column = find_array(data, name, arrays=options["arrays"], aliases=aliases)
     if column is None:
         return None
@@ -93,7 +94,7 @@ def _number_tags(sentences: list[list[str]], tags: list[list[Any]], names: list[
 
 
 def _find_first(words: list[int | None], count: int) -> list[int]:
-    """Return the first token of each word, -1 where it has none."""
+    """Return the first token of each word, -1 if it has none."""
     places = [-1] * count
     for at, word in enumerate(words):
         if word is not None and word < count and places[word] < 0:
@@ -106,7 +107,7 @@ def count_rows(data: Arrays, options: dict[str, Any]) -> None:
 
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
-    """Return the tag of each token, as (rows, tokens); -1 where the largest number is not finite."""
+    """Return the tag of each token, as (rows, tokens); -1 if the largest score is not finite."""
     scores = find_output(outputs, options["output"], rank=3)
     return choose_best(scores)
 
@@ -121,7 +122,7 @@ def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:
 
 
 def _choose_words(predictions: Array, targets: Arrays) -> Array:
-    """Return the tag that was predicted for each word, -1 for one that has no token."""
+    """Return the predicted tag of each word, -1 for a word without a token."""
     places = targets["places"]
     seen = (places >= 0) & (places < predictions.shape[1])
     found = np.take_along_axis(predictions, np.where(seen, places, 0), axis=1)
@@ -129,17 +130,17 @@ def _choose_words(predictions: Array, targets: Arrays) -> Array:
 
 
 def describe_metric(targets: Arrays, options: dict[str, Any]) -> dict[str, str]:  # noqa: ARG001 - part of every program
-    """Return the name of the metric: the F1 of entities, or the accuracy of words where tags name no entities."""
+    """Return the name of the metric: the F1 of entities, or the accuracy of words if the tags are not entities."""
     return {"name": METRIC if has_entities(targets["table_tags"]) else "word_accuracy"}
 
 
 def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str | None:
-    """Return a doubt where the words are right no more often than one tag for all of them would be."""
+    """Return a doubt if the words are right no more often than with one tag for all of them."""
     words, labels = _choose_words(decode(outputs, options), targets), targets["target"]
     real = labels != NONE
     count, right = real.sum(), (words[real] == labels[real]).sum()
     most = np.unique(labels[real], return_counts=True)[1].max(initial=0)
-    if right > most or most == count:  # so it is, too, where no word has a tag
+    if right > most or most == count:  # also true if no word has a tag
         return None
     often = f"the most frequent tag would be in {most / count:.1%}"
     found = f"the predictions are right for {right / count:.1%} of the words, and {often}"
@@ -147,7 +148,7 @@ def find_doubt(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> str
 
 
 def tally(predictions: Array, targets: Arrays, options: dict[str, Any]) -> Array:
-    """Return for each sentence how many entities are right, predicted and its own; or of words which are right."""
+    """Return for each sentence the numbers of right, predicted and true entities; or of right words."""
     names = targets["table_tags"]
     if not has_entities(names):
         return _tally_words(predictions, targets, options)
@@ -167,7 +168,7 @@ def _tally_words(predictions: Array, targets: Arrays, options: dict[str, Any]) -
 
 
 def total(sums: Array, options: dict[str, Any]) -> float:  # noqa: ARG001 - part of every program
-    """Return the F1 of the sums over sentences; of words it is their accuracy."""
+    """Return the F1 from the sums over sentences; for words it equals their accuracy."""
     return measure_f1(*sums)
 
 

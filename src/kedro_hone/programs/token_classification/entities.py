@@ -1,4 +1,4 @@
-"""Entities in the tags of a sentence, as ``seqeval.metrics.sequence_labeling.get_entities`` and conlleval find them.
+"""Entities in the tags of a sentence, as defined by ``seqeval.metrics.sequence_labeling.get_entities`` and conlleval.
 
 By default these are lenient: an entity may begin with ``I-`` after another type or after ``O``.
 """
@@ -13,7 +13,7 @@ _TAG = re.compile(r"[BIES]-.+")
 
 
 def has_entities(names: Iterable[Any]) -> bool:
-    """Return whether tags name entities: ``O``, and ``B-PER``, ``I-PER`` and the like."""
+    """Return whether tags are those of entities: ``O``, and ``B-PER``, ``I-PER`` and the like."""
     texts = [str(name) for name in names]
     return any(map(_TAG.fullmatch, texts)) and all(name == "O" or _TAG.fullmatch(name) for name in texts)
 

@@ -1,8 +1,7 @@
-"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of ours.
+"""The worker of programs: reads the splits, and scores candidates. Run by path; imports nothing of kedro-hone.
 
-The ``options`` of its jobs have ``program`` (its path), ``program_options``, ``project`` (the folder that the user's
-imports count from) and, but for ``read``, ``metric`` (or None). What is wrong with data and options is returned as
-``error``.
+The ``options`` of its jobs have ``program`` (its path), ``program_options``, ``project`` (the root folder of the user's
+imports) and, except for ``read``, ``metric`` (or None). Errors in data and options are returned as ``error``.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
 
-_UNSCORED = frozenset({"calibration", "training"})  # splits whose labels nothing reads
+_UNSCORED = frozenset({"calibration", "training"})  # splits with unused labels
 
 
 @explained
 def check(job: Job) -> dict[str, Any]:
     """Load the program, find the metric, and read the split ``gate`` (its path); no model is needed.
 
-    Returned is how many ``rows`` of the split will be right or wrong; None where the program does not count them. The
-    job's other ``metrics`` (names) are found too.
+    Returns how many ``rows`` of the split can be right or wrong; None if the program does not count them. The job's
+    other ``metrics`` (names) are found, too.
     """
     program, options = _load(job)
     metric = metrics.find_metric(job["options"], program, options)
@@ -46,10 +45,10 @@ def check(job: Job) -> dict[str, Any]:
 def read(job: Job) -> dict[str, Any]:
     """Prepare the ``splits`` (name to ``{"path": file}``) for a model: the job's ``input``.
 
-    Written are ``<split>/feeds.npz`` and ``<split>/targets.npz``. Returned are ``splits`` (name to ``{"n": rows}``),
-    ``overlaps`` (pairs of splits that share rows by a mistake) and ``warnings``: what the program warned of
-    (``UserWarning``), inputs with numbers that are not finite, copies of rows in the gate split, and rows that are in
-    two splits by nature, one line each.
+    Writes ``<split>/feeds.npz`` and ``<split>/targets.npz``. Returns ``splits`` (name to ``{"n": rows}``), ``overlaps``
+    (pairs of splits that share rows by mistake) and ``warnings``, one line each: the program's own (``UserWarning``),
+    inputs with numbers that are not finite, copies of rows in the gate split, and rows that are naturally in two
+    splits.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
@@ -77,7 +76,7 @@ def read(job: Job) -> dict[str, Any]:
 
 
 def _keep_rows(folder: Path, rows: list[int]) -> None:
-    """Write some rows of a split in the place of all of them."""
+    """Replace a split by some of its rows."""
     feeds, targets = (formats.load_npz(folder / name) for name in ("feeds.npz", "targets.npz"))
     np.savez(folder / "feeds.npz", allow_pickle=False, **{name: array[rows] for name, array in feeds.items()})
     np.savez(folder / "targets.npz", allow_pickle=False, **_import_targets().take_rows(targets, rows))
@@ -87,10 +86,10 @@ def _keep_rows(folder: Path, rows: list[int]) -> None:
 def evaluate(job: Job) -> dict[str, Any]:
     """Score ``candidates`` (id to npz) against the ``source`` (npz of its outputs) on the same rows.
 
-    The job's options have the ``targets`` (npz) and a ``seed`` too. Returned are the ``candidates``: id to what
-    ``Comparison.compare`` returns, where each array is the path of an npz file in the job's ``output``; a candidate
-    whose outputs cannot be scored has ``error`` instead. Where the job has other ``metrics`` (names), each candidate
-    has ``others``: by name, the same of each of them.
+    The job's options also have the ``targets`` (npz) and a ``seed``. Returns the ``candidates``: id to the result of
+    ``Comparison.compare``, with each array as the path of an npz file in the job's ``output``. If a candidate's outputs
+    cannot be scored, it has ``error`` instead. If the job has other ``metrics`` (names), each candidate has ``others``:
+    the same result for each of them, by name.
     """
     given, (program, options) = job["options"], _load(job)
     outputs = formats.load_npz(given["source"])
@@ -121,13 +120,13 @@ def evaluate(job: Job) -> dict[str, Any]:
 
 
 def _import_targets() -> Any:
-    """Return the module that knows where targets are kept; it can be imported when the program has been loaded."""
+    """Return the module for stored targets; it can be imported after the program has been loaded."""
     return importlib.import_module("hone_programs.shared.targets")
 
 
 def _load(job: Job) -> tuple[Any, dict[str, Any]]:
     given = job["options"]
-    # What is installed comes first: a file of the project must not stand in for a package.
+    # Installed packages come first: a file of the project must not replace a package.
     folders = [str(Path(given["project"], "src")), given["project"]]
     sys.path += [folder for folder in folders if folder not in sys.path]
     program = load_program(given["program"], str(Path(__file__).parents[1]))  # next to the built-in programs
@@ -142,7 +141,7 @@ def _load(job: Job) -> tuple[Any, dict[str, Any]]:
 
 
 def _list_warnings(caught: list[warnings.WarningMessage]) -> list[str]:
-    """Return what is for the user, each once; other warnings, such as deprecations, go on to the log."""
+    """Return the warnings for the user, each once; others, such as deprecations, are written to the log."""
     texts = {}
     for each in caught:
         if issubclass(each.category, UserWarning):

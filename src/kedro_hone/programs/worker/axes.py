@@ -1,4 +1,4 @@
-"""Which axis of a model's inputs is that of the rows: the first one of each, or the model has to be wrapped."""
+"""Which axis of a model's inputs is that of the rows: the first one of each, otherwise the model must be wrapped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _THEN = "then save the model again. See `source-not-rowwise` in the documentatio
 
 
 def check_specs(specs: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse inputs whose ``specs`` show that their first axis is not that of the rows.
+    """Refuse inputs if their ``specs`` show that the first axis is not that of the rows.
 
     Raises:
         ReportedError: ``source-not-rowwise``.
@@ -30,9 +30,9 @@ def check_specs(specs: Sequence[Mapping[str, Any]]) -> None:
 
 
 def explain_counts(shapes: Mapping[str, tuple[int, ...]], specs: Sequence[Mapping[str, Any]]) -> ReportedError | None:
-    """Return the error for arrays with different numbers of rows that would have the same on other axes, or None.
+    """Return the error for arrays with different numbers of rows but equal sizes on other axes, or None.
 
-    Such an axis is one that may have any size by the model's input, whose first one has a fixed size.
+    Such an axis may have any size in the model's input, while the first axis has a fixed size.
     """
     free = {spec["name"]: _list_free(spec["shape"]) for spec in specs}
     sizes = [{shapes[name][axis] for axis in axes} for name, axes in free.items()]

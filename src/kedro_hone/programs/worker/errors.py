@@ -1,4 +1,4 @@
-"""Errors about data, options and metrics that cannot be used, each with what to do."""
+"""Errors about data, options and metrics that cannot be used, each with a remedy."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HINTS = {
 class ReportedError(ValueError):
     """A split cannot be used, or a metric cannot be computed: the error's slug, what happened, and (its text) why.
 
-    What to do is the slug's ``HINTS``, where there is no better ``hint``.
+    What to do is the slug's ``HINTS``, if there is no better ``hint``.
     """
 
     def __init__(self, slug: str, what: str, why: str, *, hint: str = "") -> None:
@@ -43,7 +43,7 @@ class ReportedError(ValueError):
 
 
 def explained(function: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict[str, Any]]:
-    """Let a function return as ``error`` what is wrong with data and options; the program's own errors pass."""
+    """Make a function return errors in data and options as ``error``; the program's own errors are not caught."""
 
     @functools.wraps(function)
     def call(argument: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Read the file or the directory of a split as arrays: nothing in it is executed, and nothing is unpacked unbounded."""
+"""Read the file or the directory of a split as arrays: nothing in it is executed, and unpacking is limited."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .errors import ReportedError
 from .reading import Array
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
-STATE, DICTIONARY = "state.json", "dataset_dict.json"  # which datasets.save_to_disk writes, of one split and of several
+STATE, DICTIONARY = "state.json", "dataset_dict.json"  # written by datasets.save_to_disk, for one split and for several
 
-_WHOLE = 2**53  # up to here float64 holds every integer
+_WHOLE = 2**53  # up to here float64 represents every integer
 
 _FAULTS = (ValueError, OSError, EOFError, KeyError, RecursionError, MemoryError, zipfile.BadZipFile)
 
@@ -28,8 +28,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
     It is a ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv``, ``.parquet``, ``.jsonl`` or
     ``.ndjson`` file (columns by name), a directory that ``datasets.save_to_disk`` wrote, or a directory of files of one
-    of these kinds: ``.npy`` are one array each, the others are parts, in the order of their names. Columns of lists are
-    arrays of Python lists.
+    of these kinds: ``.npy`` files are one array each, the others are parts, in the order of their names. Columns of
+    lists are arrays of Python lists.
 
     Raises:
         ReportedError: ``data-unreadable``; ``data-empty`` for lines of JSON without an object.
@@ -63,10 +63,10 @@ def _read_file(path: Path) -> dict[str, Array]:
 
 
 def _read_csv(path: Path) -> Any:
-    """Return the columns of a ``.csv`` file; words such as NA are missing numbers, and are text among texts."""
+    """Return the columns of a ``.csv`` file; words such as NA are missing numbers, but text in columns of text."""
     import pandas as pd  # noqa: PLC0415 - only this format needs it
 
-    frame = pd.read_csv(path, low_memory=False)  # which would find the type of a column chunk by chunk
+    frame = pd.read_csv(path, low_memory=False)  # True would infer the type of a column chunk by chunk
     places = [at for at in range(frame.shape[1]) if _holds_text(frame.iloc[:, at])]
     if places:
         words = pd.read_csv(path, usecols=places, dtype=object, keep_default_na=False, na_values=[""])
@@ -80,7 +80,7 @@ def _holds_text(column: Any) -> bool:
 
 
 def _make_array(column: Any) -> Array:
-    """Return a column of pandas as an array: its nullable types as those of NumPy, with NaN for a missing number."""
+    """Return a column of pandas as an array: nullable types become those of NumPy, with NaN for a missing number."""
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
     if plain or column.dtype.kind in "mM":
         return np.asarray(column.to_numpy())
@@ -92,13 +92,13 @@ def _make_array(column: Any) -> Array:
 
 def load_npz(path: Path | str) -> dict[str, Array]:
     """Return the arrays of an npz file by name."""
-    # numpy leaves the file open when the archive is damaged
+    # numpy leaves the file open if the archive is damaged
     with Path(path).open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
         return dict(archive)
 
 
 def _read_lines(path: Path) -> dict[str, Array]:
-    """Return the columns of a file with one JSON object on each line; a value that a line lacks is None."""
+    """Return the columns of a file with one JSON object on each line; a missing value is None."""
     rows: list[dict[str, Any]] = []
     with path.open(encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
@@ -118,9 +118,10 @@ def _read_lines(path: Path) -> dict[str, Array]:
 
 
 def make_column(values: list[Any]) -> Array:
-    """Return one value for each row as an array: of numbers where all are numbers or missing, else of objects.
+    """Return one value for each row as an array: of numbers if all are numbers or missing, otherwise of objects.
 
-    A missing number or truth value is NaN, as in a ``.csv`` file; not among integers that float64 does not hold.
+    A missing number or truth value is NaN, as in a ``.csv`` file, unless there are integers that float64 cannot
+    represent.
     """
     if values and all(isinstance(value, bool | int | float) for value in values):
         return np.asarray(values)
@@ -133,7 +134,7 @@ def make_column(values: list[Any]) -> Array:
 
 
 def _is_number(value: Any) -> bool:
-    """Return whether a value is a number, or a truth value, that float64 has."""
+    """Return whether a value is a number, or a truth value, that float64 can represent."""
     return isinstance(value, float) or (isinstance(value, int) and abs(value) <= _WHOLE)
 
 
@@ -157,7 +158,7 @@ def _read_folder(path: Path) -> dict[str, Array]:
 
 
 def _read_dataset(path: Path) -> dict[str, Array]:
-    """Return the columns of a folder that ``datasets.save_to_disk`` wrote: Arrow streams, which ``state.json`` names.
+    """Return the columns of a folder that ``datasets.save_to_disk`` wrote: Arrow streams, listed in ``state.json``.
 
     They are read without ``datasets``, which may run code of a data set.
     """
@@ -185,7 +186,7 @@ def _read_dataset(path: Path) -> dict[str, Array]:
 
 
 def _read_stream(path: Path) -> Iterator[Any]:
-    """Yield the batches of an Arrow stream, whose columns must not be larger than the file: compressed ones could."""
+    """Yield the batches of an Arrow stream; columns must not be larger than the file, as compressed ones could be."""
     from pyarrow import ipc, memory_map  # noqa: PLC0415 - only this format needs it
 
     size, read = path.stat().st_size, 0
@@ -198,7 +199,7 @@ def _read_stream(path: Path) -> Iterator[Any]:
 
 
 def _read_column(column: Any) -> Array:
-    """Return a column of Arrow as an array: numbers as they are, anything else as Python's own values."""
+    """Return a column of Arrow as an array: numbers unchanged, anything else as Python's own values."""
     from pyarrow import types  # noqa: PLC0415 - only this format needs it
 
     plain = types.is_integer(column.type) or types.is_floating(column.type) or types.is_boolean(column.type)
@@ -206,7 +207,7 @@ def _read_column(column: Any) -> Array:
         return np.asarray(column.to_numpy(zero_copy_only=False))
     if types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type):
         inner = column.type.value_type
-        if types.is_floating(inner) or types.is_integer(inner):  # such as samples of speech: no list of Python's
+        if types.is_floating(inner) or types.is_integer(inner):  # such as samples of speech: not as a list of Python's
             rows = np.empty(len(column), dtype=object)
             rows[:] = [None if row.values is None else row.values.to_numpy(zero_copy_only=False) for row in column]
             return rows

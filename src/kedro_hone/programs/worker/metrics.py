@@ -1,4 +1,4 @@
-"""The metrics by name: with numpy, and with scikit-learn those that need it."""
+"""The metrics by name, computed with numpy, or with scikit-learn if needed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .reading import Array
 class Metric:
     """One number for predictions and their targets (``value``).
 
-    Its ``rows`` are one number for each row, higher is better, whose mean is the metric, or its negative where lower is
-    better; None when the metric is no mean over rows. With ``probabilities`` it takes those of classes as predictions.
-    Its ``kind`` is ``proportion`` or ``mean`` where the program declares it; None: by the numbers. A metric that is a
-    function of sums over rows has a ``tally``, the numbers of each row, and the ``total`` of their sums: then resamples
-    cost no more than sums.
+    Its ``rows`` are one number for each row, higher is better; their mean is the metric, or its negative if lower is
+    better. They are None if the metric is not a mean over rows. With ``probabilities`` its predictions are the
+    probabilities of classes. Its ``kind`` is ``proportion`` or ``mean`` if the program declares it; if None, the
+    numbers decide. A metric that is a function of sums over rows has a ``tally``, the numbers of each row, and a
+    ``total`` from their sums: then resamples only cost sums.
     """
 
     name: str
@@ -70,9 +70,9 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
     """Find the metric of a job.
 
-    ``metric`` is that of another metric of the program (its ``METRICS``), or a name of the table, with ``neg_`` before
-    it to turn its direction round; ``package.module:function`` or ``path/to/file.py:function``, which counts from
-    ``project``; or None for the program's own.
+    ``metric`` is the name of an additional metric of the program (in its ``METRICS``), or a name in the tables, with
+    ``neg_`` before it to reverse its direction; or ``package.module:function`` or ``path/to/file.py:function``,
+    relative to ``project``; or None for the program's own.
 
     Raises:
         ReportedError: ``metric-unknown``.
@@ -98,7 +98,7 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
 
 
 def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
-    """Return a program's metric, from its functions; those of another one are the attributes of a value in METRICS.
+    """Return a program's metric from its functions; an additional metric's are attributes of a value in METRICS.
 
     Raises:
         ReportedError: ``metric-unknown``: it needs a module that is not installed.
@@ -154,7 +154,7 @@ def _make_sklearn_metric(name: str) -> Metric:
 
 
 def _import_metric(name: str, options: dict[str, Any], project: str) -> Metric:
-    """Import the user's own function: code that the recipe names is trusted."""
+    """Import the user's own function: code in the recipe is trusted."""
     place, _, function = name.rpartition(":")
     try:
         if place.endswith(".py"):

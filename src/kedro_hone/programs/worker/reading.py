@@ -1,4 +1,4 @@
-"""Make what a program prepared of a split fit the model, and find rows that are in two splits."""
+"""Convert a program's prepared split for the model, and find rows that are in two splits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .axes import explain_counts
 from .errors import ReportedError
 
 Array = NDArray[Any]
-TABLE = "table_"  # how the name of a target begins that has no row for each row of the data; see shared/targets.py
+TABLE = "table_"  # the prefix of targets without a row for each row of the data; see shared/targets.py
 
 _FILL = (
     "Fill the cell with what the model was trained with, or leave the row out; then dvc add, git commit and dvc push."
@@ -28,9 +28,9 @@ _AS_TRAINED = "give them as the numbers or text that the model was trained with"
 def fit_feeds(
     feeds: Mapping[str, Any], specs: list[dict[str, Any]], *, split: str, missing: Collection[str] = ()
 ) -> dict[str, Array]:
-    """Cast what a program prepared to the model's inputs (``specs``), in their order: contiguous, with rows first.
+    """Cast a program's prepared arrays to the model's inputs (``specs``), in their order: contiguous, with rows first.
 
-    A ``missing`` text becomes the one that stands for it, in the inputs of these names.
+    In the inputs named in ``missing``, a missing text is replaced by the text for it.
 
     Raises:
         ReportedError: ``data-unreadable``, ``data-empty`` or ``source-not-rowwise``.
@@ -46,7 +46,7 @@ def fit_feeds(
     sizes: dict[str, int] = {}
     for name, dtype, shape in ((spec["name"], spec["dtype"], spec["shape"]) for spec in specs):
         array = np.asarray(feeds[name])
-        if array.ndim == 1 and list(shape[1:]) == [1]:  # a column, for a model that takes a table of one
+        if array.ndim == 1 and list(shape[1:]) == [1]:  # a column, for a model that takes a table with one column
             array = array[:, None]
         if name in missing and dtype == "str":
             array = _mark_missing(array)
@@ -65,13 +65,13 @@ def fit_feeds(
 
 
 def _mark_missing(array: Array) -> Array:
-    """Return a column of text whose missing values are text, too; a column without any value is one of numbers."""
+    """Return a column of text with missing values as text, too; a column without any value is one of numbers."""
     empty = array.dtype.kind == "f" and bool(np.isnan(array).all())
     return texts.mark_missing(array.astype(object)) if empty or array.dtype.kind == "O" else array
 
 
 def _find_missing(array: Array, dtype: str) -> str | None:
-    """Return which row has no value where the model takes text or whole numbers, which cannot be missing."""
+    """Return which row has no value if the model takes text or whole numbers, which cannot be missing."""
     wanted = {"U": "text", "i": "whole numbers", "u": "whole numbers", "b": "truth values"}
     kind = wanted.get(np.dtype(dtype).kind) if _is_known(dtype) else None
     if kind is None or array.dtype.kind not in "Of" or (kind == "text" and array.dtype.kind == "f"):
@@ -93,7 +93,7 @@ def _is_known(dtype: str) -> bool:
 
 
 def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
-    """Return how many rows hold numbers that are not finite, and in which inputs; some models take NaN as missing."""
+    """Yield how many rows have numbers that are not finite, and in which inputs; for some models NaN is missing."""
     odd = {
         name: (~np.isfinite(array.reshape(len(array), -1))).any(axis=1)
         for name, array in feeds.items()
@@ -106,7 +106,7 @@ def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:
-    """Return why an array does not have a shape, with any number of rows; ``sizes`` gets those of named dimensions."""
+    """Return why an array does not have a shape, with any number of rows; ``sizes`` is filled for named dimensions."""
     wanted = f"shape {array.shape} does not fit {tuple(shape)}"
     if array.ndim != len(shape):
         return wanted
@@ -120,10 +120,10 @@ def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) ->
 
 
 def find_lossy_cast(array: Array, dtype: str) -> str | None:
-    """Return why an array cannot become another element type (of numpy's names) without changing its meaning, if so.
+    """Return why an array cannot become another element type (numpy's name) without changing its meaning, or None.
 
-    Rounding to a float of less precision is no loss of meaning, becoming infinite is. Numbers and missing values are
-    never turned into text unasked.
+    Rounding to a float of lower precision does not change the meaning; becoming infinite does. Numbers and missing
+    values are never converted to text implicitly.
     """
     try:
         target = np.dtype(dtype)
@@ -153,7 +153,7 @@ def _find_no_text(array: Array) -> str | None:
 
 
 def _describe(array: Array) -> str:
-    """Return what an array is made of, as a noun; of dates and times, what to do about them."""
+    """Return a noun for the elements of an array; for dates and times, also what to do about them."""
     dated = array.dtype.kind in "mM" or any(isinstance(value, date | time | timedelta) for value in array.flat[:1])
     return f"dates or times ({_AS_TRAINED})" if dated else str(array.dtype)
 
@@ -162,7 +162,7 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
     """Return the targets that a program prepared as arrays, one for each row; without labels there may be none.
 
     Raises:
-        ReportedError: ``labels-mismatch``, or ``data-unreadable`` when there are none and some are needed.
+        ReportedError: ``labels-mismatch``, or ``data-unreadable`` if there are none and some are needed.
     """
     arrays = {name: np.asarray(value) for name, value in targets.items()}
     if needed and not arrays:
@@ -179,10 +179,10 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
 
 
 def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
-    """Hash each row over all its inputs, as the model will get them, by BLAKE2b with 16 bytes.
+    """Hash each row over all its inputs, as passed to the model, by BLAKE2b with 16 bytes.
 
-    What ``attention_mask`` leaves out at the end of a row does not count: splits are padded to different lengths. Nor
-    do inputs of a decoder, where there are others: those are made of the labels.
+    Tokens at the end of a row that ``attention_mask`` excludes do not count: splits are padded to different lengths.
+    Nor do inputs of a decoder if there are others: they are made from the labels.
     """
     mask, ends = feeds.get("attention_mask"), _find_ends(feeds.get("attention_mask"))
     names = sorted(name for name in feeds if not name.startswith("decoder_")) or sorted(feeds)
@@ -192,14 +192,14 @@ def hash_rows(feeds: Mapping[str, Array]) -> list[bytes]:
 
 
 def _find_ends(mask: Array | None) -> Array | None:
-    """Return how many columns of each row count: up to the last one that a mask (rows, columns) does not leave out."""
+    """Return how many columns of each row count: up to the last one that a mask (rows, columns) includes."""
     if mask is None or mask.ndim != 2 or not mask.shape[1]:
         return None
     return np.where(mask.any(axis=1), mask.shape[1] - (mask[:, ::-1] != 0).argmax(axis=1), 0)
 
 
 def _encode_rows(array: Array, ends: Array | None) -> Iterator[bytes]:
-    """Yield the bytes of each row; of text the text itself, which does not depend on the longest text of the split."""
+    """Yield the bytes of each row; for text the text itself, independent of the split's longest text."""
     for at, row in enumerate(array.reshape(len(array), -1)):
         if row.dtype.kind == "U":
             yield json.dumps(row.tolist()).encode()

@@ -1,4 +1,4 @@
-"""Rows that are in two splits: by a mistake, or since the rows of a table with few values are equal by nature."""
+"""Rows that are in two splits: by mistake, or naturally, since a table with few values has equal rows."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from math import comb
 from typing import Any
 
 Hashes = Mapping[str, Sequence[bytes]]
-"""By the name of a split: a hash of each of its rows."""
+"""By split, a hash of each of its rows."""
 
 COPIES_LIMIT = 0.01
 """The largest share of rows that may be copies of others without a warning."""
 _ORDER = ("gate", "search", "training", "calibration")
-"""A row counts in the first of these splits that has it."""
+"""A row counts in the first of these splits that contains it."""
 _MARGIN = 3
-"""Equal rows of two splits may be so many times as frequent as those within them, of which there are few to count."""
+"""Equal rows of two splits may be this many times as frequent as those within them, since the latter are few."""
 _LEAST = 0.25
-"""The share of a split that has to stay where rows are left out."""
+"""The share of a split that must remain if rows are left out."""
 
 
 def find_overlaps(hashes: Hashes) -> Iterator[dict[str, Any]]:
-    """Yield of each pair of splits with copied rows: how many different ones, and places of the first.
+    """Yield for each pair of splits with copied rows: the number of different ones, and the positions of the first.
 
-    Rows that are equal by nature are so within a split as often as between two.
+    Naturally equal rows are as frequent within a split as between two.
     """
     for names in combinations(hashes, 2):
         first, second = (Counter(hashes[name]) for name in names)
@@ -36,10 +36,11 @@ def find_overlaps(hashes: Hashes) -> Iterator[dict[str, Any]]:
 
 
 def _is_natural(first: Counter[bytes], second: Counter[bytes]) -> bool:
-    """Return whether two splits have no more equal rows between them than rows of one source have by chance.
+    """Return whether two splits have no more equal rows than rows from one source have by chance.
 
-    Each of them must have repeats of its own, as many as such a source leads to: rows of one that are written twice
-    say nothing of the other. A split without any that is nearly whole in the other is a copy, however small it is.
+    Each of them must itself have as many repeats as expected from such a source: rows written twice in one split are no
+    evidence for the other. A split without repeats that is nearly completely in the other is a copy, however small it
+    is.
     """
     between = sum(count * second[row] for row, count in first.items() if row in second)
     share = between / (first.total() * second.total())
@@ -59,14 +60,14 @@ def _count_pairs(rows: Counter[bytes]) -> int:
 
 
 def _is_copied(rows: Counter[bytes], other: Counter[bytes]) -> bool:
-    """Return whether rows are all different, and too few would stay without those of another split."""
+    """Return whether rows are all different, and too few would remain without those of another split."""
     return len(rows) == rows.total() and len(rows.keys() - other.keys()) < _LEAST * len(rows)
 
 
 def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
-    """Return which rows of a split stay where others are in a more important one, and a sentence for each such split.
+    """Return which rows of a split remain if others are in a more important one, and a sentence for each such split.
 
-    Where too few would stay, all do.
+    If too few would remain, all do.
     """
     kept, said, seen = dict[str, list[int]](), list[str](), set[bytes]()
     for name in (one for one in _ORDER if one in hashes):
@@ -89,6 +90,6 @@ def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
 
 
 def describe_copies(hashes: Sequence[bytes]) -> Iterator[str]:
-    """Return how many rows are copies of other rows of the same split, where these are more than 1 % of them."""
+    """Yield how many rows are copies of other rows of the same split, if they are more than 1 %."""
     if (count := len(hashes) - len(set(hashes))) > COPIES_LIMIT * len(hashes):
         yield f"{count} of {len(hashes)} rows are copies of other rows; they prove nothing more"

@@ -18,8 +18,8 @@ Arrays = dict[str, Array]
 Json = dict[str, Any]
 ROUNDING = 1e-6
 UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may be undefined
-REPLICATES = 2000  # how often rows are drawn for a metric that is no mean over rows (bootstrap)
-ROLLS = 9  # how many times the targets are given to other rows, to find out in which direction the metric is better
+REPLICATES = 2000  # number of resamples for a metric that is not a mean over rows (bootstrap)
+ROLLS = 9  # number of shifts of the targets to other rows, to check in which direction the metric is better
 _OTHER_METRIC = (
     "Name one that fits the predictions and targets, in hone.program.metric or in hone.gates.drops, whichever has it; "
     "without it, the program's own is taken. Of a metric of your own, see Write a program in the documentation."
@@ -27,19 +27,19 @@ _OTHER_METRIC = (
 
 
 class Outputs(Arrays):
-    """A model's outputs by name, which note the names that a program reads of them in ``read``."""
+    """A model's outputs by name; the names that a program reads are recorded in ``read``."""
 
     def __init__(self, outputs: Mapping[str, Array]) -> None:
         super().__init__(outputs)
         self.read: set[str] = set()
 
     def __getitem__(self, name: str) -> Array:
-        """Return an output, and note its name."""
+        """Return an output, and record its name."""
         self.read.add(name)
         return super().__getitem__(name)
 
     def __iter__(self) -> Iterator[str]:
-        """Return the names: with a method of its own, ``dict(outputs)`` reads each of them by ``[name]``."""
+        """Return the names: with this method, ``dict(outputs)`` reads each of them by ``[name]``."""
         return super().__iter__()
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -64,7 +64,7 @@ class Outputs(Arrays):
 
 
 class Comparison:
-    """The source's outputs on some rows, which those of candidates are compared with; one seed draws the same for all.
+    """Compares candidates' outputs with the source's on the same rows; one seed draws the same resamples for all.
 
     Raises:
         ReportedError: As ``compare``, for the source itself.
@@ -82,16 +82,16 @@ class Comparison:
     def compare(self, outputs: Arrays) -> Json:
         """Compare a candidate's outputs with the source's.
 
-        Returned are ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n``, the names of the ``outputs``
-        that were read, and ``kind``: ``proportion`` with ``lost`` and ``gained`` rows where every row is right or
-        wrong; ``mean`` with the ``differences`` of rows, or ``bootstrap`` with the ``replicates`` of the drop (arrays;
-        positive is worse), and with ``span``, how much can be lost. ``doubt``, where there is one: why the targets may
-        not belong to the predictions, or the metric's direction may be the other one.
+        Returns ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n``, the names of the ``outputs`` that
+        were read, and ``kind``: ``proportion`` with ``lost`` and ``gained`` rows if every row is right or wrong;
+        ``mean`` with the ``differences`` of rows, or ``bootstrap`` with the ``replicates`` of the drop (arrays;
+        positive is worse), and with ``span``, the largest possible loss. Optional is ``doubt``: why the targets may not
+        belong to the predictions, or the metric's direction may be wrong.
 
         Raises:
-            ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs have not one row for each target; the
-                metric is no number, is not defined on too many resamples, or is not the mean of its rows (or minus it,
-                where lower is better); or it takes probabilities, which the program does not have.
+            ReportedError: ``labels-mismatch`` or ``program-failed``: the outputs do not have one row for each target;
+                the metric is not a number, is undefined on too many resamples, or is not the mean of its rows (or minus
+                the mean if lower is better); or it needs probabilities, which the program does not have.
         """
         read = Outputs(outputs)
         candidate = self._decode(read)
@@ -106,7 +106,7 @@ class Comparison:
         return {**told, "source": self._value, "candidate": value, "outputs": sorted(read.read), **row}
 
     def _decode(self, outputs: Arrays) -> Any:
-        """Return the program's predictions, or its probabilities where the metric takes these."""
+        """Return the program's predictions, or its probabilities if the metric needs them."""
         for name in outputs:
             output = dict.__getitem__(outputs, name)
             if output.ndim == 0 or len(output) != self._rows:
@@ -134,14 +134,14 @@ class Comparison:
         return value
 
     def _compare_rows(self, candidate: Any, value: float) -> Json | None:
-        """Compare row by row with a candidate of this value; None when the metric is no mean over rows."""
+        """Compare row by row with a candidate of this value; None if the metric is not a mean over rows."""
         metric = self.metric
         rows = [metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
         if rows[0] is None or rows[1] is None:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)
         for mean, wanted in ((before.mean(), self._sign * self._value), (after.mean(), self._sign * value)):
-            if not np.isclose(mean, wanted, rtol=ROUNDING, atol=ROUNDING):  # the interval would be of another
+            if not np.isclose(mean, wanted, rtol=ROUNDING, atol=ROUNDING):  # an interval of another metric
                 which = "metric" if metric.higher_is_better else "minus metric, since lower is better"
                 said = f"score (higher is better for each row) averages to {mean:.6g} instead of {wanted:.6g}"
                 why = f"{said}, which is {which}; mend its sign, or let score return None if it is no mean"
@@ -151,7 +151,7 @@ class Comparison:
         return {"kind": "mean", "differences": before - after}
 
     def _compare_resamples(self, candidate: Any) -> Json:
-        """Return the drops on the resamples on which the metric is defined: nearly all, or the sample is not fair."""
+        """Return the drops on the resamples with a defined metric: nearly all, otherwise the sample would be biased."""
         drops = self._sign * (self._source_resampled - self._resample(candidate))
         undefined = ~np.isfinite(drops)
         if undefined.mean() > UNDEFINED_LIMIT:
@@ -164,7 +164,7 @@ class Comparison:
         return self._resample(self._source)
 
     def _resample(self, predictions: Any) -> Array:
-        """Compute the metric on each resample; NaN where it is not defined, as when a class is missing."""
+        """Compute the metric on each resample; NaN if it is undefined, such as if a class is missing."""
         random = np.random.default_rng(self.seed)
         values = np.full(REPLICATES, np.nan)
         if self.metric.tally is not None:
@@ -175,7 +175,7 @@ class Comparison:
                     values[replicate] = self.metric.total(tallies[chosen].sum(axis=0))
             return values
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a resample may lack a class, and scikit-learn says so each time
+            warnings.simplefilter("ignore")  # a resample may lack a class, of which scikit-learn warns each time
             for replicate in range(REPLICATES):
                 chosen = random.integers(0, self._rows, self._rows)
                 with suppress(ValueError):
@@ -185,9 +185,10 @@ class Comparison:
 
     @cached_property
     def _span(self) -> float:
-        """The most that is lost where rows are given other rows' targets, in the metric's unit; 0 where not known.
+        """The largest loss if rows get other rows' targets, in the metric's unit; 0 if unknown.
 
-        It scales what rows that were not seen may lose: that none was seen is no proof, and not every metric ends at 1.
+        It scales the possible loss of unseen rows: that no loss was seen is no proof, and not every metric is at most
+        1.
         """
         others = self._roll(self._rows // 2)
 
@@ -195,23 +196,23 @@ class Comparison:
             rows = self.metric.rows(self._source, wanted)
             return np.asarray(self.metric.value(self._source, wanted) if rows is None else rows, dtype=np.float64)
 
-        with suppress(Exception):  # a metric may take no such targets: a class that the model does not know, and others
+        with suppress(Exception):  # a metric may not accept such targets, such as a class that the model does not have
             span = float(np.abs(score(self.targets) - score(others)).max())
             return span if np.isfinite(span) else 0.0
         return 0.0
 
     @cached_property
     def _direction_doubt(self) -> str:
-        """Return a doubt where the source is better with any other rows' targets: then the direction may be wrong.
+        """Return a doubt if the source is better with any other rows' targets: then the direction may be wrong.
 
-        Of targets unrelated to the predictions, the own ones are the worst by chance once in ``ROLLS + 1`` times.
+        If targets are unrelated to the predictions, the rows' own are the worst by chance once in ``ROLLS + 1`` times.
         """
         rolls = sorted({self._rows * number // (ROLLS + 1) for number in range(1, ROLLS + 1)})
         if self._rows <= ROLLS:
             return ""
         values: list[float] = []
         with warnings.catch_warnings(), suppress(Exception):  # as above
-            warnings.simplefilter("ignore")  # of targets that belong to other rows
+            warnings.simplefilter("ignore")  # about targets that belong to other rows
             values.extend(float(self.metric.value(self._source, self._roll(rows))) for rows in rolls)
         better = [self._sign * (value - self._value) > ROUNDING * abs(self._value) for value in values]
         if len(better) < ROLLS or not all(better):
@@ -222,12 +223,12 @@ class Comparison:
         return f"{found} ({self._value:.4g}), where {way} is taken to be better: {check}"
 
     def _roll(self, rows: int) -> Any:
-        """Return the targets, each some rows further on."""
+        """Return the targets, each shifted by some rows."""
         return _take_rows(self.targets, np.roll(np.arange(self._rows), rows))
 
 
 def _take_rows(value: Any, rows: Array) -> Any:
-    """Return some rows of one array, or of each by name but of those that are tables."""
+    """Return some rows of one array, or of each array by name except tables."""
     if not isinstance(value, Mapping):
         return value[rows]
     return {name: array if name.startswith(TABLE) else array[rows] for name, array in value.items()}

@@ -1,7 +1,7 @@
 """Whether a candidate's outputs agree with the source's on the same rows, output by output and row by row.
 
-A metric judges what its program reads of the outputs. Everything else that the learner offers, such as the
-probabilities next to a label, is judged here; and a route that only converts must agree in each row.
+A metric only judges the outputs that its program reads. All other outputs of the learner, such as the probabilities
+next to a label, are judged here; and a route that only converts must agree in each row.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from kedro_hone.search.comparison.cropping import find_rows_mask
 Array = NDArray[Any]
 
 ROUNDING: Final = 1e-3
-"""What an output of a route that only converts may differ by, over its unit (``measure_units``)."""
+"""The allowed difference of an output if a route only converts, relative to its unit (``measure_units``)."""
 
 _LEAST_ROWS: Final = 20
 _STILL: Final = 1e-6
-"""Rows that are apart by less than this share of their values have rounding for a spread."""
+"""If rows differ by less than this share of their values, their spread is only rounding."""
 
 _PIXELS: Final = 64
-"""Narrow whole numbers over a range of so many are pixels or the like, and not classes."""
+"""Narrow integers with at least this range are pixels or similar, not classes."""
 
 _TINY: Final = float(np.finfo(np.float32).tiny)
-"""Numbers below it have few bits, or are flushed to 0 by a runtime: no scale is smaller, and zeros have 1."""
+"""Numbers below it have few bits, or a runtime flushes them to 0: no scale is smaller, and that of zeros is 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +43,8 @@ class Fault:
     """Why outputs cannot be compared at all: names, shapes, types, or values that are not finite.
 
     Attributes:
-        failure: Its class.
-        output: The output's name; empty where none can be read.
+        failure: The class of the failure.
+        output: The output's name; empty if no output can be read.
         reason: A clause about that output, or about the predictions.
     """
 
@@ -65,22 +65,22 @@ class Difference:
     """How one output differs from the source's.
 
     Attributes:
-        output: Its name.
-        discrete: Whether it holds whole numbers, truth values or text.
-        largest: The largest difference, over the largest value of the source's output; 0 for text.
-        excused: The same of rows that are taken for equal, since the source itself gave several answers.
+        output: The output's name.
+        discrete: Whether it contains integers, truth values or text.
+        largest: The largest difference, relative to the largest value of the source's output; 0 for text.
+        excused: The same for rows that count as equal, since the source itself returned several answers.
         rows: How many rows differ by more than rounding.
-        places: Which ones, counted from 0.
-        of: How many rows there are.
-        example: The row that differs most, over the unit of its part, with both numbers, as a clause; empty where no
-            row differs.
-        constant: The part that varies in the source and not in the candidate, as a clause; empty without one.
-        furthest: The output with its part that is the least like the source's; the name alone without parts.
-        distance: The mean over the rows of the length of the difference, over that of the source's row; of whole
-            numbers and text, the share of rows that differ.
-        usual: What 95 in 100 rows have no larger distance than.
+        places: The indices of these rows, from 0.
+        of: The number of all rows.
+        example: The row that differs most, relative to the unit of its part, with both numbers, as a clause; empty if
+            no row differs.
+        constant: The part that varies in the source but not in the candidate, as a clause; empty if there is none.
+        furthest: The output with the part that is least similar to the source's; only the name if there are no parts.
+        distance: The mean over the rows of the length of the difference relative to that of the source's row; for
+            integers and text, the share of rows that differ.
+        usual: The 95th percentile of the rows' distances.
         length: The root mean square of the lengths of the source's rows.
-        lost: The root mean square of the differences, over that of how far the source's rows are from their mean.
+        lost: The root mean square of the differences, relative to that of the source's rows from their mean.
     """
 
     output: str
@@ -111,11 +111,11 @@ def compare_outputs(
 ) -> list[Difference] | Fault:
     """Compare all outputs of a candidate (``found``) with the source's (``reference``) for the same rows (``feeds``).
 
-    All are npz files, rows first. An output is of the source's type, or of the one that the candidate declares for it
-    (``outputs``). What an output has for tokens that are only padding has no meaning, and is not compared. Where rows
-    are unusual, ``lengths`` are those of usual ones, by output. Where the source itself gave several
-    ``answers``, by output and row, an output that is within what these differ by is taken for equal.
-    ``noise`` (npz) says which numbers of a row have the rounding of larger ones, as the source's own trials found.
+    All are npz files, rows first. An output has the source's type, or the one that the candidate declares for it
+    (``outputs``). Values for tokens that are only padding are meaningless and not compared. If rows are unusual,
+    ``lengths`` are those of usual ones, by output. If the source itself returned several ``answers``, by output and
+    row, an output within their range counts as equal. ``noise`` (npz) marks the numbers of a row with the rounding
+    error of larger ones, as found by the source's own trials.
     """
     declared = {spec.name: spec.dtype for spec in outputs}
     of_tokens = {spec.name for spec in outputs if spec.shape[:2] == ("batch", "length")}
@@ -149,7 +149,7 @@ def compare_outputs(
 def compare_arrays(
     name: str, want: Array, got: Array, *, length: float = 0.0, noise: Array | None = None
 ) -> Difference:
-    """Compare one output with the source's; both have the same shape and kind, and the same values not finite."""
+    """Compare one output with the source's; both have the same shape, kind and non-finite values."""
     noise = noise if noise is not None and noise.shape == want.shape[1:] and want.dtype.kind == "f" else None
     discrete, count = want.dtype.kind not in "fc", len(want) if want.ndim else 1
     constant, largest, furthest = "", 0.0, name
@@ -160,7 +160,7 @@ def compare_arrays(
     if want.dtype.kind != "U":
         want, got = (np.atleast_1d(one) for one in _fill(want, got))
         own = float(np.sqrt(np.square(want.astype(np.float64)).sum() / count))
-        usual = length / np.sqrt(want.size / count)  # of one number
+        usual = length / np.sqrt(want.size / count)  # for one number
         scale = _choose_scale(float(np.abs(want).max()), usual)
         distance = np.abs(got - want)
         largest = float(distance.max()) / scale
@@ -193,7 +193,7 @@ def compare_arrays(
 
 
 def explain_rows(difference: Difference) -> str:
-    """Return in how many rows an output differs, with the row that differs most, as a clause."""
+    """Return in how many rows an output differs, and the row that differs most, as a clause."""
     measure = "" if difference.discrete else f" by more than {ROUNDING:g} of their scale"
     rows = f"in {difference.rows} of {difference.of} rows"
     verb = "differ" if difference.output.endswith("s") else "differs"
@@ -201,7 +201,7 @@ def explain_rows(difference: Difference) -> str:
 
 
 def _measure_lost(want: Array, got: Array) -> float:
-    """Return the differences over the spread of the source's rows; 0 where these are too few, or all the same."""
+    """Return the differences relative to the spread of the source's rows; 0 if these are too few, or all equal."""
     spread = float(np.square(want - want.mean(axis=0, dtype=np.float64)).sum())
     if len(want) < _LEAST_ROWS or spread <= np.square(_STILL * want.astype(np.float64)).sum():
         return 0.0
@@ -214,7 +214,7 @@ def _choose_scale(*sizes: float) -> float:
 
 
 def _fill(want: Array, got: Array) -> tuple[Array, Array]:
-    """Return two outputs as floating-point numbers, with 0 for what is not finite in the source and for masks."""
+    """Return two outputs as floating-point numbers, with 0 for masks and where the source is not finite."""
     if want.dtype.kind not in "fc":
         return want.astype(np.float64), got.astype(np.float64)
     kept = np.isfinite(want)
@@ -228,7 +228,7 @@ def _fill(want: Array, got: Array) -> tuple[Array, Array]:
 
 
 def _find_unequal(want: Array, got: Array) -> Array:
-    """Return where whole numbers, truth values or text differ; pixels may by one, which is a rounding."""
+    """Return where integers, truth values or text differ; pixels may differ by one, which is rounding."""
     unequal = np.atleast_1d(np.asarray(want != got))
     if want.dtype.kind in "iu" and want.size and int(want.max()) - int(want.min()) >= _PIXELS and want.itemsize <= 2:
         return np.atleast_1d(np.asarray(np.abs(want.astype(np.int64) - got.astype(np.int64)) > 1))
@@ -236,7 +236,7 @@ def _find_unequal(want: Array, got: Array) -> Array:
 
 
 def _measure_distances(want: Array, got: Array, usual: float) -> Array:
-    """Return the length of each row's difference over that of the source's row, or of a usual one if that is more."""
+    """Return the length of each row's difference relative to the source's row, or to a usual one if that is longer."""
     tables = [one.reshape(len(one), -1).astype(np.float64) for one in (want, got - want)]
     lengths, errors = (np.sqrt(np.square(table).sum(axis=1)) for table in tables)
     return np.asarray(errors / np.maximum(lengths, usual))
@@ -258,7 +258,7 @@ def _write(value: Any, digits: int) -> str:
 
 
 def _find_misfit(want: Array, got: Array, declared: str | None) -> str:
-    """Return how the shape or the type of an output is another than the source's; empty where both fit."""
+    """Return how the shape or the type of an output differs from the source's; empty if both match."""
     if got.shape != want.shape:
         return f"its shape is {got.shape}, the source's is {want.shape}"
     known = got.dtype.kind == "U" or got.dtype.name in {want.dtype.name, declared}
@@ -267,7 +267,7 @@ def _find_misfit(want: Array, got: Array, declared: str | None) -> str:
 
 
 def _find_infinite(want: Array, got: Array) -> str:
-    """Return where one of two outputs is not finite and the other is not the same; empty without such a place."""
+    """Return where one of two outputs is not finite and the other is not the same; empty if there is none."""
     if got.dtype.kind not in "fc":
         return ""
     same = (got == want) | (np.isnan(got) & np.isnan(want))

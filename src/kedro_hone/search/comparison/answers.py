@@ -1,4 +1,4 @@
-"""What a source returns for one row in several calls, and whether a candidate is within what these differ by."""
+"""The results of a source for one row in several calls, and whether a candidate is within their differences."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ from kedro_hone.search.comparison.differences import measure_errors, measure_flo
 
 Array = NDArray[Any]
 Answers = Mapping[int, Sequence[Array]]
-"""What the source returned for rows of an output in other calls than the reference's, by their places."""
+"""The source's results for rows of an output in calls other than the reference's, by index."""
 
 FACTOR: Final = 2.0
-"""Each number may be so many times as far from an answer's as the reference is from the other answers there."""
+"""How many times farther a number may be from an answer than the reference is from the other answers."""
 
 
 def find_accepted(
     want: Array, got: Array, answers: Answers, *, rounding: float, noise: Array | None = None
 ) -> tuple[list[int], float]:
-    """Return the rows in which an output is within what the source's own answers differ by, and its largest error.
+    """Return the rows in which an output is within the differences of the source's answers, and its largest error.
 
-    A row is compared with each whole answer: of numbers, each has to be near that answer's, as far as the answers
-    differ in this place; a row of classes or texts has to be one of the answers.
+    A row is compared with each complete answer. Each number must be close to the answer's, relative to the differences
+    of the answers at this index; a row of classes or texts must equal one of the answers.
 
     Args:
         want: The reference's output, rows first.
-        got: A candidate's, of the same shape.
+        got: A candidate's output, of the same shape.
         answers: The source's other answers.
-        rounding: What an output may differ by in any row, over its unit.
+        rounding: The allowed difference of an output in any row, relative to its unit.
         noise: As in ``measure_errors``.
 
     Returns:
-        The rows, and their largest difference from the reference, over its largest value; 0 for text and classes.
+        The rows, and their largest difference from the reference, relative to its largest value; 0 for text and
+        classes.
     """
     places = [place for place in answers if place < len(want)]
     if not places:
@@ -54,16 +55,16 @@ def find_accepted(
 
 
 def _make_wholes(want: Array, answers: Answers, places: Sequence[int]) -> Iterator[Array]:
-    """Yield an output with each of the source's answers in its rows, first the reference's; one may be large."""
+    """Yield an output with each of the source's answers in its rows, first the reference's; outputs may be large."""
     yield want
     for number in range(max(len(answers[place]) for place in places)):
         yield replace_rows(want, {place: answers[place][min(number, len(answers[place]) - 1)] for place in places})
 
 
 def list_varying(want: Array, answers: Answers, *, bound: float, noise: Array | None = None) -> list[int]:
-    """Return the rows of which some number has three or more answers, beyond a bound: they vary with the neighbours.
+    """Return the rows with three or more answers for some number, beyond a bound: they vary with the neighbours.
 
-    A step, such as the choice of an expert, has two sides.
+    A step, such as the choice of an expert, has only two sides.
     """
     count = min((len(each) for each in answers.values()), default=0)
     made = [
@@ -79,7 +80,7 @@ def list_varying(want: Array, answers: Answers, *, bound: float, noise: Array | 
 
 
 def replace_rows(array: Array, rows: Mapping[int, Array]) -> Array:
-    """Return a copy of an array with other rows."""
+    """Return a copy of an array with some rows replaced."""
     kind = (
         np.result_type(array.dtype, *(row.dtype for row in rows.values())) if array.dtype.kind == "U" else array.dtype
     )
@@ -90,6 +91,6 @@ def replace_rows(array: Array, rows: Mapping[int, Array]) -> Array:
 
 
 def _measure_largest(want: Array, got: Array, places: Sequence[int]) -> float:
-    """Return the largest finite difference in some rows, over the largest value of the output without masks."""
+    """Return the largest finite difference in some rows, relative to the largest value of the output without masks."""
     errors = measure_floats(want[[*places]], got[[*places]], measure_scale(want))
     return float(errors[np.isfinite(errors)].max(initial=0.0))

@@ -1,4 +1,4 @@
-"""Arrays that a worker wrote, read without trusting it: no pickle, nothing compressed, only files."""
+"""Arrays written by a worker, read without trusting it: no pickles, no compression, only files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from hone_runtime.values.regular import open_regular
 UNREADABLE: Final = (
     *(OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, NotImplementedError),
     *(TokenError, SyntaxError, TypeError, RecursionError),  # the header of an array is a Python literal
-    SystemError,  # CPython's, for text that is no Unicode
+    SystemError,  # CPython's, for text that is not valid Unicode
 )
-"""What reading arrays that somebody else wrote can raise, in ``open_arrays`` and when one of them is taken."""
+"""The exceptions when reading untrusted arrays, in ``open_arrays`` and when accessing one of them."""
 
 
 @contextmanager
 def open_arrays(path: Path) -> Iterator[NpzFile]:
-    """Open an npz file whose arrays are as large in memory as on the disk: a compressed one could be any size.
+    """Open an npz file with uncompressed arrays: a compressed one could have any size in memory.
 
     Raises:
-        One of ``UNREADABLE``: It is no such file. Taking an array may raise one of them too.
+        One of ``UNREADABLE``: It is not such a file. Accessing an array may also raise one of them.
     """
     with open_regular(path) as stream:
         size = os.fstat(stream.fileno()).st_size
@@ -48,6 +48,6 @@ def open_arrays(path: Path) -> Iterator[NpzFile]:
 
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of an npz file; raises what ``open_arrays`` does."""
+    """Return all arrays of an npz file; raises as ``open_arrays``."""
     with open_arrays(path) as archive:
         return dict(archive)

@@ -19,23 +19,23 @@ from kedro_hone.search.comparison.arrays import read_arrays
 from kedro_hone.search.setting import Setting
 
 ODD = "odd sizes"
-"""The name of the cut that no recipe's shape can have."""
+"""The name of the cut to odd sizes, which is not a valid name of a shape."""
 
 ODD_BATCH = 7
-"""A batch size that no recipe names: what was specialized by mistake shows at it."""
+"""A batch size that no recipe uses: it reveals models that were specialized by mistake."""
 
 MASK = "attention_mask"
-"""The input that says which tokens of a row are real."""
+"""The input that marks the real tokens of a row."""
 
-_LONGER = {"length": " (for text: program.options.length)"}  # by the dimension: how rows are made longer
+_LONGER = {"length": " (for text: program.options.length)"}  # by dimension: how to make rows longer
 
 
 @contextmanager
 def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
-    """Yield a file (``.npz``) of the search split's rows for each shape that needs them smaller than they are, by name.
+    """Yield, by name, a file (``.npz``) of the search split's rows for each shape that is smaller than the rows.
 
-    A shape whose sizes are those of the data has none: its rows are the split's own. Rows of a model of Transformers
-    are cut to odd sizes once more (``ODD``): what was frozen at a length by mistake shows there. The files are gone
+    A shape with the sizes of the data has none: its rows are the split's own. For a model of Transformers, rows are
+    also cut to odd sizes (``ODD``), which reveal models that were frozen at a length by mistake. The files are removed
     afterwards.
     """
     source = setting.source
@@ -60,12 +60,12 @@ def find_batch(setting: Setting, shape: str) -> int:
 
 
 def has_fixed_batch(source: Artifact) -> bool:
-    """Return whether a source takes one number of rows at a call and no other: no odd batch is tried then."""
+    """Return whether a source takes only one number of rows per call: then no odd batch is tried."""
     return find_fixed_batch(spec.shape for spec in source.inputs) is not None
 
 
 def find_odd_batch(source: Artifact) -> int:
-    """Return a batch size that no recipe names; the only one that there is where a source takes no other."""
+    """Return a batch size that no recipe uses; if a source takes only one, that one."""
     return find_fixed_batch(spec.shape for spec in source.inputs) or ODD_BATCH
 
 
@@ -84,7 +84,7 @@ def find_odd_sizes(source: Artifact, rows: Mapping[str, NDArray[Any]]) -> dict[s
 
 
 def find_rows_mask(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_] | None:
-    """Return where the tokens of rows are real, by their ``attention_mask``; None where they have none."""
+    """Return where the tokens of rows are real, by their ``attention_mask``; None if they have none."""
     mask = rows.get(MASK)
     return None if mask is None or mask.ndim != 2 else mask != 0
 
@@ -96,10 +96,10 @@ def crop(
     *,
     rows: Mapping[str, NDArray[Any]] = MappingProxyType({}),
 ) -> NDArray[Any]:
-    """Cut the dimensions of an input that have names (``dims``, rows first) to the sizes of a shape, but the batch.
+    """Cut the named dimensions of an input (``dims``, rows first) to the sizes of a shape, except the batch.
 
-    It is cut at the end; rows whose mask says that they are padded at the beginning (among ``rows``, all of the inputs)
-    are cut there.
+    It is cut at the end; rows that are padded at the beginning, according to the mask in ``rows`` (all inputs), are cut
+    at the beginning.
 
     Raises:
         HoneError: ``data-unreadable``: the data are smaller.

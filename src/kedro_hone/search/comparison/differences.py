@@ -1,4 +1,4 @@
-"""How two results of one model for the same rows differ, row by row, where rounding does not count."""
+"""How two results of one model for the same rows differ, row by row, without rounding."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from numpy.typing import NDArray
 from kedro_hone.programs.shared.parts import measure_units
 
 _SHARE: Final = 0.02
-"""The share of a row's numbers that may differ: of two that are nearly equal, rounding decides which is the larger."""
+"""The share of a row's numbers that may differ: if two are nearly equal, rounding decides which is larger."""
 _WIDE: Final = 64
-"""Integers over so wide a range are rounded quantities, not classes: they may differ by one."""
+"""Integers with at least this range are rounded quantities, not classes: they may differ by one."""
 _LARGE: Final = 1e4
-"""From here on numbers may be a mask's, a hundred times larger than the others, which say how large these are."""
+"""From this value numbers may be a mask's, if they are a hundred times larger than the others, which set the scale."""
 _SAME: Final = 0.01
-"""The numbers of a mask are the same but for this share: prices are not."""
+"""The numbers of a mask are equal up to this share; prices, for example, are not."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """Where two results differ most, and in how many of the rows that were compared."""
+    """Where two results differ most, and in how many of the compared rows."""
 
     output: str
-    row: int  # its place in the split
+    row: int  # its index in the split
     one: str
     other: str
     rows: int
     compared: int
 
     def describe(self, first: str, second: str) -> str:
-        """Return it as one sentence; ``first`` and ``second`` are what each of the results is of."""
+        """Return it as one sentence; ``first`` and ``second`` describe the origin of each result."""
         said = f"{self.output!r} of row {self.row} of the search split is {self.one} {first}, and {self.other} {second}"
         return f"{said}; {self.rows} of {self.compared} rows differ."
 
@@ -52,13 +52,13 @@ def find_difference(
     """Return where two results of an output differ by more than a bound, or None.
 
     Args:
-        name: The output's.
+        name: The output's name.
         one: A result, rows first.
-        other: The other one, of the same shape.
-        places: The rows' places in the split.
-        bound: What numbers may differ by, over their unit (``measure_errors``).
-        least: The share of the rows, and two of them at least, that have to differ; of any row if 0.
-        noise: Which numbers of a row have the rounding of larger ones, in the shape of a row; None if unknown.
+        other: The other result, of the same shape.
+        places: The rows' indices in the split.
+        bound: The allowed difference of numbers, relative to their unit (``measure_errors``).
+        least: The least share of rows that must differ, at least two rows; if 0, any single row counts.
+        noise: Which numbers of a row have the rounding error of larger ones, in the shape of a row; None if unknown.
     """
     if not one.size:
         return None
@@ -77,7 +77,7 @@ def find_difference(
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """What results may differ by, by output: ``bound``, ``noise`` and ``least`` of ``find_difference``."""
+    """The allowed differences of results, by output: ``bound``, ``noise`` and ``least`` of ``find_difference``."""
 
     bounds: Mapping[str, float]
     noise: Mapping[str, NDArray[Any]]
@@ -91,9 +91,9 @@ def find_first(
     places: Sequence[int],
     tolerance: Tolerance,
 ) -> Difference | None:
-    """Return the difference of the first output that differs, as ``find_difference`` does.
+    """Return the difference of the first output that differs, as in ``find_difference``.
 
-    An output that the other result lacks, or that has another shape there, is passed over.
+    An output that the other result lacks, or that has another shape there, is skipped.
     """
     for name, array in one.items():
         found = other.get(name)
@@ -109,9 +109,10 @@ def find_first(
 def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any] | None = None) -> NDArray[np.float64]:
     """Return how much each number of two results differs, as (rows, numbers).
 
-    Of floats it is over the unit of the first result's part (``measure_units``), or over the number itself if that is
-    larger; equal infinities do not differ, nor do NaN. What is no number, and a class, differs by 1 or 0. A part that
-    is far smaller than the others has a unit of its own but where ``noise``, in the shape of a row, is true.
+    For floats the difference is relative to the unit of the first result's part (``measure_units``), or to the number
+    itself if that is larger; equal infinities do not differ, nor do NaN. Classes and values that are not numbers differ
+    by 1 or 0. A part that is far smaller than the others has its own unit, except where ``noise``, in the shape of a
+    row, is true.
     """
     if one.dtype.kind in "fc" and other.dtype.kind in "fc":
         filled = np.where(np.isfinite(one), one, one.dtype.type(0))
@@ -126,9 +127,9 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
 
 
 def measure_floats(one: NDArray[Any], other: NDArray[Any], units: NDArray[Any] | float) -> NDArray[np.float64]:
-    """Return how much each number differs, over its unit or over the first result's number if that is larger.
+    """Return how much each number differs, relative to its unit or to the first result's number if that is larger.
 
-    Equal infinities do not differ, nor do NaN; another number that is not finite differs by infinity.
+    Equal infinities do not differ, nor do NaN; other numbers that are not finite differ by infinity.
     """
     wide = np.complex128 if "c" in {one.dtype.kind, other.dtype.kind} else np.float64
     one, other = one.astype(wide), other.astype(wide)
@@ -140,7 +141,7 @@ def measure_floats(one: NDArray[Any], other: NDArray[Any], units: NDArray[Any] |
 
 
 def measure_scale(values: NDArray[Any]) -> float:
-    """Return the largest finite absolute value, without those of a mask such as -1e9; 1 where all are 0."""
+    """Return the largest finite absolute value, without those of a mask such as -1e9; 1 if all are 0."""
     sizes = np.abs(values[np.isfinite(values)])
     top = float(sizes.max(initial=0.0))
     large = sizes >= top / 100

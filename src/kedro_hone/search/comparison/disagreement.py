@@ -8,7 +8,7 @@ from typing import Final
 from kedro_hone.search.comparison.agreement import Difference, explain_rows
 
 LOST: Final = 0.35
-"""An output that no label judges may differ by so much of its spread over the rows: a coefficient R² of 0.88."""
+"""The share of its spread over the rows by which an output without labels may differ: an R² of 0.88."""
 
 
 def find_disagreement(
@@ -20,15 +20,15 @@ def find_disagreement(
     discrete: float,
     unscored: float,
 ) -> str:
-    """Return the first output that does not agree as it must, as a clause; empty where all do.
+    """Return the first output that does not agree as required, as a clause; empty if all do.
 
     Args:
-        differences: Those of one batch size or shape.
+        differences: The differences of one batch size or shape.
         scored: The outputs that the program's metrics are computed from.
-        labelled: Whether these are compared with labels, and not with the source's outputs.
-        exact: Of a route that only converts: the share of rows that may differ by more than rounding; None of others.
-        discrete: The same for outputs of whole numbers or text, of a route that only converts.
-        unscored: How far all others may be from the source's (``distance``).
+        labelled: Whether these are compared with labels instead of the source's outputs.
+        exact: If a route only converts: the share of rows that may differ by more than rounding; None for others.
+        discrete: The same for outputs of integers or text, if a route only converts.
+        unscored: The largest ``distance`` of all other outputs from the source's.
     """
     for one in differences:
         share = discrete if one.discrete else exact

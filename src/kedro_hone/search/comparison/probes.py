@@ -1,7 +1,7 @@
-"""Probes: inputs that no split may hold and that a learner meets one day, made from the specifications of the inputs.
+"""Probes: inputs that may not be in any split but may occur in use, made from the specifications of the inputs.
 
-The source runs them first (``probe_runs``). Where it returns finite numbers, a candidate must return the same: a route
-that only converts on all probes, another one on those that are no extremes, within its own error on the splits.
+The source runs them first (``probe_runs``). If it returns finite numbers, a candidate must return the same: a route
+that only converts on all probes, any other on those that are not extreme, within its own error on the splits.
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ from kedro_hone.search.comparison.cropping import ODD_BATCH, crop
 Arrays = Mapping[str, NDArray[Any]]
 
 ROWS: Final = ODD_BATCH
-"""Rows of each probe, made from the first ones of the search split: a batch that candidates have met already."""
+"""Rows of each probe, made from the first ones of the search split: a batch size that candidates were already run with.
+"""
 
 BANDS: Final = ((0, 8), (8, 15), (15, 24), (24, 31), (31, 32), (32, 53), (53, 61))
-"""Powers of two between which integers are drawn: what float32 (2^24), int32 and float64 (2^53) round lies above."""
+"""Powers of two between which integers are drawn: float32 (2^24), int32 and float64 (2^53) round above their limits."""
 
 _ALONE: Final = 8
-"""So many inputs of a kind have probes of their own; the others share them."""
+"""This many inputs of a kind have separate probes; the others share one."""
 
 NOTHING: Final = "no place"
 _OF_TOKENS: Final = "attention_mask"
-"""A tokenizer marks one token at least, so that no text gives a row without any."""
+"""A tokenizer marks at least one token, so no text leads to a row without any."""
 
 _MOST_TIMES: Final = 4
-"""A probe is at most so many times as large as the data in one dimension: attention takes the square of it."""
+"""A probe is at most this many times as large as the data in one dimension: the cost of attention is quadratic."""
 
 _MOST_ELEMENTS: Final = 4_000_000
-"""A probe of a larger size than the data has no more numbers than this."""
+"""A probe that is larger than the data has at most this many numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probe:
-    """Rows for one question to a model.
+    """Rows that test one property of a model.
 
     Attributes:
-        name: What the rows have, as a noun, such as ``attention_mask with left padding``.
+        name: The property of the rows, as a noun, such as ``attention_mask with left padding``.
         feeds: All inputs by name, rows first.
-        extreme: Whether only a route that only converts must agree on them.
-        lenient: Whether a difference is listed and drops no candidate: such rows do not occur in use.
-        sizes: The dimensions that have another size than in the data.
-        group: Probes of one group become harder; where the source takes one not, later ones are left out.
+        extreme: Whether only routes that only convert must agree on them.
+        lenient: Whether a difference is only listed and drops no candidate: such rows do not occur in use.
+        sizes: The dimensions with another size than in the data.
+        group: Probes of one group become harder; if the source does not take one, later ones are left out.
     """
 
     name: str
@@ -69,8 +70,8 @@ def make_probes(
         specs: The model's inputs.
         base: The first rows of a split for them, at most ``ROWS``.
         masks: The inputs that are masks along their last axis; see ``is_mask``.
-        limits: The largest size of a dimension, where the model has one.
-        seed: Of the integers that are drawn.
+        limits: The largest size of a dimension, if the model has a limit.
+        seed: The seed of the random integers.
     """
     random, make = np.random.default_rng(seed), partial(_make, base)
     others = {name: array for name, array in base.items() if name not in masks and array.size}
@@ -88,7 +89,7 @@ def make_probes(
     found += _resize(specs, base, limits)
     for names in _group(name for name, array in others.items() if array.dtype.kind in "iu"):
         found += _list_integers({name: base[name] for name in names}, random, make)
-    return found  # whole numbers are last: a source may take them for sizes
+    return found  # integers are last: a source may interpret them as sizes
 
 
 def _make(base: Arrays, name: str, changed: Arrays, **more: Any) -> Probe:
@@ -97,7 +98,7 @@ def _make(base: Arrays, name: str, changed: Arrays, **more: Any) -> Probe:
 
 
 def _group(names: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Yield inputs one by one, and all beyond the first few together: tables have hundreds of columns."""
+    """Yield inputs one by one, and all after the first few together: tables have hundreds of columns."""
     listed = [*names]
     yield from ((name,) for name in listed[:_ALONE])
     if rest := tuple(listed[_ALONE:]):
@@ -109,7 +110,7 @@ def _join(names: Sequence[str]) -> str:
 
 
 def is_mask(spec: TensorSpec, array: NDArray[Any]) -> bool:
-    """Return whether an input is a mask along its last axis: truth values, or 0 and 1 by the name of a mask."""
+    """Return whether an input is a mask along its last axis: truth values, or 0 and 1 in an input named as a mask."""
     if array.ndim < 2 or array.shape[-1] < 3:
         return False
     return array.dtype.kind == "b" or ("mask" in spec.name.lower() and bool(np.isin(array, (0, 1)).all()))
@@ -130,7 +131,7 @@ def _list_masks(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 def _list_integers(base: Arrays, random: np.random.Generator, make: Callable[..., Probe]) -> Iterator[Probe]:
-    """Yield whole numbers between powers of two, for all inputs of one probe, as far as the narrowest type goes."""
+    """Yield integers between powers of two, for all inputs of one probe, up to the range of the narrowest type."""
     lowest = max(int(np.iinfo(array.dtype).min) for array in base.values())
     highest = min(int(np.iinfo(array.dtype).max) for array in base.values())
     seen = max(int(array.max()) for array in base.values())
@@ -146,7 +147,7 @@ def _list_integers(base: Arrays, random: np.random.Generator, make: Callable[...
 
 
 def _draw(random: np.random.Generator, first: int, last: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
-    """Return whole numbers whose logarithms are evenly spread: else nearly all would be as large as the largest."""
+    """Return integers with uniform logarithms: otherwise nearly all would be close to the largest."""
     powers = random.uniform(np.log2(max(first, 1)), np.log2(last), shape)
     return np.clip(np.exp2(powers).astype(np.int64), first, last)
 
@@ -160,7 +161,7 @@ def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
     for what, value in (("NaN", np.nan), ("infinity", np.inf), ("-infinity", -np.inf)):
         for names in _group(base):
             made = {name: base[name].reshape(len(base[name]), -1).copy() for name in names}
-            for row in range(ROWS):  # one number of each row
+            for row in range(ROWS):  # one number in each row
                 table = made[names[row % len(names)]]
                 table[row : row + 1, row % table.shape[1]] = value
             shaped = {name: table.reshape(base[name].shape) for name, table in made.items()}
@@ -170,8 +171,8 @@ def _list_floats(base: Arrays, make: Callable[..., Probe]) -> Iterator[Probe]:
 def _resize(specs: Sequence[TensorSpec], base: Arrays, limits: Mapping[str, int]) -> Iterator[Probe]:
     """Yield the rows with one dimension at other sizes: 1, half and twice that of the data, or its largest.
 
-    Signals and pictures have a least size that no file names: a kernel that is larger than they are has no meaning. So
-    only tokens and other whole numbers, such as a text of one token, must be right at the size 1.
+    Signals and images have a minimum size that no file states: a kernel that is larger than the input is meaningless.
+    So only tokens and other integers, such as a text of one token, must be right at the size 1.
     """
     known: dict[str, int] = {}
     tokens: set[str] = set()

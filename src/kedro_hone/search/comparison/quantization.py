@@ -1,7 +1,7 @@
-"""Whether a model quantizes what it computes, by the whole names of its operators.
+"""Whether a model quantizes its activations, by the full names of its operators.
 
-Only names that are known count. An author's ``VectorQuantizer``, or a quantile, is exact arithmetic; and weights that
-are only dequantized are read as they are.
+Only known names count. An author's ``VectorQuantizer``, or a quantile, is exact arithmetic; and weights that are only
+dequantized do not change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TORCH: Final = re.compile(
     r"|(quantized|onednn)\.q?(linear|conv([123]d)?|conv_transpose[123]d)\w*?_dynamic"
     r"|quantized\.quantized_(lstm|gru|rnn_relu|rnn_tanh)_cell_dynamic"
 )
-"""With a dot after the namespace, and without the overload."""
+"""Names with a dot after the namespace, and without the overload."""
 _MODULES: Final = re.compile(
     r"torch\.ao\.(nn\.quantized|nn\.intrinsic\.quantized|nn\.quantizable)\.(?!reference\.)(dynamic\.)?"
     r"(?!Embedding|DeQuantize|Float|\w*Packed)\w+"
@@ -33,28 +33,28 @@ _MODULES: Final = re.compile(
     r"|torch\.ao\.quantization\.(\w+\.)*(FakeQuantize|FusedMovingAvgObsFakeQuantize|FixedQParamsFakeQuantize)"
 )
 _LITERT: Final = re.compile(r"QUANTIZE|FAKE_QUANT|[A-Z0-9_]+ of int8")
-"""What its worker lists; an operator of int8 takes integers, or turns floats into them for int8 weights."""
+"""The names in LiteRT's worker; an int8 operator takes integers, or converts floats to integers for int8 weights."""
 _ROUND: Final = re.compile(r"Round|ROUND|(aten\.)?round_?")
 
 
 def quantizes(operator: str) -> bool:
-    """Return whether an operator of this name quantizes what a model computes."""
+    """Return whether an operator of this name quantizes activations."""
     name = _normalize(operator)
     return any(each.fullmatch(name) for each in (_ONNX, _TORCH, _MODULES, _LITERT))
 
 
 def rounds(operator: str) -> bool:
-    """Return whether an operator of this name quantizes or rounds: what a source's comparison depends on."""
+    """Return whether an operator of this name quantizes or rounds; the comparison with the source depends on it."""
     return quantizes(operator) or _ROUND.fullmatch(_normalize(operator)) is not None
 
 
 def quantizes_activations(source: Artifact) -> bool:
-    """Return whether a model quantizes what it computes, and not only its weights, which are read as they are."""
+    """Return whether a model quantizes its activations, and not only its weights, which do not change."""
     return any(map(quantizes, _list_names(source)))
 
 
 def is_quantized(source: Artifact) -> bool:
-    """Return whether a model has operators that quantize: a border of rounding makes a small difference large."""
+    """Return whether a model has operators that quantize: at a rounding threshold small differences become large."""
     return any(map(rounds, _list_names(source)))
 
 
@@ -64,5 +64,5 @@ def _list_names(source: Artifact) -> list[str]:
 
 
 def _normalize(name: str) -> str:
-    """Return a name with a dot after the namespace, and without what an overload is called."""
+    """Return a name with a dot after the namespace, and without the overload."""
     return re.sub(r"^((?!torch\.)\w+\.\w+)\.\w+$", r"\1", name.replace("::", "."))

@@ -1,4 +1,4 @@
-"""The ranges of inputs that a recipe states: probes stay inside."""
+"""The ranges of inputs in a recipe: probes stay inside."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hone_runtime.values.artifact import TensorSpec
 from kedro_hone.search.comparison.probes import Arrays, Probe
 
 Ranges = Mapping[str, tuple[float, float]]
-"""By the name of an input: the least and the largest number that the model is made for."""
+"""By the name of an input: the least and the largest number in the model's domain."""
 
 
 def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
-    """Check that each range is of an input of numbers, whose type has both ends.
+    """Check that each range belongs to a numeric input with a type that can represent both ends.
 
     Raises:
         HoneError: ``recipe-invalid``.
@@ -44,13 +44,13 @@ def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
 
 
 def confine(probes: Sequence[Probe], base: Arrays, ranges: Ranges, *, seed: int) -> list[Probe]:
-    """Return the probes whose numbers are within the ranges, and one more for each range: numbers from end to end.
+    """Return the probes within the ranges, and one more for each range, with numbers from end to end.
 
     Args:
-        probes: Those that were made without the ranges.
+        probes: The probes made without the ranges.
         base: Rows of a split.
-        ranges: By the name of an input, the least and the largest number that it is given; they were checked.
-        seed: Of the numbers that are drawn.
+        ranges: By the name of an input, the least and the largest number; already checked.
+        seed: The seed of the random numbers.
     """
     random, kept = np.random.default_rng(seed), [probe for probe in probes if _is_within(probe.feeds, base, ranges)]
     for name, (low, high) in ranges.items():
@@ -64,12 +64,12 @@ def confine(probes: Sequence[Probe], base: Arrays, ranges: Ranges, *, seed: int)
 def _draw(random: np.random.Generator, low: float, high: float, like: NDArray[Any]) -> NDArray[Any]:
     if like.dtype.kind in "iu":
         return random.integers(int(low), int(high), like.shape, dtype=like.dtype.type, endpoint=True)
-    share = random.random(like.shape)  # Generator.uniform raises where the distance of the ends is infinite
+    share = random.random(like.shape)  # Generator.uniform raises if the distance of the ends is infinite
     return np.clip(low * (1 - share) + high * share, low, high).astype(like.dtype)
 
 
 def _find_dtype(spec: TensorSpec) -> np.dtype[Any] | None:
-    """Return the type of an input of numbers; None for another one, or for a type that numpy has not."""
+    """Return the type of a numeric input; None for another one, or for a type that numpy does not have."""
     try:
         dtype = np.dtype(spec.dtype)
     except TypeError:
@@ -89,9 +89,9 @@ def _is_held(end: float, dtype: np.dtype[Any]) -> bool:
 
 
 def _is_within(feeds: Arrays, base: Arrays, ranges: Ranges) -> bool:
-    """Return whether no number is outside both its range and those of the rows that a probe is made of.
+    """Return whether no number is outside both its range and that of the rows from which a probe is made.
 
-    NaN is in no range, and is asked of a source by design.
+    NaN is in no range, but is a deliberate probe.
     """
     for name, (low, high) in ranges.items():
         rows = base[name][np.isfinite(base[name])] if base[name].dtype.kind == "f" else base[name]

@@ -13,7 +13,7 @@ _WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "canno
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not hold."""
+    """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not pass."""
     if candidate.quality is None:
         return (GATE.rule(candidate.id, Judged.UNDECIDED, NOT_SCORED.format(candidate.id), limit=limit),)
     return (judge_drop(GATE, limit, candidate.id, candidate.quality),)

@@ -13,7 +13,7 @@ from kedro_hone.search.gates.drop import NOT_SCORED, judge_drop
 
 
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Compare the whole interval of each metric's drop with its limit, as the gate ``drop`` does."""
+    """Compare the whole interval of each metric's drop with its limit, as in the gate ``drop``."""
     if candidate.quality is None:
         return (GATE.rule(candidate.id, Judged.UNDECIDED, NOT_SCORED.format(candidate.id)),)
     found = zip(limit.values(), candidate.quality.others, strict=True)  # they were measured in the recipe's order

@@ -13,7 +13,7 @@ from kedro_hone.core.gates import Gate, Measurements, judge_at_most
 
 
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Compare the median with the limit at each shape that has one."""
+    """Compare the median with the limit at each shape with a limit."""
     medians = {row.shape: row.p50_ms for row in candidate.latency}
     say = partial(judge_at_most, name=GATE.name, candidate=candidate.id, unit="ms", digits=".3f")
     return tuple(

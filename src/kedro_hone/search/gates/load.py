@@ -1,7 +1,7 @@
 """Load: how much of the cores other processes may take while the finalists are confirmed.
 
-A ratio that was measured under load holds for that load. Pairing does not remove what load does to two programs
-differently: one whose threads wait for each other loses most. ``docs/concepts/measuring.md`` has figures.
+A ratio that was measured under load is valid for that load only. Pairing does not remove different effects of load on
+two programs: a program with threads that wait for each other loses most. ``docs/concepts/measuring.md`` has figures.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from hone_runtime.values.judgement import Judged, Judgement
 from kedro_hone.core.gates import Gate, Measurements
 
 QUIET: Final = 0.25
-"""Above this share a ratio holds for that load alone: the alias does not move, whatever limit a recipe has. A winner
+"""Above this share a ratio is valid for that load only: the alias does not move, whatever limit a recipe has. A winner
 that was 1.45 to 2.5 times as fast under load was 0.85 times as fast on the idle machine."""
 
 
 def find_noise(rows: Iterable[Judgement]) -> float | None:
-    """Return the largest share of this gate's judgements where that is above ``QUIET``; None where it is not."""
+    """Return the largest share of this gate's judgements if it is above ``QUIET``, otherwise None."""
     shares = [row.measured for row in rows if row.name == GATE.name and row.measured is not None]
     return max((share for share in shares if share > QUIET), default=None)
 
 
 def say_waits(share: float) -> str:
-    """Return that a winner waits for a quiet machine, and the command that measures it there."""
+    """Return a sentence that a winner waits for a quiet machine, with the command that measures it there."""
     shown = math.ceil(share * 1000) / 1000
     return (
         f"other processes took {shown:g} of the cores' time, and above {QUIET:g} no alias is moved: the winner waits "
@@ -36,12 +36,12 @@ def say_waits(share: float) -> str:
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
-    """Say that nothing can be told above the limit; it holds where the system does not tell what others take."""
+    """Return undecided above the limit; the gate passes if the system does not report the load of others."""
     share, told = candidate.other_load, {"limit": limit, "unit": "of the cores"}
     if share is None:
         return (GATE.rule(candidate.id, Judged.HOLDS, "what other processes took is not known", **told),)
     judged = Judged.HOLDS if share <= limit else Judged.UNDECIDED
-    shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the side of the limit that it is on
+    shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the same side of the limit
     reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
     if judged is Judged.UNDECIDED:
         reason += ": run again when the machine is idle, or allow more where it never is"

@@ -1,4 +1,4 @@
-"""Quality: the metric on the gate split is as good as a number of its own, whatever the source reaches."""
+"""Quality: the metric on the gate split reaches an absolute limit, whatever the source reaches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kedro_hone.core.gates import Gate, Measurements
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Compare the metric with the limit, in its own direction; exactly the limit holds."""
+    """Compare the metric with the limit, in its own direction; exactly the limit passes."""
     quality = candidate.quality
     if quality is None or not math.isfinite(quality.candidate):
         reason = f"the metric of {candidate.id} was not measured, where a limit of {limit:g} is asked for"

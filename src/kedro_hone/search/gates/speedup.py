@@ -11,7 +11,7 @@ _JUDGED = {"yes": Judged.HOLDS, "no": Judged.FAILS, "undecided": Judged.UNDECIDE
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
-    """Say what the launches decided; a candidate that could not be confirmed fails."""
+    """Return the decision of the launches; a candidate that could not be confirmed fails."""
     judged = _JUDGED.get(candidate.faster, Judged.FAILS)
     if candidate.speedup is None:
         return (GATE.rule(candidate.id, judged, f"{candidate.id} could not be confirmed", limit=limit, unit="times"),)

@@ -1,1 +1,1 @@
-"""What a search does with its time: routes, what they are expected to take, and the budget."""
+"""How a search uses its time: routes, their expected times, and the budget."""

@@ -1,6 +1,6 @@
-"""The budget of a search: how long building, validating and racing may go on, and what is not tried for it.
+"""The budget of a search: how long building, validating and racing may take, and what is left out because of it.
 
-What takes longer than the time that is left is not started; at the end of the budget the best so far is confirmed.
+A step that takes longer than the remaining time is not started; at the end of the budget the best so far is confirmed.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.search.setting import Setting
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
-"""Seconds, of a model of up to ``SMALL`` bytes; a larger one has more in proportion."""
+"""In seconds, for a model of up to ``SMALL`` bytes; a larger one gets proportionally more."""
 SMALL: Final = 25 << 20
 _LEAST_CONFIRMATION: Final = 600.0
 _LONGEST_CONFIRMATION: Final = 3600.0
-"""Seconds."""
+"""In seconds."""
 INTERRUPTED: Final = "the search was interrupted"
 
 
 class Phase(float, Enum):
-    """A phase of the search, by the part of the budget after which nothing of it is started."""
+    """A phase of the search, with the share of the budget after which no step of it is started."""
 
     BUILD = 0.55
     VALIDATE = 0.7
@@ -40,26 +40,26 @@ _SHARES: Final = {
     Phase.VALIDATE: "building and validating",
     Phase.RACE: "building, validating and racing",
 }
-"""What the part of the budget up to the end of a phase is for."""
+"""The purpose of the share of the budget up to the end of each phase."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The seconds of a search, and the run that counts them.
+    """The time limit of a search in seconds, and the run that counts them.
 
-    What is left after the race is for the confirmation, which takes as long as its statistics need, up to a limit of
-    its own (``bound_confirmation``).
+    The confirmation follows after the race; it takes as long as its statistics need, up to its own limit
+    (``bound_confirmation``).
     """
 
     seconds: float
     run: RunFolder
 
     def cut(self, limits: Limits) -> Limits:
-        """Return the limits of a build that is started now: it is ended where validating must be over."""
+        """Return the limits of a build that is started now: it is ended at the end of the validation phase."""
         return replace(limits, seconds=min(limits.seconds, max(1.0, self.find_left(Phase.VALIDATE))))
 
     def explain_end(self, failed: Failed, limits: Limits, own: Limits) -> str:
-        """Return why a build was ended, where the budget or a person ended it and not its own limits; else nothing."""
+        """Return why the budget or a person, and not its own limits, ended a build; otherwise an empty text."""
         if failed.failure is FailureClass.KILLED and self.run.is_stopped():
             return INTERRUPTED
         if failed.failure is FailureClass.TIME_OUT and limits.seconds < own.seconds:
@@ -68,15 +68,15 @@ class Budget:
         return ""
 
     def find_left(self, phase: Phase) -> float:
-        """Return how many seconds are left for a phase: infinite where the budget has no end, none once stopped."""
+        """Return how many seconds are left for a phase: infinite if the budget is unlimited, 0 once stopped."""
         return 0.0 if self.run.is_stopped() else self.seconds * phase.value - self.run.read_seconds()
 
     def find_reason(self, phase: Phase, expected: float | None) -> str | None:
-        """Return why nothing is started that takes so many seconds, as far as known; None where it may start."""
+        """Return why a step with these expected seconds (None if unknown) must not start; None if it may."""
         if self.run.is_stopped():
             return INTERRUPTED
         takes = "" if expected is None else f"it takes about {max(1.0, expected):.0f} s, and "
-        if phase is not Phase.RACE and (ended := self.run.read_end()):  # what is valid by then is raced
+        if phase is not Phase.RACE and (ended := self.run.read_end()):  # valid candidates are still raced
             return f"{takes}{ended}"
         left = self.find_left(phase)
         if left > (expected or 0.0):
@@ -90,17 +90,17 @@ def _say_left(seconds: float) -> str:
 
 
 def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> Phase:
-    """Return in which part of the budget a step may begin: what ends a route in that of the validations.
+    """Return in which phase of the budget a step may begin: the last step of a route in that of the validations.
 
-    So it is where its time is known: what was built before it, such as a quantized graph that took a minute, would be
-    for nothing without its last seconds.
+    This applies if its time is known: otherwise an earlier build, such as a quantized graph that took a minute, could
+    be wasted for lack of the last seconds.
     """
     ends = adaptor.stage is Stage.COMPILE and bool(parent.steps) and expected is not None
     return Phase.VALIDATE if ends else Phase.BUILD
 
 
 def start_budget(setting: Setting) -> Budget:
-    """Return the recipe's budget for the source model; its seconds count from the first call of a run."""
+    """Return the recipe's budget for the source model; its time starts with the first call in a run."""
     asked, run = setting.recipe.budget, setting.run
     run.begin_search()
     if not isinstance(asked, str):
@@ -109,10 +109,10 @@ def start_budget(setting: Setting) -> Budget:
 
 
 def bound_confirmation(setting: Setting) -> float:
-    """Return how many seconds the confirmation may take: the recipe's, or as long again as the budget is.
+    """Return how many seconds the confirmation may take: those in the recipe, or as many as the budget.
 
-    It has ``_LEAST_CONFIRMATION`` at least, and an hour where the budget has no end. The search
-    does not begin by it.
+    It is at least ``_LEAST_CONFIRMATION``, and an hour if the budget is unlimited. Calling this does not start the
+    search's time.
     """
     asked = setting.recipe.budget
     if (own := setting.recipe.confirm.seconds) is not None:
@@ -127,10 +127,10 @@ def _scale(name: str, size: int) -> float:
 
 
 def bound_validation(setting: Setting, *, insists: bool) -> Callable[[], str]:
-    """Return a function that returns why a validation ends before its time, or an empty string.
+    """Return a function that returns why a validation ends early, or an empty string.
 
-    A person ends it; and so does the budget, unless the validation ``insists``. How long one takes that compiles when
-    it is called is not known before.
+    A person ends it, and so does the budget, unless the validation ``insists``. If a model compiles when it is called,
+    the time of its validation is not known in advance.
     """
     budget = start_budget(setting)
     over = f"its validation was ended with the first {Phase.VALIDATE.value:.0%} of the budget, in which it began"

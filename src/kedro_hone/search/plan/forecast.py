@@ -1,4 +1,4 @@
-"""What is expected of each adaptor for one model on one machine: how long it takes, and how fast it makes the model."""
+"""The forecast of each adaptor for one model on one machine: how long it takes, and how fast the model becomes."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ LEAST_RECORDS: Final = 2
 STEP_SECONDS: Final = 5.0
 VALIDATION_SECONDS: Final = 2.0
 UNKNOWN_SPEED: Final = 1.0
-"""What the order of a search assumes of an adaptor of which nothing was measured: guesses, and no measurements."""
+"""The assumed speed of an adaptor without measurements, for the order of a search: a guess."""
 
 
 class Forecast(Value):
     """The usual figures of the adaptors of a recipe, for one model on one machine.
 
-    It decides in which order candidates are tried, and what is not begun since it would not fit into the budget. It
-    decides nothing of what a step or a measurement gives.
+    It determines the order of the candidates, and which steps are not started since they would not fit into the budget.
+    It does not affect the result of a step or a measurement.
     """
 
     adaptors: dict[str, Usual] = Field({}, description="By the adaptor's name, where anything is known of it.")
 
     def find_seconds(self, adaptor: str) -> float | None:
-        """Return how long a step is expected to take; None where nothing was measured."""
+        """Return how long a step is expected to take; None if nothing was measured."""
         return self._find(adaptor).seconds
 
     def find_validation(self, runtime: str) -> float | None:
-        """Return how long a validation is expected to take, by the adaptor that ends its route; None if unknown."""
+        """Return how long a validation is expected to take, by the last adaptor of its route; None if unknown."""
         return self._find(runtime).validation
 
     def find_speed(self, route: Iterable[str]) -> float:
-        """Return the expected speed of a route's candidate: that of its runtime, times those of its compressors."""
+        """Return the expected speed of a route's candidate: that of its runtime times those of its compressors."""
         return math.prod(self._find(name).speed or UNKNOWN_SPEED for name in route)
 
     def knows_speed(self, route: Iterable[str]) -> bool:
@@ -52,7 +52,7 @@ class Forecast(Value):
         return all(self._find(name).speed is not None for name in route if name not in converters)
 
     def sum_seconds(self, steps: Iterable[str], *, runtime: str) -> float:
-        """Return the expected seconds of some steps and of a validation, with defaults where nothing is known."""
+        """Return the expected seconds of some steps and of a validation, with defaults for unknown ones."""
         seconds = [self.find_seconds(name) for name in steps]
         validation = self.find_validation(runtime)
         building = sum(STEP_SECONDS if each is None else each for each in seconds)
@@ -63,7 +63,7 @@ class Forecast(Value):
 
 
 UNKNOWN = Forecast()
-"""Nothing is expected of any adaptor."""
+"""The forecast without any figures."""
 
 
 def make_forecast(adaptors: Iterable[Adaptor], source: Artifact, host: Host, records: Iterable[StepRecord]) -> Forecast:
@@ -79,9 +79,9 @@ def make_forecast(adaptors: Iterable[Adaptor], source: Artifact, host: Host, rec
 
 
 def find_medians(source: Artifact, records: Iterable[StepRecord]) -> dict[str, float]:
-    """Return the median seconds of each adaptor's steps that began with this source and gave an artifact.
+    """Return the median seconds of each adaptor's steps that began with this source and produced an artifact.
 
-    There are ``LEAST_RECORDS`` of each at least: one alone may be of a busy machine.
+    Each has at least ``LEAST_RECORDS``: a single one may be from a busy machine.
     """
     steps: dict[str, list[StepRecord]] = {}
     for record in records:

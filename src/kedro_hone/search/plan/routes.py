@@ -1,4 +1,4 @@
-"""What a route of adaptors does to a model: whether it only converts it."""
+"""Whether a route of adaptors only converts a model."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kedro_hone.search.comparison.quantization import quantizes_activations
 
 
 def only_converts(route: Iterable[str]) -> bool:
-    """Return whether no adaptor of a route changes what is computed, but for rounding in fp32.
+    """Return whether no adaptor of a route changes the computation, except for rounding in fp32.
 
-    A runtime of fp32 and int8 computes in whichever the graph is.
+    A runtime for fp32 and int8 computes in the precision of the graph.
     """
     known = read_catalogue().adaptors
     adaptors = [known[name] for name in route if name in known]
@@ -23,8 +23,8 @@ def only_converts(route: Iterable[str]) -> bool:
 
 
 def must_agree(route: Iterable[str], source: Artifact) -> bool:
-    """Return whether a route must return what its source does, row by row: it only converts.
+    """Return whether a route must return the same as its source, row by row: it only converts.
 
-    A source that quantizes its activations turns each rounding near a border into a step, so that no conversion can.
+    If a source quantizes its activations, each rounding error near a threshold becomes a step, so no conversion can.
     """
     return only_converts(route) and not quantizes_activations(source)

@@ -1,4 +1,4 @@
-"""What a winner's search depended on beside the model: the processor, and the versions of the toolchains."""
+"""What a winner's search depends on besides the model: the processor, and the versions of the toolchains."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
 
 _SHOWN = 12
-"""Hexadecimal digits of a digest in a tag: people read them too."""
+"""The number of hexadecimal digits of a digest in a tag: few, since people read them too."""
 
 
 class Machine(Protocol):
-    """What tells machines apart on which one winner may be faster than another."""
+    """The properties that distinguish machines on which different winners may be fastest."""
 
     @property
     def cpu(self) -> str:
@@ -25,7 +25,7 @@ class Machine(Protocol):
 
     @property
     def flags(self) -> Iterable[str]:
-        """Its instructions."""
+        """The processor's instruction sets."""
 
     @property
     def gpu(self) -> str | None:
@@ -33,12 +33,12 @@ class Machine(Protocol):
 
 
 def name_machine(machine: Machine) -> str:
-    """Return what names a kind of machine, in a tag: the processor with its instructions, and the GPU."""
+    """Return the name of a kind of machine for a tag: the processor with its instruction sets, and the GPU."""
     return _shorten(digest_json([machine.cpu, sorted(machine.flags), machine.gpu]))
 
 
 def name_toolset(recipe: Recipe) -> str:
-    """Return what names the toolchains of a recipe with their versions, in a tag: ``onnxruntime=5e84f494 …``.
+    """Return the name of a recipe's toolchains with their versions, for a tag: ``onnxruntime=5e84f494 …``.
 
     Raises:
         HoneError: As ``make_plan``.
@@ -49,7 +49,7 @@ def name_toolset(recipe: Recipe) -> str:
 
 
 def _find_version(name: str, recipe: Recipe) -> str:
-    """Return the digest of a toolchain's versions: of its lock, or of what this interpreter has where it serves."""
+    """Return the digest of a toolchain's versions: of its lock, or of this interpreter's versions if it is used."""
     toolchain = read_catalogue().find_toolchain(name)
     found = find_environment(recipe, toolchain, build=False)
     if isinstance(found, Environment):

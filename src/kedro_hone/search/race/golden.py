@@ -1,4 +1,4 @@
-"""The golden rows of a winner, kept in the store when the gates have found it."""
+"""The golden rows of a winner, stored when it has passed the gates."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from kedro_hone.search.setting import Setting
 
 @dataclass(frozen=True, kw_only=True)
 class GoldenRows:
-    """The first rows of the gate split, and where the outputs of a candidate and of its parts go."""
+    """The first rows of the gate split, and the folder of the outputs of a candidate and of its parts."""
 
     feeds: Path
     rows: int
-    fixed: int | None  # the batch of a source that takes no other
+    fixed: int | None  # the batch of a source with a fixed batch
 
     def make_run(self, artifact: Artifact, output: Path) -> Run:
-        """Return the run of one call with these rows, as the learner makes it, with its outputs in a file.
+        """Return the run of one call with these rows, as in the learner, with its outputs in a file.
 
-        A candidate that was specialized for sizes takes the smallest batch that is large enough, or several of its
-        largest one.
+        A candidate that was specialized for some sizes uses the smallest batch that is large enough, or several of its
+        largest.
         """
         batches = sorted(shape.batch for shape in artifact.static_shapes)
         if self.fixed is not None:
@@ -42,7 +42,7 @@ class GoldenRows:
 
 
 def cut_golden(setting: Setting, folder: Path) -> GoldenRows | None:
-    """Write the rows of the gate split that the recipe asks for to a folder; None where it asks for none."""
+    """Write the golden rows of the gate split to a folder; None if the recipe requires none."""
     rows = setting.recipe.golden_rows
     if not rows:
         return None
@@ -57,9 +57,9 @@ def cut_golden(setting: Setting, folder: Path) -> GoldenRows | None:
 def keep_golden(
     golden_rows: GoldenRows, outputs: Sequence[Path], setting: Setting, *, largest_error: float
 ) -> str | None:
-    """Keep rows of the gate split with a winner's outputs for them as a tree of the store; return its key.
+    """Store rows of the gate split with a winner's outputs for them as a tree of the store; return its key.
 
-    ``outputs`` are files (``.npz``): the winner's own, then those of its parts. None where they cannot be kept.
+    ``outputs`` are files (``.npz``): the winner's own, then those of its parts. None if they cannot be stored.
     """
     made, *parts = (read_arrays(path) for path in outputs)
     golden = make_golden(

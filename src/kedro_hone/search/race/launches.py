@@ -1,7 +1,7 @@
-"""Launches and interleaved rounds: a launch is one start of a worker process in which an artifact is loaded and called.
+"""Launches and interleaved rounds: a launch is one start of a worker process that loads and calls an artifact.
 
 In each round every entrant is measured once, in random order, while all others are stopped. The machine's speed drifts
-and other programs come and go; what is compared is therefore always measured within the same round (paired design), and
+and other programs come and go; therefore compared models are always measured within the same round (paired design), and
 the order is random so that no entrant is always first (blocking and randomization, G. E. P. Box, J. S. Hunter and W. G.
 Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
 """
@@ -28,20 +28,20 @@ from kedro_hone.search.race.timings import Calls, Timings
 from kedro_hone.search.setting import Setting
 
 _WARM_UP = 0.25
-"""The part of a burst that is called before it and not counted: caches and clocks have to come back after a stop."""
+"""The share of a burst that is called before it and not counted: caches and clocks must recover after a stop."""
 _WARM = 20
-"""A call that is as long as so many bursts has none before it. On an AMD EPYC with AVX2 the first call after a stop
+"""A call that takes as long as this many bursts has no warm-up. On an AMD EPYC with AVX2 the first call after a stop
 took up to 6 ms longer than the next (2.3 % of 240 ms, in eager PyTorch): of a call of a second less than 1 %."""
 _LEAST = 2
-"""The calls of a burst that are timed, however long one takes. With the rounds of a confirmation of seven launches they
-are enough for a 90th percentile."""
+"""The fewest timed calls of a burst, however long one takes. With the rounds of a confirmation of seven launches they
+suffice for a 90th percentile."""
 _MOST = 5000
-"""So many are timed at most, however short they are."""
+"""The most timed calls of a burst, however short they are."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Burst:
-    """How often an entrant is called in one round at one shape: ``warmup`` calls first, then those that are timed."""
+    """How often an entrant is called in one round at one shape: first ``warmup`` calls, then the timed ones."""
 
     warmup: int
     calls: int
@@ -59,16 +59,16 @@ def launch(
     seed: int | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> Iterator[WorkerSession | Failed]:
-    """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why there is none.
+    """Start a worker for a runnable artifact in its runtime's environment, and yield it, or why it failed.
 
-    Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are the recipe's, the same for
-    all, unless another seed is given. The step's folder has the name, a candidate's id; next to its own directory, the
-    worker may write to ``output``, and read ``feeds`` next to the batches that are timed. With ``interface``, what is
-    timed is the source's interface around the model, as ``kedro_hone.load`` gives it. Where ``stopped`` comes to be
-    true, its worker ends.
+    Nothing is loaded yet, and leaving the block ends the worker. Threads, seed and trust are those of the recipe, the
+    same for all, unless another seed is given. The name of the step's folder is ``name``, a candidate's id. In addition
+    to its own directory, the worker may write to ``output``, and read ``feeds`` in addition to the timed batches. With
+    ``interface``, the source's interface around the model is timed, as returned by ``kedro_hone.load``. If ``stopped``
+    becomes true, the worker ends.
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
-    # It was built before its step; one that is gone is not built again under a measurement, but by the next run.
+    # It was built before its step; a missing one is not built again during a measurement, but by the next run.
     environment = find_environment(setting.recipe, toolchain, build=False)
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
@@ -106,12 +106,12 @@ def launch(
 
 @dataclass(frozen=True, kw_only=True)
 class Entrant:
-    """A candidate whose worker has loaded it and waits, stopped, to be measured."""
+    """A candidate, loaded in a stopped worker that waits to be measured."""
 
     id: str
     session: WorkerSession
     bursts: Mapping[str, Burst]  # for each shape
-    stack: ExitStack  # ends the worker when it is closed
+    stack: ExitStack  # ends the worker when closed
 
 
 def enter(
@@ -124,12 +124,12 @@ def enter(
     interface: bool = False,
     stopped: Callable[[], bool] | None = None,
 ) -> dict[str, Entrant]:
-    """Launch artifacts, call each at every shape once, stop them, and return those that wait to be measured.
+    """Launch artifacts, call each once at every shape, stop them, and return those that wait to be measured.
 
-    One more than there are cores is launched and loaded at a time, since loading is mostly one thread of Python; with
-    an odd number of them no core is left without work at the end. Nothing depends on who is first. How many calls fill
-    a burst is found out afterwards, while all others are stopped. Who fails is noted in the timings, and its worker is
-    ended; closing the stack ends all. The interface and ``stopped`` are explained at ``launch``.
+    The number of cores plus one are launched and loaded at a time, since loading is mostly one thread of Python; with
+    an odd number of them no core is idle at the end. The result does not depend on their order. The number of calls in
+    a burst is determined afterwards, while all others are stopped. Failures are recorded in the timings, and their
+    workers are ended; closing the stack ends all. ``interface`` and ``stopped`` are explained at ``launch``.
     """
     stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
     feeds = setting.batches
@@ -146,7 +146,7 @@ def enter(
         entrant = session if isinstance(session, Failed) else size(name, session, stack=own)
         if isinstance(entrant, Failed):
             timings.failures[name] = entrant
-            timings.workers += entrant.log is not None  # without an environment there was no worker
+            timings.workers += entrant.log is not None  # without an environment there is no worker
             own.close()
         else:
             timings.workers += 1
@@ -174,7 +174,7 @@ def _size_bursts(
     session.resume()
     for shape in shapes:
         times = session.time(shape, calls=1, warmup=1)
-        if not isinstance(times, Failed) and max(times) < burst_ms * 1e6:  # else a burst is the fewest calls anyway
+        if not isinstance(times, Failed) and max(times) < burst_ms * 1e6:  # else the fewest calls fill a burst
             times = session.time(shape, calls=5, warmup=2)
         if isinstance(times, Failed):
             return times
@@ -184,9 +184,9 @@ def _size_bursts(
 
 
 def plan_burst(times: list[int], *, burst_ms: float) -> Burst:
-    """Return how many calls, ``_LEAST`` to ``_MOST``, fill a burst of some milliseconds, and how many come before it.
+    """Return how many calls, ``_LEAST`` to ``_MOST``, fill a burst of some milliseconds, and how many precede it.
 
-    Of the timed calls, in nanoseconds, the fastest counts, since disturbances only make calls slower.
+    The fastest of the timed calls, in nanoseconds, counts, since disturbances only make calls slower.
     """
     fitting = burst_ms * 1e6 / max(min(times), 1)
     calls = max(_LEAST, min(_MOST, round(fitting)))
@@ -198,7 +198,7 @@ def plan_burst(times: list[int], *, burst_ms: float) -> Burst:
 def measure_round(entrants: Iterable[Entrant], *, order: random.Random, timings: Timings) -> None:
     """Measure each entrant once at every shape, in random order; all are stopped, before and after.
 
-    An entrant that fails is noted in the timings and measured no more.
+    An entrant that fails is recorded in the timings and not measured again.
     """
     shuffled = [entrant for entrant in entrants if entrant.id not in timings.failures]
     order.shuffle(shuffled)

@@ -31,7 +31,7 @@ from kedro_hone.search.race.launches import launch
 from kedro_hone.search.setting import Setting
 
 UNBOUNDED = sys.float_info.max
-"""Stands for an end that is not known: JSON has no infinity."""
+"""Represents an unknown end: JSON has no infinity."""
 
 _NOTHING_TO_LOSE: Final = (
     "the source is right in no row, so that nothing could be lost: check that the labels are the model's, or take "
@@ -54,10 +54,10 @@ def predict(
     reads: Sequence[Path] = (),
     after: Callable[[WorkerSession], None] | None = None,
 ) -> Predicted | Failed:
-    """Run an artifact over rows, whose outputs go into one folder; return what it took, or why it failed.
+    """Run an artifact over rows, with all outputs in one folder; return its costs, or why it failed.
 
-    Trials are run first, and may fail; their outputs go into that folder or below it. Where ``stopped`` comes to be
-    true, its worker is ended. ``after`` is called with the session when all rows were run, and may run other files
+    Trials are run first, and may fail; their outputs are written to that folder or below it. If ``stopped`` becomes
+    true, its worker is ended. ``after`` is called with the session after all rows were run, and may run other files
     (``reads``): neither its failures nor its memory count here.
     """
     place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in (*trials, *runs)), *reads]
@@ -88,8 +88,8 @@ def score_predictions(
 ) -> dict[str, Quality | str]:
     """Score predictions of candidates against the source's, with the recipe's program and metric.
 
-    Returned is a quality for each name, or what kept it from being scored. The confidence of the intervals is the
-    recipe's when not given.
+    Returns a quality for each name, or why it could not be scored. The confidence of the intervals is by default the
+    recipe's.
 
     Raises:
         HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
@@ -115,7 +115,7 @@ def score_predictions(
 def _read_all(
     name: str, row: Mapping[str, Json], confidence: float, *, limits: Mapping[str, float], **place: Any
 ) -> Quality | str:
-    """Return the quality of a candidate with its other metrics, each with its own limit, or what kept one from it."""
+    """Return the quality of a candidate with its other metrics, each with its own limit, or why one has no score."""
     quality, others = read_quality(name, row, confidence, **place), []
     for metric, limit in limits.items():
         if isinstance(quality, str):
@@ -128,7 +128,7 @@ def _read_all(
 
 
 def has_labels(split: Split, setting: Setting) -> bool:
-    """Return whether a split has labels; without them a program compares with the source's outputs."""
+    """Return whether a split has labels; without labels a program compares with the source's outputs."""
     with open_arrays(setting.locate(split.targets)) as targets:
         return not all(name.startswith(UNLABELLED) for name in targets.files)
 
@@ -152,9 +152,9 @@ def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
 
 
 def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place: Any) -> Quality | str:
-    """Return the quality that the program's worker noted of a candidate, or what kept it from being scored.
+    """Return the quality of a candidate from the program's worker, or why it could not be scored.
 
-    The confidence is that of the drop's interval; ``place`` has the split and the limit.
+    ``confidence`` is that of the drop's interval; ``place`` contains the split and the limit.
     """
     if error := row.get("error"):
         return f"{error['what']} {error['why']}"
@@ -172,10 +172,10 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
             return f"the values that the program's worker wrote cannot be read: {error}"
         spread = _measure_spread(values) if kind == "mean" else None
         estimate = (1.0 if row["higher_is_better"] else -1.0) * (row["source"] - row["candidate"])
-        # What predictions for other rows would lose; at least 1 of what is best at 1, more of r2 or a correlation,
-        # which have no end at 0.
+        # The loss of predictions for other rows: at least 1 for a metric that is best at 1; more for r2 or a
+        # correlation, which may be below 0.
         span = float(max(1.0, row["span"])) if loses_one else row["span"] or UNBOUNDED
-        if few:  # so few rows prove nothing; an interval without ends leaves every gate undecided
+        if few:  # so few rows prove nothing; with an unbounded interval every gate is undecided
             drop = Interval(estimate=estimate, low=-UNBOUNDED, high=UNBOUNDED, confidence=confidence)
         elif kind == "mean":
             drop = interval_of_mean(values, confidence=confidence, span=span)
@@ -198,12 +198,12 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
 
 
 def has_nothing_to_lose(score: Score) -> bool:
-    """Return whether a metric that is best at 1 is 0, with the targets of other rows, too: no candidate is worse."""
+    """Return whether a metric that is best at 1 is 0, also with other rows' targets: no candidate can be worse."""
     return score.value == 0 and score.span is None and may_lose_one(higher_is_better=score.higher_is_better, source=0)
 
 
 def may_lose_one(*, higher_is_better: bool, source: float) -> bool:
-    """Return whether at least 1 can be lost: of a metric that is best at 1."""
+    """Return whether at least 1 can be lost, as for a metric that is best at 1."""
     return higher_is_better and 0 <= source <= 1
 
 

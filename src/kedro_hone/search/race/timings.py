@@ -1,4 +1,4 @@
-"""Raw timings: taken in rounds, summarized, kept in the store by the nodes that measure, and part of the evidence."""
+"""Raw timings: measured in rounds, summarized, stored by the nodes that measure, and part of the evidence."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ Calls = dict[str, list[int]]
 
 @dataclass
 class Timings:
-    """What was measured in each round, by entrant."""
+    """The measurements of each round, by entrant."""
 
     rounds: list[dict[str, Calls]] = field(default_factory=list)
-    failures: dict[str, Failed] = field(default_factory=dict)  # who could not be launched, or failed when measured
-    workers: int = 0  # how many processes were launched
+    failures: dict[str, Failed] = field(default_factory=dict)  # failed at the launch or when measured
+    workers: int = 0  # number of launched processes
 
     def select(self, entrant: str) -> list[Calls]:
-        """Return the calls of an entrant in each round that it took part in."""
+        """Return the calls of an entrant in each of its rounds."""
         return [measured[entrant] for measured in self.rounds if entrant in measured]
 
     def pair(self, entrant: str, shape: str, *, rival: str = SOURCE) -> tuple[list[float], list[float]]:
-        """Return the median call of a rival, the source unless named, and of the entrant, in each round with both."""
+        """Return the median call of a rival (by default the source) and of the entrant, in each round with both."""
         shared = [measured for measured in self.rounds if entrant in measured and rival in measured]
         other, mine = ([median(measured[name][shape]) for measured in shared] for name in (rival, entrant))
         return other, mine
@@ -51,10 +51,10 @@ class Timings:
         return tuple(percentiles(shape, [*chain.from_iterable(calls[shape] for calls in rounds)]) for shape in shapes)
 
     def keep(self, store: Store, prefix: str) -> str:
-        """Keep all times in the store, and return the key of the tree that holds them, for ``write_timings``.
+        """Write all times to the store, and return the key of their tree, for ``write_timings``.
 
-        For each entrant and shape, ``<prefix>/<entrant>/<shape>`` has the nanoseconds of all calls, and
-        ``…/calls`` how many of them each round had. The prefix is ``race`` or ``confirm``.
+        For each entrant and shape, ``<prefix>/<entrant>/<shape>`` contains the nanoseconds of all calls, and
+        ``…/calls`` the number of calls in each round. The prefix is ``race`` or ``confirm``.
         """
         arrays: dict[str, Any] = {}
         for name in dict.fromkeys(chain.from_iterable(self.rounds)):
@@ -74,7 +74,7 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
     """Write the raw timings of several nodes, by their keys in the store, into one new ``.npz``.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the store has lost some of them.
+        HoneError: ``evidence-incomplete``: some of them are no longer in the store.
     """
     arrays: dict[str, Any] = {}
     for node, key in keys.items():

@@ -1,1 +1,1 @@
-"""The source model: pulled, recognized, sealed, and tried by itself."""
+"""The source model: pulled, recognized, sealed, and tested by itself."""

@@ -1,4 +1,4 @@
-"""Sources that take one number of rows at a call: what is said of them, and which shapes of a recipe they refuse."""
+"""Sources that take one fixed number of rows per call: the warning, and which shapes of a recipe they refuse."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _WAYS_OUT: Final[Mapping[Format, str]] = MappingProxyType(
         "input_example of two rows or more",
     }
 )
-"""By the source's format: how it comes to take any number of rows."""
+"""By the source's format: how to make it accept any number of rows."""
 
 _OTHER_WAY: Final = "save it again with a first dimension that is free"
 
 
 def check_batch(source: Artifact, recipe: Recipe) -> None:
-    """Warn of a source that takes one number of rows at a call and no other; refuse shapes of another number at once.
+    """Warn of a source that takes only one number of rows per call; immediately refuse shapes with another number.
 
     Raises:
         HoneError: ``recipe-invalid``: a shape of the recipe has another batch.

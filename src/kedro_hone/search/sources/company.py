@@ -1,4 +1,4 @@
-"""Whether what a source model returns for a row depends on the rows beside it, by its trials."""
+"""Whether a source model's result for a row depends on the other rows of its batch, by its trials."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from kedro_hone.search.comparison.quantization import is_quantized
 from kedro_hone.search.sources.trials import Outputs, SourceTrials, Trial
 
 COMPANY: Final = 1e-3
-"""What another batch may change, over an output's largest value: other kernels add in another order."""
+"""The allowed change in another batch, relative to an output's largest value: kernels may add in another order."""
 COARSE: Final = 0.1
-"""The same where activations are quantized by the range of the batch."""
+"""The same if activations are quantized by the range of the batch."""
 _HALF: Final = 0.05
-"""The same of outputs whose numbers are all of half precision, whatever their type."""
+"""The same for outputs with only half-precision numbers, whatever their type."""
 _FLOOR: Final = 10
-"""How many times the rounding of one row, alone and among its copies, counts as rounding of any."""
+"""How many times the rounding of one row, alone and among its copies, counts as rounding for any row."""
 _ROWS: Final = 0.1
-"""The share of rows that have to differ: what is routed or quantized near a border may go the other way in a few."""
+"""The share of rows that must differ: routing or quantization near a threshold may change a few."""
 _WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
 
 
 def check_company(trials: SourceTrials, sample: Outputs, source: Artifact, noise: Outputs) -> Iterator[str]:
-    """Check that what the source returns for a row does not depend on the rows beside it.
+    """Check that the source's result for a row does not depend on the other rows of its batch.
 
-    All trials have run; ``sample`` are its outputs on the whole search split, for the rows of the first of them, and
-    ``noise`` is that of ``find_noise``.
-    Yielded is a warning where it quantizes by the range of a batch, and so mixes its rows a little.
+    All trials must have run; ``sample`` are its outputs on the whole search split for the rows of the first trial, and
+    ``noise`` is that of ``find_noise``. Yields a warning if the source quantizes by the range of a batch, and so mixes
+    its rows slightly.
 
     Raises:
         HoneError: ``source-mixes-rows``.
@@ -48,7 +48,7 @@ def check_company(trials: SourceTrials, sample: Outputs, source: Artifact, noise
 
 
 def explain_mixing(found: str) -> HoneError:
-    """Return the error for a source whose rows mix, as one sentence (``found``) shows."""
+    """Return the error for a source that mixes its rows, with the evidence in one sentence (``found``)."""
     return HoneError(
         "source-mixes-rows",
         "The source model mixes the rows of a batch: what it returns for one depends on the others.",
@@ -59,10 +59,10 @@ def explain_mixing(found: str) -> HoneError:
 
 
 def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
-    """Return which numbers of a row have the rounding of larger ones, by output, in the shape of a row.
+    """Return which numbers of a row have the rounding error of larger ones, by output, in the shape of a row.
 
-    They differ by their own scale, and next to nothing by the scale of the whole output, between a row alone and the
-    same among copies of itself, which mixes nothing. All have it where that could not be tried.
+    They differ on their own scale, but hardly on the scale of the whole output, between a row alone and the same row
+    among copies of itself, which mixes nothing. If that could not be tested, all numbers are marked.
     """
     alone, copies = _read_copies(trials, source)
     found: Outputs = {}
@@ -81,12 +81,12 @@ def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
 
 
 def choose_bound(output: NDArray[Any], source: Artifact) -> float:
-    """Return what another batch may change of an output, over the unit of its part."""
+    """Return the allowed change of an output in another batch, relative to the unit of its part."""
     return COARSE if is_quantized(source) else _HALF if _is_half(output) else COMPANY
 
 
 def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, allowed: Tolerance) -> str | None:
-    """Return in one sentence where rows differ in another company, or None."""
+    """Return in one sentence where rows differ in another batch, or None."""
     first, ways = trials.again[0], [(trial, _WAYS[trial.name]) for trial in trials.others if trial.name in _WAYS]
     whole = find_first(first.read_real(source), sample, places=first.places, tolerance=allowed)
     found = [("among all rows", whole), *((way, _compare(first, trial, source, allowed)) for trial, way in ways)]
@@ -105,9 +105,10 @@ def _compare(first: Trial, trial: Trial, source: Artifact, allowed: Tolerance) -
 
 
 def _find_bounds(trials: SourceTrials, source: Artifact, noise: Outputs) -> dict[str, float]:
-    """Return what each output may differ by in another batch: more where the model itself computes coarsely.
+    """Return the allowed difference of each output in another batch: larger if the model itself computes coarsely.
 
-    How coarsely its numbers show, rows among copies of themselves, which mixes nothing, and its operators.
+    Its precision is shown by its numbers, by its operators, and by rows among copies of themselves, which mixes
+    nothing.
     """
     base = trials.again[0].read_real(source)
     if is_quantized(source):
@@ -118,7 +119,7 @@ def _find_bounds(trials: SourceTrials, source: Artifact, noise: Outputs) -> dict
 
 
 def _read_copies(trials: SourceTrials, source: Artifact) -> tuple[Outputs, Outputs]:
-    """Return what the source returned for some rows alone, repeated, and among copies of themselves, if known."""
+    """Return the source's results for some rows alone, repeated, and among copies of themselves, if known."""
     found = {trial.name: trial for trial in trials.others}
     if not {"alone", "copies"} <= found.keys():
         return {}, {}
@@ -129,7 +130,7 @@ def _read_copies(trials: SourceTrials, source: Artifact) -> tuple[Outputs, Outpu
 
 
 def _is_half(array: NDArray[Any]) -> bool:
-    """Return whether all numbers of an output are those of fp16 or of bfloat16, which is the upper half of fp32."""
+    """Return whether all numbers of an output are those of fp16 or of bfloat16 (the upper half of fp32's bits)."""
     if array.dtype == np.float16:
         return True
     if array.dtype != np.float32:

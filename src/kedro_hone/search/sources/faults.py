@@ -1,4 +1,4 @@
-"""What is wrong with a source model that is no function of each row, by its own trials, before anything is built."""
+"""Faults of a source model that is not a function of each row, by its own trials, before anything is built."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from kedro_hone.search.sources.company import COARSE, COMPANY, check_company, fi
 from kedro_hone.search.sources.trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
 
 _AGAIN: Final = 1e-5
-"""What the same call may return else, over an output's largest value: on one machine next to nothing, in fp32."""
+"""The allowed difference of the same call, relative to an output's largest value: in fp32 on one machine almost 0."""
 _PART: Final = 256
-"""Rows of an output that are looked at together."""
+"""Rows of an output that are checked together."""
 _ELSEWHERE: Final = 1e-4
-"""The same of another process, whose memory is aligned otherwise."""
+"""The same for another process with different memory alignment."""
 
 
 def check_trials_rows(trials: Iterable[Trial], setting: Setting) -> None:
-    """Check what trials returned, as ``check_rows`` does; of one row alone only where the recipe has such a shape."""
+    """Check the results of trials as in ``check_rows``; single rows only if the recipe has such a shape."""
     single = any(shape.batch == 1 for shape in setting.recipe.all_shapes)
     for trial in trials:
         if single or trial.batch > 1:
@@ -39,11 +39,10 @@ def check_trials_rows(trials: Iterable[Trial], setting: Setting) -> None:
 
 
 def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[tuple[str, ...], Outputs]:
-    """Run the source again in a process of its own, compare, and return what is odd, one sentence each.
+    """Run the source again in a separate process, compare, and return warnings, one sentence each.
 
-    Returned is also which numbers of a row have the rounding of larger ones, as ``find_noise`` does.
-
-    ``run`` is that of the whole search split, whose outputs are there.
+    Also returns which numbers of a row have the rounding error of larger ones, as ``find_noise``. ``run`` is the
+    completed run of the whole search split.
 
     Raises:
         HoneError: ``source-not-rowwise``, ``source-random``, ``source-stateful``, ``source-mixes-rows`` or
@@ -60,9 +59,9 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[tupl
 
 
 def _read_whole(run: Run, source: Artifact, *, places: Sequence[int], count: int) -> tuple[Outputs, list[NotFinite]]:
-    """Return some rows of the outputs of a run, and what is not finite in all of them; raises as ``check_rows``.
+    """Return some rows of a run's outputs, and counts of non-finite numbers in all rows; raises as ``check_rows``.
 
-    Outputs may be as large as the memory, so that they are read one at a time, and gone through in parts.
+    Outputs may be as large as the memory, so they are read one at a time, and checked in parts.
     """
     feeds, outputs, batch = run
     sample, counts = Outputs(), list[NotFinite]()
@@ -85,7 +84,7 @@ def _take(name: str, array: NDArray[Any], part: slice | list[int], *, rows: Outp
 
 
 def check_rows(outputs: Mapping[str, NDArray[Any]] | None, source: Artifact, *, count: int, batch: int) -> None:
-    """Check that what the source returned for so many rows, in calls of a batch, has a row for each of them.
+    """Check that the source's outputs for ``count`` rows, in calls of ``batch`` rows, have one row for each.
 
     Raises:
         HoneError: ``source-not-rowwise``.
@@ -102,7 +101,7 @@ def check_repeated(trials: SourceTrials, source: Artifact, noise: Outputs) -> No
     ``noise`` is that of ``find_noise``.
 
     Raises:
-        HoneError: ``source-stateful`` where a process repeats what the other one did, call by call; else
+        HoneError: ``source-stateful`` if a process repeats the other one's results call by call; otherwise
             ``source-random``.
     """
     bound = _AGAIN if source.device == CPU else COMPANY
@@ -135,7 +134,7 @@ _PROCESSES: Final = ("in one process", "in another with another seed")
 
 @dataclass(frozen=True, kw_only=True)
 class NotFinite:
-    """How many rows of an output hold numbers that are not finite; 0 of what holds no floating-point numbers."""
+    """How many rows of an output have numbers that are not finite; 0 for outputs without floating-point numbers."""
 
     output: str
     rows: int
@@ -145,7 +144,7 @@ class NotFinite:
 
 
 def count_not_finite(output: str, parts: Iterable[NDArray[Any]]) -> NotFinite:
-    """Count them in an output that comes in parts, rows first."""
+    """Count them in the parts of an output, rows first."""
     rows = odd = lost = 0
     kinds = dict.fromkeys(("NaN", "-inf", "inf"), 0)
     for part in parts:
@@ -163,10 +162,10 @@ def count_not_finite(output: str, parts: Iterable[NDArray[Any]]) -> NotFinite:
 
 
 def check_finite(counts: Sequence[NotFinite]) -> Iterator[str]:
-    """Yield a warning for each output with numbers that are not finite, by what was counted.
+    """Yield a warning for each output with numbers that are not finite, from the counts.
 
     Raises:
-        HoneError: ``source-not-finite``: there is no other number in any output.
+        HoneError: ``source-not-finite``: no output has a finite number.
     """
     if counts and all(one.lost == one.rows for one in counts):
         named = ", ".join(repr(one.output) for one in counts)

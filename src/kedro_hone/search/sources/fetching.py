@@ -24,19 +24,19 @@ from kedro_hone.sources.files import write_files
 def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionInfo, Artifact]:
     """Pull a version, and seal its files as an artifact with its author's runtime.
 
-    Nothing that comes from the registry is executed here; the worker that reads its specifications runs under the
-    limits of its toolchain.
+    No code from the registry is executed here; the worker that reads the model's specifications runs under the limits
+    of its toolchain.
 
     Args:
-        uri: The version, as the registry resolves it.
-        registry: The one that serves the URI.
-        recipe: What is trusted, and how the author's class is made.
-        store: Where the artifact goes.
-        run: Whose steps the worker's are.
+        uri: The version, in a form that the registry resolves.
+        registry: The registry of the URI.
+        recipe: Contains what is trusted, and how to make the author's class.
+        store: The store for the artifact.
+        run: The run of the worker's steps.
 
     Raises:
-        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not
-            what they should be. ``model-optimized``: an event started the run, and the model is a winner.
+        HoneError: The model, version or alias does not exist, the registry cannot be reached, or the files are not as
+            expected. ``model-optimized``: an event started the run, and the model is a winner.
     """
     with store.workspace() as scratch:
         pulled, files = scratch / "pulled", scratch / "files"

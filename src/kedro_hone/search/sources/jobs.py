@@ -17,7 +17,7 @@ from kedro_hone.recipe.schema import Recipe
 _ENDED: Final = frozenset(
     {FailureClass.TIME_OUT, FailureClass.OUT_OF_MEMORY, FailureClass.DISK_FULL, FailureClass.KILLED}
 )
-"""Failures that are not the model's."""
+"""Failures that are not caused by the model."""
 
 
 def call_toolchain(
@@ -59,12 +59,12 @@ def call_toolchain(
 
 
 def explain_failure(failed: Failed, what: str, *, check: str, more: str = "") -> HoneError:
-    """Return the error for a job that failed: ``source-failed`` where it was ended, and else ``model-corrupt``.
+    """Return the error for a failed job: ``source-failed`` if it was ended, otherwise ``model-corrupt``.
 
     Args:
         failed: How it failed.
-        what: Such as ``models:/digits/1 cannot be read.``
-        check: What to look at where the worker could not do it, as a clause.
+        what: What failed, such as ``models:/digits/1 cannot be read.``
+        check: What to check if the worker failed by itself, as a clause.
         more: A sentence after that, with a space before it.
     """
     if failed.failure in _ENDED:

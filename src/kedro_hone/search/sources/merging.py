@@ -1,4 +1,4 @@
-"""An adapter of PEFT and its base model, merged into the model that is the source."""
+"""Merges an adapter of PEFT and its base model into the source model."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _FORMAT = "transformers"
 
 
 def merge_adapter(pulled: Pulled, recipe: Recipe, run: RunFolder, scratch: Path) -> tuple[Path, str]:
-    """Pull the base model that the recipe names, and merge the adapter into it in a worker.
+    """Pull the base model in the recipe, and merge the adapter into it in a worker.
 
-    The merged folder is returned, with the base model's URI, pinned. It is laid out as ``save_pretrained`` writes it,
-    with the tokenizer of the adapter, or else of the base model.
+    Returns the merged folder, and the base model's pinned URI. The folder has the layout of ``save_pretrained``, with
+    the tokenizer of the adapter, or otherwise of the base model.
 
     Raises:
-        HoneError: ``recipe-invalid``: what was pulled is no adapter, or the base is no model of Transformers;
+        HoneError: ``recipe-invalid``: the pulled model is not an adapter, or the base is not a model of Transformers;
             ``model-unsupported``: they cannot be merged; ``source-failed`` or ``model-corrupt``: the worker failed; and
-            as pulling the base model raises.
+            the errors of pulling the base model.
     """
     place = adapters.find_adapter(pulled)
     if place is None:
@@ -51,7 +51,7 @@ def merge_adapter(pulled: Pulled, recipe: Recipe, run: RunFolder, scratch: Path)
     merged = scratch / "merged"
     _call(job, merged, flavor, recipe, run)
     adapters.copy_texts(job, merged, root=scratch)
-    for folder in (*sorted((pulled.folder / "components").glob("*")), place):  # where MLflow keeps a tokenizer
+    for folder in (*sorted((pulled.folder / "components").glob("*")), place):  # where MLflow stores a tokenizer
         adapters.copy_texts(folder, merged, root=pulled.folder)
     return merged, uri
 

@@ -1,7 +1,7 @@
-"""Whether the source itself returns something else for single rows, where a candidate that only converts does.
+"""Whether the source itself returns different results for single rows for which a converted candidate differs.
 
-The trials before the search run sixteen rows. Rows that mix rarely are not among them, and an exact candidate differs
-from the reference there, since its batches are others. So before it is dropped, the source is run again on those rows.
+The trials before the search run sixteen rows. They may miss rows that rarely mix; for these an exact candidate differs
+from the reference, since its batches differ. So before it is dropped, the source is run again on those rows.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from kedro_hone.search.sources.company import choose_bound, explain_mixing
 from kedro_hone.search.sources.trials import Trial, find_only_batch, mask_padding, run_trials, write_rows
 
 MOST_ROWS: Final = 16
-"""Where more rows differ, no single one is excused."""
+"""If more rows differ, none of them is excused."""
 _COPIED: Final = 4
-"""So many of them are run among copies of themselves."""
+"""This many of them are run among copies of themselves."""
 _REPEATED: Final = 3
-"""Where so many of these, and more than half, are other ones there, no step is the reason."""
+"""If at least this many of these, and more than half, differ there, a step is not the reason."""
 _COMPANIES: Final = 4
-"""A row that is another one there is run among copies of so many other rows."""
+"""A row that differs there is run among copies of this many other rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unsteady:
-    """Rows of the search split for which the source differs from itself.
+    """Rows of the search split for which the source is not consistent with itself.
 
     Attributes:
-        answers: What else the source returned for them, by output, for those outputs only that differ. There are none
-            where too many rows differ to be excused.
-        in_calls: Those that differ in the calls in which the candidate got them.
-        among_copies: Those that differ among copies of themselves: they are at a step of the source.
+        answers: The source's other results for them, by output, only for outputs that differ. Empty if too many rows
+            differ to be excused.
+        in_calls: The rows that differ in the calls in which the candidate got them.
+        among_copies: The rows that differ among copies of themselves: they are at a step of the source.
     """
 
     answers: Mapping[str, Answers] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Unsteady:
 def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, reference: Reference) -> Unsteady:
     """Return those of some rows of the search split for which the source differs from itself in other batches.
 
-    What is routed or rounded near a border may go the other way in them, and no candidate is wrong there.
+    Routing or rounding near a threshold may change in other batches, and no candidate is wrong there.
 
     Args:
         places: The rows, at which a candidate differs from the reference.
@@ -61,11 +61,11 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
         reference: The source's outputs.
 
     Returns:
-        None of them where the reference has calls of the same rows, or where more rows than ``MOST_ROWS`` differ.
+        Empty if the reference has calls of the same rows, or if more rows than ``MOST_ROWS`` differ.
 
     Raises:
-        HoneError: ``source-mixes-rows``: rows among copies of themselves, in a call of as many rows, are other ones,
-            and most are, or what they are varies with the rows beside them.
+        HoneError: ``source-mixes-rows``: rows differ among copies of themselves, in a call of as many rows, and most
+            do, or their results vary with the other rows of the batch.
     """
     if batch == setting.largest_batch or find_only_batch(setting) is not None:
         return Unsteady()
@@ -90,7 +90,7 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
 
 
 def _read_reference(setting: Setting, reference: Reference) -> Iterator[tuple[str, NDArray[Any], NDArray[Any] | None]]:
-    """Yield each output of the reference with its noise, and with 0 for padding; one at a time: it may be large."""
+    """Yield each output of the reference with its noise, and with 0 for padding; one by one: each may be large."""
     with open_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) as archive:
         feeds = {name: archive[name] for name in archive.files if name == MASK}
     noisy = setting.locate_noise(reference)
@@ -107,12 +107,12 @@ def _join(*answers: Answers) -> Answers:
 
 
 def _list_places(outputs: Mapping[str, Answers]) -> tuple[int, ...]:
-    """Return the rows of which some output has another answer."""
+    """Return the rows with another answer in some output."""
     return tuple(sorted({place for answers in outputs.values() for place in answers}))
 
 
 def _plan_copies(place: int, setting: Setting, folder: Path) -> Trial:
-    """Return the trial of a row as often as its call of the reference has rows."""
+    """Return the trial of a row, repeated to the number of rows of its call in the reference."""
     first = place // setting.largest_batch * setting.largest_batch
     size = min(setting.largest_batch, setting.samples.splits[SEARCH].n - first)
     return Trial(name=f"copies-{place}", places=(place,) * size, batch=size, folder=folder)
@@ -127,16 +127,16 @@ def _plan_calls(places: Sequence[int], batch: int, setting: Setting, folder: Pat
 
 
 def _plan_company(place: int, other: int, setting: Setting, folder: Path) -> Trial:
-    """Return the trial of a row at its place in the reference's call, among copies of another one."""
+    """Return the trial of a row at its position in the reference's call, among copies of another one."""
     size, at = len(_plan_copies(place, setting, folder).places), place % setting.largest_batch
     places = tuple(place if number == at else other for number in range(size))
     return Trial(name=f"company-{place}-{other}", places=places, batch=size, folder=folder)
 
 
 def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting: Setting) -> Answers:
-    """Compare an output of rows among copies of themselves with the reference's, each at its place in the call.
+    """Compare an output of rows among copies of themselves with the reference's, each at its position in the call.
 
-    Returned are the source's answers for those rows that are at a step: they differ, and are not mixed.
+    Returns the source's answers for the rows that are at a step: they differ without being mixed.
     """
     found = {trial.places[0]: row for trial in copies if (row := _read_row(name, due, trial, setting)) is not None}
     if not found or not due.size:
@@ -174,7 +174,7 @@ def _run_companies(name: str, due: NDArray[Any], place: int, setting: Setting) -
 def _read_row(
     name: str, due: NDArray[Any], trial: Trial, setting: Setting, *, place: int | None = None
 ) -> NDArray[Any] | None:
-    """Return an output of the row of a trial at its place in the reference's call; None where it did not run."""
+    """Return an output of a trial's row at its position in the reference's call; None if it did not run."""
     outputs = trial.read_real(setting.source).get(name)
     if outputs is None or outputs.shape != (trial.batch, *due.shape[1:]):
         return None
@@ -184,7 +184,7 @@ def _read_row(
 def _list_differing(
     name: str, due: NDArray[Any], calls: Trial, setting: Setting, *, noise: NDArray[Any] | None
 ) -> dict[int, NDArray[Any]]:
-    """Return the rows of some calls for which the source's output is not the reference's, with that output."""
+    """Return the rows of some calls for which the source's output differs from the reference, with that output."""
     outputs = calls.read_real(setting.source).get(name)
     if outputs is None or outputs.shape != (len(calls.places), *due.shape[1:]) or not due.size:
         return {}

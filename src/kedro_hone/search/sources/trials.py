@@ -1,7 +1,7 @@
-"""Trials of the source model by itself: some rows again, in other company, and alone, before anything is built.
+"""Trials of the source model by itself: some rows again, in other batches, and alone, before anything is built.
 
-What candidates are compared with must be a function of each row. So the worker that makes the reference runs some rows
-twice first, and a worker with another seed runs them again, in another order among other rows, and one by one.
+The reference for candidates must be a function of each row. So the worker that makes the reference first runs some rows
+twice. A worker with another seed runs them again, in another order among other rows, and one by one.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from kedro_hone.search.setting import Setting
 logger = open_logger(__name__)
 
 ROWS: Final = 16
-"""So many rows of the search split are tried, spread over it."""
+"""The number of rows of the search split in trials, spread over it."""
 _ALONE: Final = 8
-"""So many of them are run one by one."""
+"""The number of them that are run one by one."""
 COPIED: Final = 4
-"""So many of these are run in a batch of copies."""
+"""The number of these that are run in a batch of copies."""
 
 Outputs = dict[str, NDArray[Any]]
 
@@ -42,24 +42,24 @@ class Trial:
     """Some rows of the search split, and how they are run."""
 
     name: str
-    places: tuple[int, ...]  # of the rows, in their order
+    places: tuple[int, ...]  # indices of the rows, in order
     batch: int
     folder: Path
 
     @property
     def run(self) -> Run:
-        """What a session is given: the rows, where the outputs go, and the batch."""
+        """The input of a session: the rows, the file of the outputs, and the batch."""
         return self.folder / f"{self.name}-rows.npz", self.folder / f"{self.name}.npz", self.batch
 
     def read(self) -> Outputs | None:
-        """Return the outputs; None where it did not run, or what it wrote cannot be read."""
+        """Return the outputs; None if it did not run, or its outputs cannot be read."""
         try:
             return read_arrays(self.run[1])
         except UNREADABLE:
             return None
 
     def read_real(self, source: Artifact) -> Outputs:
-        """Return the outputs with 0 for tokens of padding; none where there are none."""
+        """Return the outputs with 0 for padding tokens; empty if there are none."""
         outputs = self.read()
         return {} if outputs is None else mask_padding(outputs, read_arrays(self.run[0]), source)
 
@@ -70,13 +70,13 @@ class SourceTrials:
 
     first: tuple[Trial, Trial]  # in the process that makes the reference
     again: tuple[Trial, Trial]  # in the other one
-    others: tuple[Trial, ...]  # there too: in another order among other rows; alone; each of four among its copies
+    others: tuple[Trial, ...]  # there: in another order among other rows; alone; each of four among its copies
 
 
 def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
-    """Choose rows of the search split, whose inputs are in a file, and write them for each trial into a folder.
+    """Choose rows of the search split from the file of its inputs, and write them for each trial into a folder.
 
-    A model of one batch size is run at that only, and one of other fixed sizes at the largest batch.
+    A model with one batch size is only run at that, and one with other fixed sizes at the largest batch.
     """
     fixed, count = find_only_batch(setting), setting.samples.splits[SEARCH].n
     batch = fixed or min(ROWS, setting.largest_batch)
@@ -101,7 +101,7 @@ def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
 
 
 def write_rows(trials: Sequence[Trial], feeds: Path) -> None:
-    """Write the rows of each trial, taken from a file of the whole split's, to the file that it is run with."""
+    """Write the rows of each trial, taken from a file of the whole split's, to its input file."""
     taken: dict[str, Outputs] = {trial.name: {} for trial in trials}
     with open_arrays(feeds) as archive:
         for name in archive.files:
@@ -113,7 +113,7 @@ def write_rows(trials: Sequence[Trial], feeds: Path) -> None:
 
 
 def run_trials(trials: Iterable[Trial], setting: Setting) -> None:
-    """Run trials of the source in a process of its own, with another seed; what fails there leaves no outputs."""
+    """Run trials of the source in a separate process, with another seed; failed ones leave no outputs."""
     trials = tuple(trials)
     folder, feeds = trials[0].folder, [trial.run[0] for trial in trials]
     seed = setting.recipe.seed + 1
@@ -130,14 +130,14 @@ def run_trials(trials: Iterable[Trial], setting: Setting) -> None:
 
 
 def find_only_batch(setting: Setting) -> int | None:
-    """Return the only batch size that the source takes; None where it takes any."""
+    """Return the only batch size that the source takes; None if it takes any."""
     if setting.source.static_shapes:
         return setting.largest_batch
     return find_fixed_batch(spec.shape for spec in setting.source.inputs)
 
 
 def mask_padding(outputs: Outputs, feeds: Mapping[str, NDArray[Any]], source: Artifact) -> Outputs:
-    """Return outputs with 0 for the tokens that are only padding: what is said of them has no meaning."""
+    """Return outputs with 0 for padding tokens, for which they are meaningless."""
     of_tokens = {spec.name for spec in source.outputs if spec.shape[:2] == ("batch", "length")}
     mask = find_rows_mask(feeds) if of_tokens else None
     if mask is None:
@@ -158,7 +158,7 @@ def _spread(count: int, size: int) -> tuple[int, ...]:
 
 
 def _turn(places: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return the places in the opposite order, every second one replaced by the place of another row."""
+    """Return the indices in reverse order, with every second one replaced by the index of another row."""
     known, turned = set(places), list(reversed(places))
     fresh = [place for place in range(count) if place not in known]
     for number in range(1, len(turned), 2):

@@ -1,4 +1,4 @@
-"""What an adaptor decides before it is run, by functions that may be a stranger's."""
+"""An adaptor's decisions before it is run, by functions that may be untrusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kedro_hone.core.store.steps import list_machine_options
 
 @dataclass(frozen=True, kw_only=True)
 class Decided:
-    """What an adaptor decides before it is run: its options, those of its runtime, and those that the machine gave."""
+    """An adaptor's decisions before it is run: its options, those of its runtime, and those set by the machine."""
 
     options: Options
     run_options: dict[str, Json]
@@ -24,15 +24,15 @@ class Decided:
 
 
 def decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> Decided | Refused | Failed:
-    """Ask an adaptor's own functions, in the process of the run: what they raise, or return wrongly, is its failure.
+    """Call an adaptor's own functions in the run's process: their exceptions or invalid results are its failure.
 
-    They are code of other packages or of the user's project. A program that ends here, by ``sys.exit(0)`` above all,
-    would end the run without a verdict; only the interruption of a person does.
+    They are code of other packages or of the user's project. A call such as ``sys.exit(0)`` in them would end the run
+    without a verdict, so it is caught too; only an interruption by a person ends the run.
     """
     asked, run_options = "Options.resolve", {}
     try:
         resolved = check_kind(options.resolve(host), type(options))
-        resolved.model_dump(mode="json")  # they go into the key and to the worker
+        resolved.model_dump(mode="json")  # they are part of the key and passed to the worker
         asked = "can_take"
         if (refusal := adaptor.can_take(parent, resolved, host)) is not None:
             return check_kind(refusal, Refused).model_copy(update={"by": adaptor.name})
@@ -53,9 +53,9 @@ def decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> 
 
 
 def spare_shapes(outcome: Outcome, decided: Decided) -> Decided | None:
-    """Return options without the graphs for single shapes, where a step crashed that tries these; None for others.
+    """Return options without the graphs for single shapes, if a step that tries these crashed; otherwise None.
 
-    A compiler may crash on a graph of one shape and be sound on that of any, which is all that a candidate needs.
+    A compiler may crash on a graph for one shape but work on the graph for any shape, which suffices for a candidate.
     """
     crashed = isinstance(outcome, Failed) and outcome.failure is FailureClass.CRASH
     if not crashed or getattr(decided.options, "fixed_shapes", None) is not True:

@@ -1,4 +1,4 @@
-"""The lines that a run prints of its steps."""
+"""The lines that a run prints about its steps."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Final
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed, Outcome
 
-WIDTH: Final = 71  # what a terminal of 80 columns leaves for a line behind the time
-_LONGEST: Final = 240  # characters of a line, whose reason is cut for it; the report has all of it
+WIDTH: Final = 71  # the columns after the time on a terminal with 80 columns
+_LONGEST: Final = 240  # the most characters of a line: its reason is cut; the report has the full reason
 
 
 def say_step(word: str, adaptor: str, route: Sequence[str], outcome: Outcome, *, seconds: float | None = None) -> str:
-    """Return the line of one step; one without a reason fits ``WIDTH``, and a refusal or a failure says why.
+    """Return the line of one step; without a reason it fits ``WIDTH``; a refusal or a failure has a reason.
 
-    It has a word for what became of it, such as ``built``, and the route (the source's format and adaptors) by which
-    its input came about: steps of one adaptor differ by that alone.
+    It contains a word for the outcome, such as ``built``, and the route of its input (the source's format and
+    adaptors): steps of one adaptor only differ by the route.
     """
     line = f"{word:<9} {adaptor}" + ("" if seconds is None else f" in {seconds:.1f} s")
     line = f"{line} {say_route(route, room=WIDTH - len(line) - 1)}".rstrip()
@@ -28,8 +28,8 @@ def say_step(word: str, adaptor: str, route: Sequence[str], outcome: Outcome, *,
 
 
 def say_route(route: Sequence[str], *, room: int) -> str:
-    """Return a route in parentheses, in so many characters: without toolchains, or its middle, where it is too long."""
+    """Return a route in parentheses, in ``room`` characters: if too long, without toolchains, or without its middle."""
     short = [name.partition(".")[2] or name for name in route]
-    ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # what differs is mostly there
+    ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # differences are mostly there
     said = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
     return next((text for text in said if len(text) <= room), "")

@@ -1,4 +1,4 @@
-"""Why an adaptor is not tried on an artifact at all: found in milliseconds, without starting anything."""
+"""Why an adaptor is not tried on an artifact at all: decided in milliseconds, without starting anything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def find_mismatch(adaptor: Adaptor, parent: Artifact, host: Host, recipe: Recipe
 
 
 def find_written(adaptor: Adaptor, recipe: Recipe) -> dict[str, Json] | None:
-    """Return in which versions of ONNX an adaptor's worker has to write a model first; None where in no other.
+    """Return in which versions of ONNX an adaptor's worker must first write a model; None if unlimited.
 
     Raises:
         HoneError: ``capabilities-invalid``.
@@ -47,6 +47,6 @@ def find_written(adaptor: Adaptor, recipe: Recipe) -> dict[str, Json] | None:
 
 
 def _find_versions(adaptor: Adaptor, recipe: Recipe) -> Mapping[str, str]:
-    """Return what is installed for an adaptor's toolchain, by its environment that is there."""
+    """Return the installed versions for an adaptor's toolchain, from its existing environment."""
     found = find_environment(recipe, adaptor.toolchain, build=False)
     return found.versions if isinstance(found, Environment) else {}

@@ -1,4 +1,4 @@
-"""What toolchains measured while they tuned: kept next to the store, and used again by later runs and other models."""
+"""Tuning records of toolchains: stored next to the store, and used again by later runs and other models."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from kedro_hone.core.store.disk import write_file
 
 FOLDER: Final = "tuning"
 MOST_BYTES: Final = 64 << 20
-"""Of the records of one toolchain on one kind of machine; the newest are kept."""
+"""The most bytes of the records of one toolchain on one kind of machine; the newest are retained."""
 
 
 @contextmanager
 def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scratch: Path) -> Iterator[Path | None]:
-    """Yield the copy of a toolchain's records that a worker may extend; None where the toolchain keeps none.
+    """Yield the copy of a toolchain's records that a worker may extend; None if the toolchain has none.
 
-    Records are lines, each complete in itself. Lines that the worker added are kept, whatever became of the worker:
-    runs that tune at the same time add to each other's.
+    Each line is a complete record. Lines that the worker added are stored, whatever the outcome of the worker: runs
+    that tune at the same time share their records.
 
     Args:
-        store: Next to whose objects the records are.
-        toolchain: The worker's.
+        store: The store next to the records.
+        toolchain: The worker's toolchain.
         place: The key of its environment, since another version schedules otherwise, and the machine's fingerprint:
-            what is fast on it says nothing of another one.
+            records are not valid for another machine.
         scratch: A folder that the worker can write to.
     """
     if not toolchain.remembers:
@@ -47,7 +47,7 @@ def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scr
 
 
 def keep_records(kept: Path, lent: Path) -> None:
-    """Add the lines of a file that another one lacks to that one, atomically."""
+    """Add the new lines of one file (``lent``) to another (``kept``), atomically."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(kept.with_suffix(".lock"), purpose="keeping tuning records"):
         known = dict.fromkeys(_read(kept).splitlines())
@@ -65,7 +65,7 @@ def keep_records(kept: Path, lent: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """Return a file's bytes; nothing where there is none, or where a worker left something else in its place."""
+    """Return a file's bytes; empty if there is none, or if a worker left something else in its place."""
     try:
         return read_regular(path, limit=2 * MOST_BYTES)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What code a toolchain's worker runs, and what the runtime of an artifact is, for the keys of what they make."""
+"""Identifies the code of a toolchain's worker and the runtime of an artifact, for the keys of their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kedro_hone.recipe.schema import Recipe
 
 
 def digest_workers(toolchain: Toolchain) -> str:
-    """Return the digest of all code of ours that runs in a toolchain's worker.
+    """Return the digest of all code of kedro-hone that runs in a toolchain's worker.
 
     Raises:
         HoneError: As ``find_used``.
@@ -24,9 +24,9 @@ def digest_workers(toolchain: Toolchain) -> str:
 
 
 def identify_runtime(artifact: Artifact, recipe: Recipe) -> list[str]:
-    """Return what the outputs of an artifact depend on besides itself, for the keys of what is measured on it.
+    """Return what the outputs of an artifact depend on besides itself, for the keys of its measurements.
 
-    That is the code of its runtime's worker, the environment (or why there is none), and the machine.
+    These are the code of its runtime's worker, the environment (or why there is none), and the machine.
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     used = [*map(digest_worker, find_used(toolchain))]

@@ -1,4 +1,4 @@
-"""One step: an adaptor run on an artifact in a worker, or its result taken from the store."""
+"""One step: an adaptor run on an artifact in a worker, or its result from the store."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ from kedro_hone.search.steps.runtimes import digest_workers
 logger = open_logger(__name__)
 
 INHERITED = ("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache")
-"""Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, what is known
-of a model of Transformers or of an estimator, the number of threads, earlier adaptors' options that depend on the
-machine unless the recipe sets them, and what is known of a language model's cache."""
+"""Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the notes on
+a model of Transformers or on an estimator, the number of threads, earlier adaptors' options that depend on the machine
+unless the recipe sets them, and the notes on a language model's cache."""
 
 
 def transform(
@@ -55,18 +55,18 @@ def transform(
     reference: Reference,
     expected: float | None = None,
 ) -> Outcome:
-    """Run one adaptor on an artifact, or take its result from the store.
+    """Run one adaptor on an artifact, or return its result from the store.
 
-    ``expected`` is how many seconds that takes, as far as known: it is not tried where fewer are left of the budget.
-    What the options leave to the machine is decided here, for the key and the worker alike. Returned is the artifact, a
-    refusal or a failure, which is not raised, with its route's steps.
+    ``expected`` is how many seconds that takes, if known: the adaptor is not run if the budget has fewer left. Options
+    that depend on the machine are resolved here, for both the key and the worker. Returns the artifact, or a refusal or
+    failure (not raised), with its route's steps.
     """
     outcome, facts = _Step(adaptor, parent, setting, reference, read_host(), expected).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
 class _Try(NamedTuple):
-    """What came of one worker, where its log is, and what it was limited to."""
+    """The outcome of one worker, the path of its log, and its limits."""
 
     outcome: Outcome
     folder: Path
@@ -75,7 +75,7 @@ class _Try(NamedTuple):
 
 @dataclass(frozen=True)
 class _Step:
-    """One adaptor and what it is run on."""
+    """One adaptor and its input."""
 
     adaptor: Adaptor
     parent: Artifact
@@ -85,7 +85,7 @@ class _Step:
     expected: float | None
 
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
-        """Return the outcome, and the facts of the step; none of these where the adaptor could not be tried."""
+        """Return the outcome, and the facts of the step; no facts if the adaptor could not be tried."""
         adaptor, store = self.adaptor, self.setting.store
         decided = find_mismatch(adaptor, self.parent, self.host, self.setting.recipe) or decide(
             adaptor, options, self.parent, self.host
@@ -117,7 +117,7 @@ class _Step:
         return found.outcome, (found.facts,)
 
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
-        """Return the toolchain's environment, which is not built any more where there is no time to use it."""
+        """Return the toolchain's environment, which is only built if there is time to use it."""
         run, may_build = self.setting.run, budget.find_reason(Phase.BUILD, None) is None
         recipe, toolchain = self.setting.recipe, self.adaptor.toolchain
         with run.pause_search():
@@ -132,7 +132,7 @@ class _Step:
         return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
 
     def _build(self, within: Environment, decided: Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
-        """Run the adaptor, and note what it took; it is refused where the budget ended it."""
+        """Run the adaptor, and record its costs; it is refused if the budget ended it."""
         adaptor, run, started = self.adaptor, self.setting.run, time.monotonic()
         tried = self._try(within, decided, budget)
         if (plainer := spare_shapes(tried.outcome, decided)) and not run.is_stopped():
@@ -168,7 +168,7 @@ class _Step:
     def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
         built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
         route = (self.setting.source.format, *built)
-        # Most adaptors are for sources of other formats, which is no news.
+        # Most adaptors are for sources of other formats, which is not worth a line.
         strange = isinstance(outcome, Refused) and outcome.slug == "format" and not self.parent.steps
         level = logging.DEBUG if strange else logging.INFO
         logger.log(level, "%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
@@ -256,7 +256,7 @@ class _Step:
         }
 
     def _seal(self, output: JobInput, decided: Decided, *, described: Mapping[str, Json]) -> Outcome:
-        """Turn a worker's verified output into an artifact; refuse it when it is its parent again."""
+        """Turn a worker's verified output into an artifact; refuse it if it is identical to its parent."""
         adaptor, parent, graph = self.adaptor, self.parent, described.get("graph")
         if adaptor.stage is Stage.COMPRESS and graph is not None and graph == parent.metadata.get("graph"):
             reason = "the graph and its weights are the same as before"

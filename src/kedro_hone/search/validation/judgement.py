@@ -1,4 +1,4 @@
-"""Why a candidate's outputs on the search split are not good enough, by all that was compared there."""
+"""Why a candidate's outputs on the search split are not good enough, by all comparisons there."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from kedro_hone.search.comparison.disagreement import find_disagreement
 from kedro_hone.search.validation.probing import Found, Shares
 
 LARGEST_ERROR = 0.5
-"""What outputs on rows that cannot be scored may differ from the source's, over the largest of these."""
+"""The allowed difference from the source on rows without scores, relative to the source's largest output."""
 
 
 def find_worst(scores: Mapping[str, Quality]) -> Quality:
-    """Return the score that fell by most."""
+    """Return the score with the largest drop."""
     return max(scores.values(), key=lambda one: one.drop.estimate)
 
 
 def find_fall(scores: Mapping[str, Quality], found: Found) -> str:
-    """Return which metric fell by more than the recipe allows for certain, and where, or an empty string.
+    """Return which metric certainly dropped by more than the recipe allows, and where, or an empty string.
 
-    The output that is the least like the source's is named there, with its part; or a part that has one value.
+    It includes the output that is least similar to the source's, with its part; or a part with one constant value.
     """
     constant = next((f"{one.constant} in it" for each in found.values() for one in each if one.constant), "")
     worst = find_worst(scores)
@@ -40,7 +40,7 @@ def _explain_furthest(differences: Sequence[Difference]) -> str:
 
 
 def find_conflict(found: Found, scores: Mapping[str, Quality], shares: Shares, *, labelled: bool) -> str:
-    """Return where an output does not agree with the source's as it must, or an empty string."""
+    """Return where an output does not agree with the source's as required, or an empty string."""
     scored = find_worst(scores).scored
     said = (
         (where, find_disagreement(each, scored=scored, labelled=labelled, **shares)) for where, each in found.items()
@@ -51,7 +51,7 @@ def find_conflict(found: Found, scores: Mapping[str, Quality], shares: Shares, *
 def find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:
     """Return where outputs that were not scored differ too much from the source's, or an empty string.
 
-    As wrong as on the rows that were scored they may be: the score held there.
+    They may differ as much as on the scored rows, for which the score passed.
     """
     errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
     allowed = max(LARGEST_ERROR, *(errors[where] for where in scores))

@@ -1,4 +1,4 @@
-"""Probes, run in the session of a source, which decides which of them count, and in those of the candidates."""
+"""Probes, run in the session of a source, which determines the valid ones, and in those of the candidates."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from kedro_hone.search.sources.company import choose_bound
 logger = open_logger(__name__)
 
 _MOST_SECONDS: Final = 60.0
-"""A probe that takes longer ends its worker: nothing is known of it then, nor of those after it."""
+"""A probe that takes longer ends its worker: it then has no result, nor do those after it."""
 
 _SLOW: Final = 2.0
-"""Seconds after which no larger integers are tried: the source may take them for a size."""
+"""Seconds after which no larger integers are tried: the source may interpret them as a size."""
 
 
 class SourceProbing:
-    """The probes of a source: run in its session; those that it takes are kept in a folder with its outputs."""
+    """The probes of a source: run in its session; those that it accepts are stored in a folder with its outputs."""
 
     def __init__(self, setting: Setting, folder: Path) -> None:
         source = setting.source
@@ -53,7 +53,7 @@ class SourceProbing:
         self.kept: list[ProbeRows] = []
 
     def run(self, session: WorkerSession) -> None:
-        """Run each probe, its rows together and one by one; write those with the same finite outputs both times."""
+        """Run each probe, its rows together and one by one; store those with the same finite outputs both times."""
         refused: set[str] = set()
         for number, probe in enumerate(self._probes):
             if session.ended:
@@ -73,7 +73,7 @@ class SourceProbing:
                 outputs.unlink(missing_ok=True)
 
     def _describe(self, probe: Probe, feeds: str, outputs: str) -> ProbeRows:
-        """Return what is kept of a probe. Estimators take missing values by design; networks by accident."""
+        """Return the record of a probe. Estimators accept missing values by design; networks only by accident."""
         numbers = (array for array in probe.feeds.values() if array.dtype.kind == "f")
         accident = not self._takes_missing and any(map(_is_unusual, numbers))
         return ProbeRows(
@@ -86,10 +86,10 @@ class SourceProbing:
         )
 
     def _keep_answered(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
-        """Write the rows with such outputs, and the outputs, to two files; return whether there is one.
+        """Write the rows with such outputs, and the outputs, to two files; return whether there are any.
 
-        No candidate can be wrong where rounding decides, or the rows beside one: there the source differs from itself.
-        The rows are written from memory: the worker could have changed the file.
+        No candidate can be wrong if rounding or the other rows of the batch decide: there the source differs from
+        itself. The rows are written from memory, since the worker could have changed the file.
         """
         made, count = _read(outputs), len(next(iter(given.values())))
         if made is None or any(array.ndim == 0 or len(array) != count for array in made.values()):
@@ -103,7 +103,7 @@ class SourceProbing:
             if array.dtype.kind in "fc":
                 answered &= np.isfinite(array).reshape(count, -1).all(axis=1)
             if (again := alone.get(name)) is not None and again.shape == array.shape and array.size:
-                everywhere = np.ones(array.shape[1:], bool)  # small numbers may have the rounding of large ones
+                everywhere = np.ones(array.shape[1:], bool)  # small numbers may have the rounding error of large ones
                 errors = measure_errors(array, again, noise=everywhere)
                 answered &= (errors <= choose_bound(array, self._source)).all(axis=1)
         for path, arrays in ((feeds, given), (outputs, made)):
@@ -112,7 +112,7 @@ class SourceProbing:
 
 
 def _check_range(name: str, array: NDArray[Any], setting: Setting) -> None:
-    """Warn of rows that are outside the range that the recipe states for an input."""
+    """Warn of rows that are outside the recipe's range for an input."""
     if name not in setting.recipe.model.ranges:
         return
     low, high = setting.recipe.model.ranges[name]
@@ -123,7 +123,7 @@ def _check_range(name: str, array: NDArray[Any], setting: Setting) -> None:
 
 
 def _is_unusual(array: NDArray[Any]) -> bool:
-    """Return whether numbers are not finite, or denormal: a network takes these by accident."""
+    """Return whether numbers are not finite, or denormal: a network accepts these only by accident."""
     sizes = np.abs(array)
     return bool((~np.isfinite(array) | ((sizes > 0) & (sizes < np.finfo(array.dtype).tiny))).any())
 
@@ -138,7 +138,7 @@ def _read(path: Path) -> Arrays | None:
 def run_candidate(
     session: WorkerSession, probes: Sequence[ProbeRows], *, tree: Path, folder: Path, batch: int | None
 ) -> dict[str, Path | Failed]:
-    """Run the probes on a candidate; return by the probe's name the outputs' path, or how it failed.
+    """Run the probes on a candidate; return, by the probe's name, the outputs' path or how it failed.
 
     A probe that ends the worker is the last one of the result.
     """

@@ -1,4 +1,4 @@
-"""What a candidate returns for the probes, which the source answered before, and what that means for it."""
+"""A candidate's outputs for the probes that the source accepted, and their judgement."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from kedro_hone.search.setting import Setting
 from kedro_hone.search.validation.probe_runs import run_candidate
 
 FLIPS: Final = 0.01
-"""The share of rows in which a route that only converts may differ where a threshold turns a rounding into more."""
+"""The share of rows in which a route that only converts may differ because a threshold amplifies rounding."""
 
 OWN_ERRORS: Final = 3.0
-"""Outputs for probes may be so many times as far from the source's as on the splits, where a candidate is lossy."""
+"""How many times farther from the source's outputs than on the splits a lossy candidate may be for probes."""
 
 LEAST_ERROR, LARGEST_ERROR = 0.35, 0.7
-"""Within these bounds, over the length of the source's outputs: zeros are as far as 1, unlike outputs 1.4."""
+"""The bounds of that limit, relative to the length of the source's outputs: zeros have a distance of 1, unrelated
+outputs 1.4."""
 
 _TIED: Final = ". All its rows are the same, and no other number differs: of equal scores any may be the largest"
 
 MOST_LIMITS: Final = 3
-"""So many are listed of a candidate."""
+"""The most limits listed for a candidate."""
 
 
 Found = Mapping[str, Sequence[Difference]]
@@ -43,7 +44,7 @@ Found = Mapping[str, Sequence[Difference]]
 
 
 class Shares(TypedDict):
-    """What ``find_disagreement`` allows."""
+    """The shares allowed in ``find_disagreement``."""
 
     exact: float | None
     discrete: float
@@ -68,7 +69,7 @@ def find_share(one: Difference, shares: Shares) -> float:
 
 
 def list_flips(found: Found, *, exact: bool) -> list[str]:
-    """Return where a route that only converts differs by more than rounding, and may, one sentence for each output."""
+    """Return where a route that only converts differs by more than rounding, but may, one sentence for each output."""
     rows: dict[str, str] = {}
     for where, differences in found.items() if exact else ():
         for one in differences:
@@ -78,7 +79,7 @@ def list_flips(found: Found, *, exact: bool) -> list[str]:
 
 
 def _find_usual(found: Found) -> dict[str, Difference]:
-    """Return the differences of each output on the splits, at the batch size where it is usually the furthest away."""
+    """Return the differences of each output on the splits, at the batch size with the largest usual distance."""
     usual: dict[str, Difference] = {}
     for one in (one for each in found.values() for one in each):
         if one.output not in usual or one.usual > usual[one.output].usual:
@@ -87,10 +88,10 @@ def _find_usual(found: Found) -> dict[str, Difference]:
 
 
 def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool:
-    """Return whether any of some scores may be the largest: rows that are all the same, such as zeros, have equal ones.
+    """Return whether the largest score may be a tie: constant rows, such as zeros, have equal scores.
 
-    There are two rows at least, and an output of numbers whose largest is there twice in each row. Whole numbers are
-    like those that the source returns for ``usual`` rows, as places are: a count that overflows is none.
+    There must be at least two rows, and an output in which the largest number occurs twice in each row. Integer outputs
+    must be in the range of those for ``usual`` rows, like indices: a count that overflows is not a tie.
     """
     same = (
         np.array_equal(array, np.broadcast_to(array[:1], array.shape), equal_nan=array.dtype.kind in "fc")
@@ -107,11 +108,11 @@ def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool
 
 @dataclass(frozen=True, kw_only=True)
 class Probed:
-    """What the probes found.
+    """The results of the probes.
 
     Attributes:
-        wrong: On which probe the outputs are wrong, or an empty string.
-        limits: On which probes it raises, or differs where nothing is asked of it.
+        wrong: The probe with wrong outputs, or an empty string.
+        limits: The probes on which it raises, or differs although agreement is not required.
     """
 
     wrong: str
@@ -119,7 +120,7 @@ class Probed:
 
 
 class Probing:
-    """The probes of one candidate: run in its session, judged when its errors on the splits are known."""
+    """The probes of one candidate: run in its session, and judged when its errors on the splits are known."""
 
     def __init__(
         self, artifact: Artifact, reference: Reference, setting: Setting, *, exact: bool, folder: Path
@@ -145,7 +146,7 @@ class Probing:
 
     @property
     def ended(self) -> Failed | None:
-        """How the candidate was ended from outside, or by a limit, during the probes: then nothing is known of it."""
+        """How the candidate was ended from outside, or by a limit, during the probes: then it has no result."""
         failures = (found for found in self._found.values() if isinstance(found, Failed))
         return next((failed for failed in failures if failed.failure.transient), None)
 
@@ -156,7 +157,7 @@ class Probing:
             made = self._found.get(probe.name)
             if isinstance(made, Failed):
                 limits.append(f"it fails on {probe.name}, which the source takes: {made.reason}")
-            elif made is None:  # the one before ended the worker
+            elif made is None:  # the previous one ended the worker
                 said = f"it crashes on {self._probes[number - 1].name}, which the source takes"
                 return Probed(wrong=f"on a probe, {said}", limits=())
             elif reasons := self._list_wrong(probe, made, usual):
@@ -173,7 +174,7 @@ class Probing:
         return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more, *stated))
 
     def _suggest(self, probe: ProbeRows) -> str:
-        """Return what to do where no caller sends such rows, as a sentence; empty where any may."""
+        """Return what to do if no caller sends such rows, as a sentence; empty if any caller may."""
         if probe.sizes:
             return f". If {' and '.join(probe.sizes)} never changes in use, fix its size in the model"
         numbers = (spec.name for spec in self._artifact.inputs if "int" in spec.dtype)
@@ -181,7 +182,7 @@ class Probing:
         return f". If {named} has no such numbers in use, state its range in model.ranges" if named else ""
 
     def _list_wrong(self, probe: ProbeRows, made: Path, usual: Mapping[str, Difference]) -> dict[str, bool]:
-        """Return why outputs are wrong, each with whether it is an output of whole numbers or text."""
+        """Return why outputs are wrong, each with whether it is an output of integers or text."""
         compared = compare_outputs(
             made,
             reference=self._tree / probe.outputs,
@@ -208,7 +209,7 @@ class Probing:
     def _find_probe_share(self, one: Difference, compared: Sequence[Difference]) -> float:
         """Return the share of rows in which an output of a route that only converts may differ.
 
-        A class may be another one in a single row where the scores are equal but for rounding: the largest is a tie.
+        The class may differ in a single row if the scores are equal except for rounding: the largest is a tie.
         """
         share = find_share(one, choose_shares(self._setting, exact=True))
         numbers = [each for each in compared if not each.discrete]
@@ -216,7 +217,7 @@ class Probing:
         return max(share, 1 / max(one.of, 1)) if tied else share
 
     def _find_rounding(self, probe: ProbeRows) -> str:
-        """Return what is known of how the runtime rounds the type of the input that a probe is about, as a sentence."""
+        """Return how the runtime rounds the type of a probe's input, if known, as a sentence."""
         toolchain = read_catalogue().find_toolchain(str(self._artifact.runtime))
         dtypes = (spec.dtype for spec in self._artifact.inputs if probe.name.startswith(f"{spec.name} of "))
         known = (find_rounding(toolchain, dtype) for dtype in dtypes)

@@ -1,4 +1,4 @@
-"""Rows for which the source itself differs in other batches: a candidate that only converts may differ as far there."""
+"""Rows for which the source itself differs in other batches: a converted candidate may differ as much there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kedro_hone.search.sources.rows import find_unsteady
 from kedro_hone.search.validation.probing import Found, Shares, find_share
 
 Compare = Callable[[str, Mapping[str, Answers]], Sequence[Difference] | Fault]
-"""Compares a candidate's outputs again, by the name of a comparison, with the source's other answers by output."""
+"""Compares a candidate's outputs again with the source's other answers (by output), by the comparison's name."""
 
 
 def excuse_rows(
@@ -24,11 +24,11 @@ def excuse_rows(
     setting: Setting,
     reference: Reference,
 ) -> tuple[Found, tuple[str, ...]]:
-    """Return the differences without what is within those of the source's own answers, and what is known of these.
+    """Return the differences beyond those of the source's own answers, and remarks on the latter.
 
     Args:
         found: The differences of a candidate that only converts.
-        batches: The batch size by the name of each comparison on the whole rows of the search split.
+        batches: The batch size of each comparison, by name, on the uncut rows of the search split.
         shares: The share of rows that may differ.
         compare: Compares again with the source's other answers, by the name of the comparison.
         setting: The run's.

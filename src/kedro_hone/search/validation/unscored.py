@@ -1,4 +1,4 @@
-"""The outputs that no metric reads, which a candidate has nevertheless to agree in."""
+"""The outputs that no metric reads, in which a candidate must nevertheless agree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kedro_hone.search.comparison.agreement import Difference
 
 
 def list_unscored(found: Mapping[str, Sequence[Difference]], scored: Collection[str]) -> tuple[Unscored, ...]:
-    """Return how each output that no metric is computed from differs, at the batch size or shape where it does most."""
+    """Return how each output that no metric reads differs, at the batch size or shape with the largest difference."""
     worst: dict[str, Difference] = {}
     for one in (one for differences in found.values() for one in differences if one.output not in scored):
         if one.output not in worst or _rank(one) > _rank(worst[one.output]):

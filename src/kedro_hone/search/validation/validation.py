@@ -1,13 +1,13 @@
 """Validation: each candidate before the race, by its saved files, opened in a new process, at several batch sizes.
 
-Silent wrong results are the reason (a quantized network that is right at one batch size and wrong at another, a
-package that returns the wrong number of rows): so every candidate predicts the whole search split at every batch size
-of the recipe, and at an odd one where it takes any, then cut to each shape that has other sizes than the data. The
-worst of them counts. A model of Transformers is tried at odd lengths too.
+This detects silently wrong results, such as a quantized network that is right at one batch size and wrong at another,
+or a package that returns the wrong number of rows. Every candidate predicts the whole search split at every batch size
+of the recipe, and at an odd one if it takes any. Then it predicts rows cut to each shape with other sizes than the
+data. The worst result counts. A model of Transformers is also tried at odd lengths.
 
-What no metric reads must agree with the source's; a candidate that only converts must agree in every output and row.
-The last runs are probes, which no split may hold: a candidate that returns other numbers for them is dropped, and one
-that raises where the source does not is told in the report.
+Outputs that no metric reads must agree with the source's; a candidate that only converts must agree in every output and
+row. The last runs are probes, which may not be in any split: a candidate that returns different numbers for them is
+dropped, and one that raises although the source does not is mentioned in the report.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from kedro_hone.search.validation.unscored import list_unscored
 logger = open_logger(__name__)
 
 VERSION = 14
-"""Increase it when the code would validate differently; it is part of a validation's key in the store."""
+"""Increase it if the code validates differently; it is part of a validation's key in the store."""
 
 
 def validate_candidate(
     named: Candidate, setting: Setting, *, reference: Reference, expected: float | None = None, insists: bool = False
 ) -> Validation:
-    """Check what a candidate's route produced; of one that may not race, the validation has the reason.
+    """Check the result of a candidate's route; if it may not race, the validation contains the reason.
 
     Args:
         named: The candidate, with the outcome of its route.
-        setting: Of the run.
-        reference: What it is compared with.
-        expected: How many seconds it takes, as far as known: it does not begin where fewer are left.
-        insists: Whether it is validated however little of the budget is left, as a composite is: it is made of what
-            was worth all the search.
+        setting: The setting of the run.
+        reference: The reference to compare with.
+        expected: The expected seconds, if known: it does not start if fewer are left.
+        insists: Whether it is validated even if little of the budget is left, like a composite, which is made from the
+            best candidates of the search.
     """
     outcome, candidate, route = named.outcome, named.id, named.route
     judge = partial(Validation, candidate=named, since=reference.since)
@@ -103,10 +103,10 @@ def validate_candidate(
 def validate_until_valid(
     validations: Sequence[Validation], setting: Setting, *, reference: Reference
 ) -> list[Validation]:
-    """Validate in their order those that were left out for the budget, until one holds that may be published.
+    """Validate, in order, the candidates left out because of the budget, until one is valid that may be published.
 
-    Without any there is no verdict. Where one holds already, or a person ended the search, the validations are returned
-    as they are.
+    Without any there is no verdict. If one is already valid, or a person ended the search, the validations are returned
+    unchanged.
     """
     found = {one.candidate.id: one for one in validations}
     for one in validations:
@@ -173,7 +173,7 @@ def _check(
 def _excuse(
     found: Found, trials: Sequence[_Trial], compare: partial[Any], setting: Setting, *, reference: Reference
 ) -> tuple[Found, tuple[str, ...]]:
-    """Return the differences of a route that only converts without what is within those of the source's answers."""
+    """Return the differences of a route that only converts, beyond those of the source's answers."""
     whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
     return excuse_rows(
         found,
@@ -197,19 +197,19 @@ def _find_wrong(found: Found, scores: dict[str, Quality], setting: Setting, *, e
 
 @dataclass(frozen=True, kw_only=True)
 class _Trial:
-    """One batch size, or one shape that cuts the rows: what a candidate predicts there is compared with the source."""
+    """One batch size, or one shape that cuts the rows, to compare a candidate with the source."""
 
     where: str
     batch: int
     feeds: Path  # the rows
-    path: Path  # of the candidate's outputs
-    reference: Path  # of the source's
+    path: Path  # the candidate's outputs
+    reference: Path  # the source's outputs
 
 
 def _plan(
     artifact: Artifact, reference: Reference, rows: dict[str, Path], setting: Setting, *, folder: Path
 ) -> list[_Trial]:
-    """Return the batch sizes of the recipe, and an odd one, on the rows as they are; then the shapes that cut them."""
+    """Return the batch sizes of the recipe, and an odd one, on the uncut rows; then the shapes that cut them."""
     if rows.keys() != reference.cropped.keys():
         raise explain_outdated("reference", "version of kedro-hone")
     tree = setting.store.locate_tree(reference.digest)
@@ -231,10 +231,10 @@ def _plan(
 
 
 def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
-    """Score the trials on whole rows; those on cut rows too where the program has no labels, which are of whole rows.
+    """Score the trials on whole rows; without labels, which belong to whole rows, also those on cut rows.
 
-    Without labels what is scored is how close the outputs are to the source's, and that holds for any rows. Returned is
-    why it cannot be scored where one cannot be.
+    Without labels, the score is the similarity of the outputs to the source's, which is defined for any rows. If a
+    trial cannot be scored, the reason is returned.
     """
     labelled = has_labels(split, setting)
     groups: dict[Path, dict[str, Path]] = {}

@@ -1,1 +1,1 @@
-"""The gates, what they judge, and the verdict that follows."""
+"""The gates, their judgements, and the verdict from them."""

@@ -1,4 +1,4 @@
-"""Why no candidate won: how many were lost to which cause, and what may help against the most frequent one."""
+"""Why no candidate won: how many were lost for which cause, and what may help against the most frequent one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kedro_hone.core.stats.speed import Faster
 
 
 class Cause(StrEnum):
-    """What a candidate was lost to, in words that follow a number of candidates."""
+    """The causes of lost candidates, in words that follow a number of candidates."""
 
     SLOW = "not fast enough"
     BEHIND = "behind in the race"
@@ -51,15 +51,15 @@ _STEPS: Final = {
 
 
 def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> list[str]:
-    """Return how many candidates were lost to which cause, and what may help against the most frequent one.
+    """Return how many candidates were lost for which cause, and what may help against the most frequent one.
 
     Args:
-        race: The candidates, and what became of each in the race.
-        confirmation: Its finalists.
-        withheld: Those that are fast enough and may not be published.
+        race: The candidates, and their results in the race.
+        confirmation: The finalists.
+        withheld: Candidates that are fast enough but may not be published.
 
     Returns:
-        The counts, then a step for each of the most frequent causes that has one; nothing where there is no candidate.
+        The counts, then a remedy for each of the most frequent causes, if any; empty if there is no candidate.
     """
     counts = count_causes(race, confirmation, withheld=withheld)
     if not counts:
@@ -73,7 +73,7 @@ def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collectio
 
 
 def count_causes(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> Counter[Cause]:
-    """Return how many candidates were lost to each cause."""
+    """Return how many candidates were lost for each cause."""
     standings = {standing.id: standing for standing in race.standings}
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
     counts: Counter[Cause] = Counter()
@@ -91,14 +91,14 @@ def count_causes(race: RaceResult, confirmation: Confirmation, *, withheld: Coll
 
 
 def _find_cause_of_finalist(finalist: Finalist, confirmation: Confirmation) -> Cause:
-    """Return what a finalist was lost to; one without a verdict failed, unless the confirmation was cut before it."""
+    """Return why a finalist was lost; one without a verdict failed, unless the confirmation ended before it."""
     if finalist.verdict:
         return _OF_SPEED.get(Faster(finalist.verdict), Cause.UNDECIDED)
     return Cause.UNDECIDED if confirmation.cut and finalist.reason == confirmation.cut else Cause.FAILED
 
 
 def _find_cause_of_raced(standing: Standing | None, race: RaceResult) -> Cause:
-    """Return what a valid candidate that is no finalist was lost to; without a standing, it did not race."""
+    """Return why a valid candidate is not a finalist; without a standing, it did not race."""
     if standing is None:
         return Cause.NOT_TRIED
     if race.choice is not None and standing.status in RACED:

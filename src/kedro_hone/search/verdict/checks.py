@@ -1,4 +1,4 @@
-"""What is checked before the model is pulled: where the winner goes, the program, the metric, and the gate split."""
+"""Checks before the model is pulled: the target of publishing, the program, the metric, and the gate split."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kedro_hone.search.race.scoring import has_nothing_to_lose, may_lose_one
 logger = open_logger(__name__)
 
 VERSION = 1
-"""Raised when a check would come out differently; part of its key in the store."""
+"""Increased if a check's result may differ; part of its key in the store."""
 
 
 class _Checked(Value):
@@ -32,10 +32,10 @@ class _Checked(Value):
 
 
 def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
-    """Check where the winner goes, the program, the metric, and whether the gate split can prove the recipe's limit.
+    """Check the target of publishing, the program, the metric, and whether the gate split can prove the recipe's limit.
 
-    The registry is asked that the winner goes to, and the key that signs is tried. A worker
-    opens the program and the data; the model is not needed. What was found is remembered in the store.
+    The registry for the winner is queried, and the signing key is tried. A worker opens the program and the data; the
+    model is not needed. The result is stored.
 
     Raises:
         HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program, or
@@ -64,12 +64,12 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
         job |= {"metric": asked.metric, "metrics": list(others)}
         found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
         store.write_value(key, found.model_dump())
-    if found.rows:  # no rows at all are an error of the data, which preparing them explains
+    if found.rows:  # without any rows, preparing the data explains the error
         check_provable(found.rows, recipe)
 
 
 def _check_published(target: Target, recipe: Recipe) -> None:
-    """Look up what is published, which the winner has to beat; raises before hours are spent if that is unknown."""
+    """Look up the published version that the winner must beat; raise before hours are spent if that fails."""
     name = find_name(target, recipe.model.uri)
     if target.registry.list_aliases(name) is None:
         raise HoneError(
@@ -81,17 +81,17 @@ def _check_published(target: Target, recipe: Recipe) -> None:
 
 
 def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, other: str | None = None) -> None:
-    """Refuse rows that cannot prove the limit even if nothing is lost; warn where they probably cannot.
+    """Refuse rows that cannot prove the limit even if nothing is lost; warn if they probably cannot.
 
     Args:
-        rows: How many the gate split has.
-        recipe: The limit is that of its metric.
-        score: The source's on the search split, with the metric's span, which is taken for that of the gate split; of a
-            metric that is best at 1 it is 1 at least. None of rows that are right or wrong.
-        other: The metric's name in ``gates.drops`` where that limit is meant.
+        rows: The number of rows of the gate split.
+        recipe: Contains the limit of its metric.
+        score: The source's score on the search split, with the metric's span, which is also used for the gate split; it
+            is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
+        other: The metric's name in ``gates.drops``, to check that limit instead.
 
     Raises:
-        HoneError: ``gate-unprovable``, with the rows that would be needed.
+        HoneError: ``gate-unprovable``, with the number of rows needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
     limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
@@ -137,6 +137,6 @@ def _check_score(score: Score, rows: int, least: int, *, key: str) -> None:
 
 
 def _round_up(value: float) -> str:
-    """Return a number with four digits that is not below it: what is rounded down cannot be proved."""
+    """Return a number with four digits that is not below it: a limit that is rounded down cannot be proved."""
     scale = 10.0 ** (3 - math.floor(math.log10(value)))
     return f"{math.ceil(value * scale) / scale:g}"

@@ -1,4 +1,4 @@
-"""A failure that many candidates share, told once."""
+"""A failure shared by many candidates, reported once."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from hone_runtime.values.measurement import Status, Validation
 from hone_runtime.values.outcome import Failed, Refused
 
 _SHARED: Final = 3
-"""From so many candidates on a failure is said to be shared."""
+"""A failure is shared if at least this many candidates have it."""
 _MOST: Final = 3
-"""So many such failures are told."""
+"""The most shared failures that are reported."""
 _LOST: Final = frozenset({Status.FAILED, Status.REFUSED, Status.NOT_TRIED})
 _FORMAT: Final = "format"
 _LONGEST: Final = 300
-"""Characters of a reason; the report has all of it."""
+"""The most characters of a reason; the report has the full reason."""
 
 
 def list_shared(validations: Iterable[Validation]) -> list[str]:
-    """Return one sentence for each reason that three candidates or more failed for, the most frequent one first.
+    """Return one sentence for each reason for which at least three candidates failed, the most frequent one first.
 
-    Where no candidate could be compared, it is one for each reason, of refusals too: they are why there is none.
+    If no candidate could be compared, there is one for each reason, including refusals: they explain the result.
     """
     listed = [*validations]
     none = all(one.status in _LOST for one in listed)
@@ -37,14 +37,14 @@ def list_shared(validations: Iterable[Validation]) -> list[str]:
 
 
 def _rank(group: tuple[tuple[Status, str], list[Validation]]) -> tuple[bool, int]:
-    """Return the key that sorts reasons: that an adaptor is for another format is the least of all."""
+    """Return the key that sorts reasons: that an adaptor is for another format comes last."""
     outcomes = [one.candidate.outcome for one in group[1]]
     strange = all(isinstance(one, Refused) and one.slug == _FORMAT for one in outcomes)
     return strange, -len(outcomes)
 
 
 def _find_reason(validation: Validation) -> str:
-    """Return why a candidate failed, without whose step it was, which its name says."""
+    """Return why a candidate failed, without the step, which is in its name."""
     outcome = validation.candidate.outcome
     if isinstance(outcome, Failed | Refused):
         return outcome.reason

@@ -1,4 +1,4 @@
-"""Ask the gates about the finalists, and make the verdict of their judgements. Nothing is run here."""
+"""Evaluate the gates for the finalists, and make the verdict from their judgements. Nothing is run here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kedro_hone.search.verdict.causes import explain
 
 
 def list_asked(gates: GatesSection) -> dict[Gate, Any]:
-    """Return the gates for which a recipe has a limit, with it, in the order in which they are asked."""
+    """Return the gates for which a recipe has a limit, with it, in the order of evaluation."""
     return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
 
 
@@ -30,40 +30,41 @@ class GateResults:
 
     gates: GatesSection
     source: Measurements
-    score: Callable[[str], Quality | str]  # from an id to its metric on the gate split, or why that is not known
-    judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only where it was asked
-    qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each that was scored
-    withheld: dict[str, str] = field(default_factory=dict)  # why those that are faster may not be published
-    eligible: list[str] = field(default_factory=list)  # those that hold every relative gate, in order
-    winner: str | None = None  # the first of them that holds every gate
+    score: Callable[[str], Quality | str]  # from an id to its metric on the gate split, or why it is unknown
+    judgements: dict[str, list[Judgement]] = field(default_factory=dict)  # the source's only if it was evaluated
+    qualities: dict[str, Quality] = field(default_factory=dict)  # on the gate split, of each scored one
+    withheld: dict[str, str] = field(default_factory=dict)  # why faster ones may not be published
+    eligible: list[str] = field(default_factory=list)  # those that pass every relative gate, in order
+    winner: str | None = None  # the first of them that passes every gate
 
     @cached_property
     def asked(self) -> dict[Gate, Any]:
-        """The gates for which the recipe has a limit, with it, in the order in which they are asked."""
+        """The gates for which the recipe has a limit, with it, in the order of evaluation."""
         return list_asked(self.gates)
 
     @property
     def best(self) -> str | None:
-        """The winner, or else of those that hold every relative gate the first that fails none, or the first."""
+        """The winner; otherwise, of those that pass every relative gate, the first that fails no gate, or the first."""
         failed = self.failed
         ordered = sorted(self.eligible, key=lambda name: name in failed)
         return self.winner or next(iter(ordered), None)
 
     @property
     def failed(self) -> frozenset[str]:
-        """Those that fail a gate."""
+        """The finalists that fail a gate."""
         return frozenset(row.candidate for row in self.list_judgements(Judged.FAILS))
 
     @property
     def told(self) -> str | None:
-        """Whose speed-up a report shows: the best; or else who is in doubt, or the first scored, as the reasons say."""
+        """The finalist with the reported speed-up: the best; otherwise one in doubt, or the first scored."""
         doubts = (row.candidate for _, rows in self.list_doubts() for row in rows)
         return self.best or next(iter((*doubts, *self.qualities)), None)
 
     def list_doubts(self) -> list[tuple[Gate, list[Judgement]]]:
-        """Return the relative gates that cannot tell, the one that was asked last first, and their judgements.
+        """Return the undecided relative gates, the last evaluated one first, with their judgements.
 
-        Who fails another gate is in no doubt; but where a gate of the machine cannot tell, nothing else is certain.
+        A finalist that fails another gate is not in doubt; but if a gate of the machine is undecided, nothing else is
+        certain.
         """
         failed, rows = self.failed, self.list_judgements(Judged.UNDECIDED)
         found = [(gate, [row for row in rows if row.name == gate.name]) for gate in self.choose(relative=True)]
@@ -83,34 +84,34 @@ class GateResults:
         return [gate for gate in self.asked if gate.relative is relative and scored in {None, gate.scored}]
 
     def ask(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
-        """Ask some gates about a candidate, keep their judgements, and return whether it holds all of them."""
+        """Evaluate some gates for a candidate, store their judgements, and return whether it passes all of them."""
         rows = [judgement for gate in chosen for judgement in gate.ask(self.asked[gate], candidate, self.source)]
         self.judgements.setdefault(candidate.id, []).extend(rows)
         return all(row.judgement is Judged.HOLDS for row in rows)
 
     def skip(self, candidate: str, reason: str) -> None:
-        """Note that the remaining gates are not asked about a candidate, and why."""
+        """Record that the remaining gates are not evaluated for a candidate, and why."""
         rows = self.judgements.setdefault(candidate, [])
         known = {row.name for row in rows}
         rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
 
 
 def can_win(validation: Validation, gates: GatesSection) -> bool:
-    """Return whether a valid candidate may be published, and misses no gate by what its validation measured."""
+    """Return whether a valid candidate may be published, and fails no gate by its validation's measurements."""
     known = Measurements(
         id=validation.candidate.id, **validation.model_dump(include={"size_bytes", *Predicted.model_fields})
     )
     rows: list[Judgement] = []
     for gate, limit in list_asked(gates).items():
         if not (gate.relative or gate.scored):
-            with suppress(HoneError):  # such as one that needs what the confirmation measures
+            with suppress(HoneError):  # such as one that needs measurements of the confirmation
                 rows += gate.ask(limit, known, known)
     missed = any(row.judgement is Judged.FAILS and row.measured is not None for row in rows)
     return validation.publishable and not missed
 
 
 _HIDDEN, _MANY_TIMES = 0.1, 10
-"""A row is told that lost this share of all that can be lost, and so many times what the mean did."""
+"""A row is reported if it lost at least this share of the possible loss, and this many times the mean loss."""
 
 _DECIDED: Final = frozenset({Faster.YES, Faster.NO})
 _NO_CANDIDATE: Final = "no candidate could be compared with the source"
@@ -120,10 +121,10 @@ _NO_ROUTE: Final = (
 
 
 def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
-    """Ask the gates about each finalist, fastest first, until one holds all of them.
+    """Evaluate the gates for each finalist, fastest first, until one passes all of them.
 
-    A finalist is scored on the gate split only when it holds every relative gate that needs no score and may be
-    published (``unpublishable`` has the reason). One that misses an absolute gate cannot win; the next one may.
+    A finalist is only scored on the gate split if it passes every relative gate that needs no score and may be
+    published (``unpublishable`` contains the reason). One that fails an absolute gate cannot win; the next one may.
     """
     for finalist in finalists:
         if reason := _ask(results, finalist, unpublishable.get(finalist.id)):
@@ -131,7 +132,7 @@ def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublish
 
 
 def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> str:
-    """Ask gates about a finalist as long as it may win, and return why the others are not asked, or an empty text."""
+    """Evaluate gates for a finalist while it may win; return why the others are not evaluated, or an empty text."""
     name, relative = finalist.id, results.choose(relative=True, scored=True)
     if not results.ask(results.choose(relative=True, scored=False), finalist):
         return "it does not hold another gate"
@@ -158,7 +159,7 @@ def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> 
 def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confirmation, *, gates: GatesSection) -> str:
     """Return why a decision does not follow from the race, the confirmation and its own judgements, or an empty text.
 
-    A winner is a finalist that is faster for certain, with the files that raced, and holds every gate of the recipe.
+    A winner is a finalist that is certainly faster, with the files that raced, and passes every gate of the recipe.
     """
     name, validations = decision.winner, race.validated
     if decision.speedup not in (None, *(one.deciding for one in confirmation.finalists)):
@@ -177,7 +178,7 @@ def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confi
 
 
 def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
-    """Return which gates a winner does not hold, or was not asked by, or an empty text."""
+    """Return which gates a winner does not pass, or were not evaluated for it, or an empty text."""
     rows = [row for row in decision.gates if row.candidate == name]
     unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows if not row.against}
     if any(row.judgement is not Judged.HOLDS for row in rows):
@@ -188,8 +189,8 @@ def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
 def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -> tuple[Verdict, list[str]]:
     """Make the verdict, with its reasons, one sentence each.
 
-    Where the source stays, it is scored if an absolute gate needs that, and its judgements are added to the results.
-    That it is best is a guess where no candidate was confirmed, or found to be worse on the search split.
+    If the source stays, it is scored if an absolute gate requires it, and its judgements are added to the results. If
+    no candidate was confirmed, or found to be worse on the search split, it is only assumed to be the best.
     """
     reasons = _list_reasons(results)
     if results.winner is not None:
@@ -214,7 +215,7 @@ def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -
 
 
 def _list_reasons(results: GateResults) -> list[str]:
-    """Return what the relative gates found, the best finalist first, which absolute gates were missed, and doubts."""
+    """Return the results of the relative gates, the best finalist first, failed absolute gates, and doubts."""
     told = [gate for gate in results.choose(relative=True) if gate.asks]
     unscored, scored = ({gate.name for gate in told if gate.scored is it} for it in (False, True))
     speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
@@ -227,11 +228,11 @@ def _list_reasons(results: GateResults) -> list[str]:
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
     doubts += filter(None, (_find_hidden_row(name, quality) for name, quality in results.qualities.items()))
-    return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # one reason may be that of several gates
+    return list(dict.fromkeys([*speed, *withheld, *others, *doubts]))  # several gates may have the same reason
 
 
 def _find_hidden_row(name: str, quality: Quality) -> str:
-    """Return that a mean hides a row that lost far more, or an empty text."""
+    """Return a sentence if a mean hides a row that lost far more, otherwise an empty text."""
     spread = quality.spread
     if spread is None or quality.span is None or spread.worst < _HIDDEN * quality.span:
         return ""
@@ -242,14 +243,14 @@ def _find_hidden_row(name: str, quality: Quality) -> str:
 
 
 def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
-    """Return what a gate cannot tell of whom, and where that is a speed-up, what is known of the first one's."""
+    """Return a gate's doubt about candidates; for a speed-up, with the first candidate's reason."""
     names = ", ".join(dict.fromkeys(row.candidate for row in rows))
     said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
     return f"{said}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
 
 
 def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:
-    """Ask the absolute gates about the source, which stays: FAIL when it misses one."""
+    """Evaluate the absolute gates for the source, which stays: FAIL if it fails one."""
     absolute, source = results.choose(relative=False), results.source
     if any(gate.scored for gate in absolute):
         quality = results.score(source.id)

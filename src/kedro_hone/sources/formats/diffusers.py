@@ -1,4 +1,4 @@
-"""Diffusers: recognised so that the error says that they come later."""
+"""Diffusers: recognised for an error that they will be supported later."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ INDEX = "model_index.json"
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``model_index.json``, which names the parts of a pipeline."""
+    """Recognise ``model_index.json``, which lists the parts of a pipeline."""
     if (pulled.folder / INDEX).is_file() or "diffusers" in (pulled.mlmodel.flavors if pulled.mlmodel else ()):
         return Flavor(format="diffusers", files=((INDEX, INDEX),))
     return None

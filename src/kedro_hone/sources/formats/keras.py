@@ -14,7 +14,7 @@ _DEEPEST: Final = ("*", "*/*", "*/*/*")
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise a ``.keras`` file in the folder or right below, without opening it.
+    """Recognise a ``.keras`` file in the folder or one level below, without opening it.
 
     Raises:
         HoneError: ``model-unsupported``: it is the older format HDF5, or there are several; or ``model-corrupt``.

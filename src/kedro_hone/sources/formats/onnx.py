@@ -15,10 +15,10 @@ _NOT_THE_MODEL: Final = re.compile(
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``model.onnx``, the only ``.onnx`` file, or the file that the flavor ``onnx`` names.
+    """Recognise ``model.onnx``, the only ``.onnx`` file, or the file in the flavor ``onnx``.
 
-    It becomes ``model.onnx``, with all that may be its external data: every file next to it or below, by the name that
-    the ONNX file would know it by.
+    It becomes ``model.onnx``, with all possible external data: every file next to it or below, by its name relative to
+    the ONNX file.
 
     Raises:
         HoneError: ``model-corrupt``.

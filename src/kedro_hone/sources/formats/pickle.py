@@ -1,4 +1,4 @@
-"""Pickled PyTorch modules, bare or as MLflow's flavor ``pytorch``: opened in a worker, where the recipe trusts them."""
+"""Pickled PyTorch modules, bare or as MLflow's flavor ``pytorch``: opened in a worker, if the recipe trusts them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``.pth``, ``.pt`` and ``.pkl``; with an ``MLmodel`` only where it says that they are PyTorch's.
+    """Recognise ``.pth``, ``.pt`` and ``.pkl``; with an ``MLmodel`` only if it has a flavor of PyTorch.
 
-    It becomes ``model.pth`` with ``module.json``, which says that it is a pickle, and the author's code that MLflow
-    keeps next to it (``code_paths``).
+    It becomes ``model.pth`` with ``module.json``, which marks it as a pickle, and the author's code that MLflow stores
+    next to it (``code_paths``).
 
     Raises:
-        HoneError: ``model-corrupt``, or ``model-unsupported``: several are there, or it is no file of PyTorch's.
+        HoneError: ``model-corrupt``, or ``model-unsupported``: there are several, or it is not a file of PyTorch.
     """
     data = pulled.folder if pulled.mlmodel is None else find_entry(pulled, "pytorch", "model_data")
     found = list_pickles(data) if data else []

@@ -1,4 +1,4 @@
-"""A winner of kedro-hone: an artifact with its manifest, bare or in the model folder in which it was published."""
+"""A winner of kedro-hone: an artifact with its manifest, bare or in the folder of a published model."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ LARGEST_MANIFEST: Final = 16 * 1024 * 1024
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``artifact.json``, or the artifact that our own flavor names.
+    """Recognise ``artifact.json``, or the artifact in kedro-hone's own flavor.
 
     Each of the artifact's files is compared with its digest.
 
     Raises:
-        HoneError: ``model-corrupt``: the manifest cannot be read, or a file is not the one that was published.
+        HoneError: ``model-corrupt``: the manifest cannot be read, or a file differs from the published one.
     """
     folder = pulled.folder
     root = folder.resolve() if (folder / MANIFEST).is_file() else find_entry(pulled, OURS, "artifact")

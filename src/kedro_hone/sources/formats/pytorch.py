@@ -9,9 +9,9 @@ from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``model.pt2``, the only ``.pt2`` file, or the program that the flavor ``pytorch`` names.
+    """Recognise ``model.pt2``, the only ``.pt2`` file, or the program in the flavor ``pytorch``.
 
-    Not where the flavor holds a pickle instead.
+    Not if the flavor contains a pickle instead.
 
     Raises:
         HoneError: ``model-corrupt``.

@@ -1,4 +1,4 @@
-"""PyTorch: the author's class, named by the recipe, with the state of a pulled exported program or in safetensors."""
+"""PyTorch: the author's class from the recipe, with the state of a pulled exported program or in safetensors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ WEIGHTS: Final = "model.safetensors"
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise a PyTorch program, or bare weights, where the recipe names a class, which is not imported.
+    """Recognise a PyTorch program, or bare weights, if the recipe has a class; the class is not imported.
 
-    That is the class's state; with it go the class's file, and ``module.json``: how to make the module.
+    The program or the weights are the class's state; added are the class's file and ``module.json``, which describes
+    how to make the module.
 
     Raises:
         HoneError: ``recipe-invalid``: the class's file does not exist, or has no such class; ``model-corrupt``; or
@@ -49,12 +50,12 @@ def detect(pulled: Pulled) -> Flavor | None:
     kwargs = dict(pulled.author.kwargs)
     module = {"class": f"{file.stem}:{name}", "file": file.name, "kwargs": kwargs, "state": state[1]}
     texts = (("module.json", json.dumps(module, indent=2) + "\n"),)
-    files = (state, (str(file), file.name))  # no other file of a stranger's next to the class
+    files = (state, (str(file), file.name))  # no other untrusted file next to the class
     return program.model_copy(update={"format": "pytorch-module", "files": files, "texts": texts})
 
 
 def _find_weights(pulled: Pulled) -> Flavor | None:
-    """Return ``model.safetensors``, or the only file of that kind; MLflow's flavors do not keep a state so."""
+    """Return ``model.safetensors``, or the only file of that kind; MLflow's flavors do not store a state this way."""
     path = find_only(pulled.folder, WEIGHTS) if pulled.mlmodel is None else None
     if path is None:
         return None
@@ -62,7 +63,7 @@ def _find_weights(pulled: Pulled) -> Flavor | None:
 
 
 def _check_class(file: Path, name: str, *, place: str) -> None:
-    """Refuse a class whose name is nowhere in its file, unless the file may have it without saying so."""
+    """Refuse a class if its name is not in its file, unless the file may define it indirectly."""
     text = file.read_text(encoding="utf-8", errors="replace")
     if name.isidentifier() and re.search(rf"\b({name}|__getattr__|globals)\b|\bimport\s*\(?\*", text):
         return

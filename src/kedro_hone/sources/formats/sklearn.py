@@ -20,7 +20,7 @@ _KEYS: Final[Mapping[str, tuple[str, str]]] = {
     "lightgbm": ("data", "lgb_version"),
     "xgboost": ("data", "xgb_version"),
 }
-"""Flavors, with the keys of the file and of the version that it was saved by."""
+"""Flavors, with the keys of the file and of the version that saved it."""
 _BOOSTERS: Final = {"lightgbm": "lightgbm.basic.Booster", "xgboost": "xgboost.core.Booster"}
 _MOST_TYPES: Final = 500
 _NUMBERS: Final[Mapping[str, str]] = {
@@ -30,14 +30,14 @@ _NUMBERS: Final[Mapping[str, str]] = {
     "integer": "int64",
     "boolean": "int64",
 }
-"""MLflow's types of columns, with the types of the tensors that they become."""
+"""MLflow's types of columns, with the corresponding types of tensors."""
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise MLflow's flavors ``sklearn``, ``lightgbm`` and ``xgboost`` by the ``MLmodel`` alone.
+    """Recognise MLflow's flavors ``sklearn``, ``lightgbm`` and ``xgboost`` only by the ``MLmodel``.
 
-    They become the model's file with ``estimator.json``, which says how it is opened; and the author's code that MLflow
-    keeps next to it, where pickles are trusted.
+    They become the model's file with ``estimator.json``, which describes how to open it; and the author's code that
+    MLflow stores next to it, if pickles are trusted.
 
     Raises:
         HoneError: ``pickle-not-trusted``, ``model-corrupt``, or ``model-unsupported`` for a column of a strange type.
@@ -50,7 +50,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     path, entry = find_entry(pulled, name, key), said.flavors[name]
     if path is None or not isinstance(entry, dict):
         return None
-    if path.is_dir():  # as very old versions of MLflow wrote them
+    if path.is_dir():  # as written by very old versions of MLflow
         raise make_corrupt(pulled.folder, f"its {key} is a folder")
     serialization = _find_serialization(name, entry, path)
     if serialization in {"pickle", "cloudpickle"} and "pickle" not in pulled.trust:
@@ -88,7 +88,7 @@ def _explain_pickle(flavor: str, path: Path) -> HoneError:
 
 
 def _find_method(pyfunc: Json) -> str | None:
-    """Return the method that ``mlflow.pyfunc`` calls, where its author chose one: else it is ``predict``."""
+    """Return the method that ``mlflow.pyfunc`` calls, if its author chose one; the default is ``predict``."""
     method = pyfunc.get("predict_fn") if isinstance(pyfunc, dict) else None
     return method if isinstance(method, str) and re.fullmatch(r"\w{1,80}", method) and method != "predict" else None
 
@@ -105,7 +105,7 @@ def _find_serialization(flavor: str, entry: Mapping[str, Json], path: Path) -> s
 
 
 def _list_inputs(columns: tuple[tuple[str, str], ...]) -> Iterator[TensorSpec]:
-    """Yield the inputs that a table becomes: one matrix where all columns are numbers, else one for each column."""
+    """Yield the inputs for a table: one matrix if all columns are numeric, otherwise one for each column."""
     kinds = {kind for _, kind in columns}
     for name, kind in columns:
         if kind not in _NUMBERS and kind != "string":

@@ -15,7 +15,7 @@ _FLAVORS: Final = frozenset({"tensorflow", "keras"})
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``saved_model.pb``, in the folder or below; with an ``MLmodel`` where it says TensorFlow or Keras."""
+    """Recognise ``saved_model.pb``, in the folder or below; with an ``MLmodel`` if its flavor is one of these."""
     if pulled.mlmodel is not None and not _FLAVORS.intersection(pulled.mlmodel.flavors):
         return None
     patterns = (_FILE, f"*/{_FILE}", f"*/*/{_FILE}")
@@ -28,7 +28,7 @@ def detect(pulled: Pulled) -> Flavor | None:
 
 
 def _list_files(found: Path) -> list[Path]:
-    """Return the files of a SavedModel: what else is in its folder, such as MLflow's own, is none of it."""
+    """Return the files of a SavedModel, without other files in its folder, such as MLflow's own."""
     others = [path for part in _PARTS for path in sorted((found.parent / part).rglob("*")) if path.is_file()]
     marked = found.with_name("fingerprint.pb")
     return [found, *([marked] if marked.is_file() else []), *others]

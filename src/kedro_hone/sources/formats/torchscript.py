@@ -11,15 +11,15 @@ from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 _SUFFIXES: Final = frozenset({".ts", ".torchscript", ".jit"})
 _MARKS: Final = (b"/code/", b"/constants.pkl")
-"""What the list of entries at the end of such an archive has, and that of a pickle has not."""
+"""Parts of the list of entries at the end of such an archive that a pickle's archive does not have."""
 _TAIL: Final = 1 << 20
-"""So many bytes at the end of a file are looked at."""
+"""The number of bytes at the end of a file that are checked."""
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``.ts``, ``.torchscript`` and ``.jit``, and of ``.pt``, ``.pth`` and ``.pkl`` those that are programs.
+    """Recognise ``.ts``, ``.torchscript`` and ``.jit``, and those ``.pt``, ``.pth`` and ``.pkl`` that are programs.
 
-    These have the name of pickles: the last mebibyte of the file tells, of which only two words are looked for.
+    The latter have names of pickles: they are identified by two words in the last mebibyte of the file.
 
     Raises:
         HoneError: ``model-corrupt``.

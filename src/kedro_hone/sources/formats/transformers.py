@@ -1,4 +1,4 @@
-"""Transformers: a model in the layout of the Hugging Face Hub, bare or as MLflow's flavors of that and of sentences."""
+"""Transformers: a model in the layout of the Hugging Face Hub, bare or as MLflow's flavors for it and for sentences."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _UNTRUSTED: Final = "Loading a pickle runs whatever code its author put in, and 
 
 
 def detect(pulled: Pulled) -> Flavor | None:
-    """Recognise ``config.json`` of Transformers, or the folder that MLflow's flavor for such models names.
+    """Recognise ``config.json`` of Transformers, or the folder in MLflow's flavor for such models.
 
     It becomes a folder in the Hub's layout with the files that are needed: the configuration, the weights in one file,
     and those of the tokenizer or processor.
 
     Raises:
         HoneError: ``model-corrupt``, ``model-unsupported``, ``pickle-not-trusted``, ``remote-code-not-trusted``, or
-            ``recipe-invalid`` for a task that there is not.
+            ``recipe-invalid`` for an unknown task.
     """
     refuse_adapter(pulled)
     _refuse_reference(pulled)
@@ -53,7 +53,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     names = {path.name for path in root.iterdir() if path.is_file()}
     heavy = _find_weights(root, names) if config else []
     left = not heavy and entry is None and any(name.endswith((".onnx", ".pt2", ".h5", ".keras")) for name in names)
-    if not config or left:  # of another format, whose author left the configuration next to it
+    if not config or left:  # of another format, with the configuration next to it
         return None
     _check_code(config, pulled)
     refuse_quantized(root, config, heavy)
@@ -79,7 +79,7 @@ def detect(pulled: Pulled) -> Flavor | None:
 
 
 def _strip_documents(folder: Path, found: Mapping[str, str]) -> dict[str, dict[str, Json]]:
-    """Return the JSON files that are written in one form, by their name in the artifact."""
+    """Return the normalized JSON files, by their name in the artifact."""
     return {
         name: documents.strip(documents.read_document(folder / path))
         for path, name in found.items()
@@ -90,7 +90,7 @@ def _strip_documents(folder: Path, found: Mapping[str, str]) -> dict[str, dict[s
 def _describe(
     config: dict[str, Json], purpose: tasks.Purpose, stripped: Mapping[str, dict[str, Json]]
 ) -> dict[str, Json]:
-    """Return what is known of a model for its worker and for its learner."""
+    """Return a model's metadata for its worker and its learner."""
     described: dict[str, Json] = {
         "task": purpose.task,
         "auto_class": purpose.auto_class,
@@ -103,14 +103,14 @@ def _describe(
 
 
 def _find_sentences(pulled: Pulled) -> Path | None:
-    """Return the folder that MLflow's flavor ``sentence_transformers`` names: its loader knows it by that of pyfunc."""
+    """Return the folder in MLflow's flavor ``sentence_transformers``, which its loader reads from that of pyfunc."""
     if pulled.mlmodel is None or "sentence_transformers" not in pulled.mlmodel.flavors:
         return None
     return find_entry(pulled, "python_function", "data")
 
 
 def _refuse_reference(pulled: Pulled) -> None:
-    """Refuse a version of MLflow's that names a model of the Hub and does not hold its weights."""
+    """Refuse a version in MLflow that refers to a model of the Hub without containing its weights."""
     entry = pulled.mlmodel.flavors.get("transformers") if pulled.mlmodel else None
     named = entry.get("source_model_name") if isinstance(entry, dict) and "model_binary" not in entry else None
     if isinstance(named, str):
@@ -124,7 +124,7 @@ def _refuse_reference(pulled: Pulled) -> None:
 
 
 def _read_config(root: Path, *, named: bool) -> dict[str, Json]:
-    """Return the configuration of a model of Transformers; nothing where there is none."""
+    """Return the configuration of a model of Transformers; empty if there is none."""
     if not (root / CONFIG).is_file():
         if named:
             raise make_corrupt(root, f"it has no {CONFIG}")
@@ -148,7 +148,7 @@ def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
 
 
 def _find_weights(root: Path, names: set[str]) -> list[str]:
-    """Return the names of the files of the weights: one, or those that an index names; safetensors before pickles."""
+    """Return the names of the files of the weights: one, or those in an index; safetensors before pickles."""
     if WEIGHTS in names:
         return [WEIGHTS]
     if (index := f"{WEIGHTS}.index.json") in names:
@@ -210,7 +210,7 @@ def _find_files(folder: Path, root: Path) -> Iterator[tuple[str, str]]:
 
 
 def write(flavor: Flavor, pulled: Path, folder: Path) -> None:
-    """Write the files of a model: its weights as one file in one order, its JSON in one form, all else as it is.
+    """Write the files of a model: its weights as one file in a fixed order, its JSON normalized, all others unchanged.
 
     Raises:
         HoneError: ``model-corrupt``: the weights cannot be read.

@@ -1,1 +1,1 @@
-"""What is known of models in the layout of the Hugging Face Hub, from their names, JSON and headers alone."""
+"""Models in the layout of the Hugging Face Hub, read only by their names, JSON and headers."""

@@ -1,4 +1,4 @@
-"""Adapters of PEFT: a few weights that are added to those of another model, in files of their own."""
+"""Adapters of PEFT: a few weights that are added to those of another model, in separate files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kedro_hone.sources.source_format import Pulled
 CONFIG: Final = "adapter_config.json"
 _WEIGHTS: Final = ("adapter_model.safetensors", "adapter_model.bin")
 FOLDER: Final = "adapter"
-"""Where the files of an adapter are for the worker that merges it: in the folder of the base model."""
+"""The folder of an adapter's files for the worker that merges it, in the folder of the base model."""
 ADVICE: Final = (
     "Or merge it where it was trained, and give the folder that this writes: "
     "model = model.merge_and_unload(), and then model.save_pretrained(folder)."
@@ -25,12 +25,12 @@ ADVICE: Final = (
 
 
 def find_adapter(pulled: Pulled) -> Path | None:
-    """Return the folder of an adapter's configuration, or None where there is none."""
+    """Return the folder of an adapter's configuration, or None if there is none."""
     return next((folder for folder in _list_folders(pulled) if (folder / CONFIG).is_file()), None)
 
 
 def check_weights(folder: Path) -> None:
-    """Refuse an adapter whose weights are no safetensors.
+    """Refuse an adapter without weights in safetensors.
 
     Raises:
         HoneError: ``pickle-not-trusted``, or ``model-corrupt``: there are none.
@@ -47,7 +47,7 @@ def copy_adapter(folder: Path, target: Path, *, root: Path) -> None:
     """Copy the two files of an adapter into a folder, which is made; ``root`` is as for ``copy_texts``.
 
     Raises:
-        HoneError: ``model-corrupt``: one of them is outside ``root``, or no regular file.
+        HoneError: ``model-corrupt``: one of them is outside ``root``, or not a regular file.
     """
     target.mkdir(parents=True)
     for name in (CONFIG, _WEIGHTS[0]):
@@ -55,10 +55,10 @@ def copy_adapter(folder: Path, target: Path, *, root: Path) -> None:
 
 
 def copy_texts(folder: Path, target: Path, *, root: Path) -> None:
-    """Copy the files of a tokenizer or a processor into a folder, in the place of those that it has.
+    """Copy the files of a tokenizer or a processor into a folder, replacing those in it.
 
-    ``root`` is the folder that was pulled, in which everything that is copied must be. A link in ``target`` is
-    replaced, and what it leads to is left as it is.
+    ``root`` is the pulled folder, which must contain all copied files. A link in ``target`` is replaced, and its target
+    is not changed.
 
     Raises:
         HoneError: ``model-corrupt``: a file is outside ``root``, or cannot be copied.
@@ -80,10 +80,10 @@ def _copy_inside(path: Path, place: Path, *, root: Path) -> None:
 
 
 def refuse_adapter(pulled: Pulled) -> None:
-    """Refuse a model whose files are an adapter, or have one next to the weights of its base model.
+    """Refuse a model that is an adapter, or has one next to the weights of its base model.
 
     Raises:
-        HoneError: ``model-unsupported``, with the two lines that merge it; ``model-corrupt``: its configuration is no
+        HoneError: ``model-unsupported``, with the two lines that merge it; ``model-corrupt``: its configuration is not
             JSON.
     """
     for folder in _list_folders(pulled):
@@ -108,7 +108,7 @@ def _name_kind(said: dict[str, Json]) -> str:
 
 
 def _list_folders(pulled: Pulled) -> Iterator[Path]:
-    """Yield where the files of an adapter may be: next to the model, or where MLflow keeps one."""
+    """Yield possible folders of an adapter's files: next to the model, or where MLflow stores one."""
     yield pulled.folder
     entry = pulled.mlmodel.flavors.get("transformers") if pulled.mlmodel else None
     if not isinstance(entry, dict):
@@ -117,7 +117,7 @@ def _list_folders(pulled: Pulled) -> Iterator[Path]:
         named = entry.get(key)
         try:
             folder = (pulled.folder / named).resolve(strict=True) if isinstance(named, str) else pulled.folder
-        except (OSError, ValueError, RuntimeError):  # it is not there, no path, or a circle of links
+        except (OSError, ValueError, RuntimeError):  # missing, not a path, or a cycle of links
             continue
         if folder.is_relative_to(pulled.folder.resolve()):
             yield folder

@@ -1,8 +1,7 @@
-"""The JSON files of a model of Transformers, read within bounds and written in one form.
+"""The JSON files of a model of Transformers, read with limits and written in a normalized form.
 
-Whoever saves a model adds where it came from, by which version it was saved, and in which type it happened to be open.
-None of that is the model. Without it, and with sorted keys, the same model is the same text, whichever registry it is
-from.
+Saving a model adds its origin, the version that saved it, and the type in which it was open. None of that is part of
+the model. Without it, and with sorted keys, the same model has the same text in every registry.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ _OF_A_COPY: Final = re.compile(
     r"_name_or_path|name_or_path|transformers_version|_commit_hash|is_local|local_files_only|tokenizer_file"
     r"|_attn_implementation(_autoset|_internal)?|_experts_implementation|torch_dtype|dtype|_from_model_config"
 )
-"""Keys that say something of one copy of a model, and nothing of the model."""
+"""Keys that describe one copy of a model, not the model."""
 CANONICAL: Final = re.compile(
     r"(config|generation_config|tokenizer_config|special_tokens_map|preprocessor_config|processor_config)\.json"
 )
-"""Names of the files that are written anew."""
+"""Names of the files that are written in normalized form."""
 _WHOLE, _PART, _TOKENIZER = "processor_config.json", "preprocessor_config.json", "tokenizer_config.json"
 _PARTS: Final = ("feature_extractor", "image_processor")
 _REPEATED: Final = "model_specific_special_tokens"
@@ -38,14 +37,14 @@ def read_document(path: Path) -> dict[str, Json]:
     """Return the dictionary in a file.
 
     Raises:
-        HoneError: ``model-corrupt``: it is too large, too deep, or no dictionary in JSON.
+        HoneError: ``model-corrupt``: it is too large, nested too deeply, or not a JSON dictionary.
     """
     if path.stat().st_size > LARGEST:
         raise make_corrupt(path, f"it is larger than {LARGEST} bytes")
     try:
         found = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse)
         _check_depth(found, _DEEPEST)
-        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # half a character, or 1e999, cannot be written
+        json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # a lone surrogate, or 1e999, cannot be written
     except (ValueError, RecursionError) as error:
         raise make_corrupt(path, f"it is no JSON: {str(error).partition(chr(10))[0]:.200}") from error
     if not isinstance(found, dict):
@@ -65,7 +64,7 @@ def _check_depth(value: Any, left: int) -> None:
 
 
 def strip(document: Mapping[str, Json], *, dtype: str | None = None) -> dict[str, Json]:
-    """Return a configuration without what is of one copy; with ``dtype``, the type that its weights really have."""
+    """Return a configuration without the keys of one copy; with ``dtype``, the actual type of its weights."""
     kept = _strip(document)
     return {**kept, "dtype": dtype} if dtype else kept
 
@@ -77,10 +76,10 @@ def _strip(value: Any) -> Any:
 
 
 def settle(documents: Mapping[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
-    """Return the documents of a model in one layout of the several that Transformers writes.
+    """Return the documents of a model in one of the several layouts that Transformers writes.
 
-    A processor that is saved as one has its parts in ``processor_config.json``; saved in parts it has not. A tokenizer
-    that is saved for the second time repeats its special words in a dictionary.
+    A processor saved as a whole has its parts in ``processor_config.json``; saved in parts it does not. A tokenizer
+    that is saved for the second time repeats its special tokens in a dictionary.
     """
     settled = dict(documents)
     whole, parts = (
@@ -91,7 +90,7 @@ def settle(documents: Mapping[str, dict[str, Json]]) -> dict[str, dict[str, Json
         settled[_PART] = whole[parts[0]]
         settled[_WHOLE] = {key: value for key, value in whole.items() if key != parts[0]}
     if settled.get(_WHOLE, {"": ""}).keys() <= {"processor_class"}:
-        del settled[_WHOLE]  # the tokenizer's configuration has that too
+        del settled[_WHOLE]  # also in the tokenizer's configuration
     if isinstance(words := settled.get(_TOKENIZER, {}).get(_REPEATED), dict):
         tokenizer = settled[_TOKENIZER]
         if all(tokenizer.get(word) == text for word, text in words.items()):
@@ -100,5 +99,5 @@ def settle(documents: Mapping[str, dict[str, Json]]) -> dict[str, dict[str, Json
 
 
 def write(document: Mapping[str, Json]) -> str:
-    """Return a configuration as text: two spaces, sorted keys, as Transformers writes it."""
+    """Return a configuration as text: two spaces, sorted keys, as written by Transformers."""
     return json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""Checkpoints whose weights a library has packed into few bits: only that library, often only on a GPU, reads them."""
+"""Checkpoints with weights packed into few bits by a library: only that library, often only on a GPU, reads them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _NAMES: Final = {
     "fbgemm_fp8": "FBGEMM's FP8",
     "mxfp4": "MXFP4",
 }
-"""How a configuration names a method, with its own name."""
+"""The names of methods in configurations, with their usual names."""
 _FILES: Final = {"quantize_config.json": "GPTQ", "quant_config.json": "AWQ"}
-"""Files of tools from before it was in the configuration."""
+"""Files of older tools, before the method was in the configuration."""
 _TENSORS: Final = {
     "bitsandbytes": re.compile(
         r".*\.(SCB|absmax|quant_map|nested_absmax|weight_format|quant_state\.bitsandbytes__\w+)"
@@ -40,10 +40,10 @@ _TENSORS: Final = {
 
 
 def refuse_quantized(root: Path, config: Mapping[str, Json], heavy: Sequence[str]) -> None:
-    """Refuse a model whose weights are packed, by its configuration, a file beside it, or a name of a tensor.
+    """Refuse a model with packed weights, by its configuration, a file next to it, or the name of a tensor.
 
     Raises:
-        HoneError: ``model-unsupported``, with the method; ``model-corrupt``: the weights are no safetensors.
+        HoneError: ``model-unsupported``, with the method; ``model-corrupt``: the weights are not safetensors.
     """
     method, evidence = _find_method(root, config, heavy)
     if not method:
@@ -73,7 +73,7 @@ def _find_method(root: Path, config: Mapping[str, Json], heavy: Sequence[str]) -
 
 def _name_method(said: Mapping[str, Json]) -> str:
     method = said.get("quant_method")
-    if not isinstance(method, str):  # as old versions of Transformers wrote it
+    if not isinstance(method, str):  # as written by old versions of Transformers
         return "bitsandbytes" if said.keys() & {"load_in_8bit", "load_in_4bit"} else "a library that it does not name"
     bits = said.get("bits")
     known = _NAMES.get(method.lower(), repr(method[:40]))

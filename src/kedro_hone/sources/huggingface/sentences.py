@@ -23,7 +23,7 @@ _WAY_OUT: Final = f"Remove {MODULES} from a copy of the model and name that: its
 _LIBRARY: Final = "sentence_transformers."
 _ENCODER: Final = "Transformer"
 _PLAIN: Final = frozenset({"Pooling", "Normalize", "Dropout"})
-"""Modules without weights: the program computes them where there are no others."""
+"""Modules without weights: the program computes them if there are no others."""
 _WEIGHTED: Final = frozenset({"Dense", "LayerNorm"})
 _PLACE: Final = re.compile(r"\d+_\w+", re.ASCII)
 _EMBEDDING: Final = "sentence_embedding"
@@ -35,19 +35,19 @@ _FLAGS: Final = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""Keys of the configuration of a pooling as older versions wrote it, in the order of the results."""
+"""Keys of a pooling's configuration from older versions, in the order of the results."""
 
 
 def list_modules(root: Path) -> list[Json]:
-    """Return the modules after the encoder where one of them has weights; else none, and the encoder is the model.
+    """Return the modules after the encoder if one of them has weights; otherwise none: the encoder is the model.
 
     Each has its ``kind``, its ``path`` and its ``config``, and a pooling its ``modes``.
 
     Raises:
-        HoneError: ``model-corrupt``: the files are not as sentence-transformers writes them; ``pickle-not-trusted``: a
-            module's weights are a pickle; ``model-unsupported``: a module is a class of the author's, or one with
-            weights goes with one that is unknown, with no pooling before it, or with one that leaves out the default
-            prompt.
+        HoneError: ``model-corrupt``: the files do not have the format of sentence-transformers; ``pickle-not-trusted``:
+            a module's weights are a pickle; ``model-unsupported``: a module is a class of the author's; or one with
+            weights is combined with an unknown one, has no pooling before it, or has a pooling that leaves out the
+            default prompt.
     """
     rows = _read_modules(root)
     _refuse_foreign(rows)
@@ -80,7 +80,7 @@ def list_modules(root: Path) -> list[Json]:
 
 
 def _refuse_foreign(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse classes that are not of sentence-transformers, whatever the last part of their names is."""
+    """Refuse classes that are not from sentence-transformers, whatever the last part of their names."""
     named = (row["type"] for row in rows if isinstance(row.get("type"), str))
     if foreign := next((one for one in named if not one.startswith(_LIBRARY)), None):
         raise HoneError(
@@ -92,7 +92,7 @@ def _refuse_foreign(rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _refuse_prompt(root: Path, modules: Sequence[Mapping[str, Any]]) -> None:
-    """Refuse a pooling that leaves out the prompt's tokens: how many these are is no input of the model."""
+    """Refuse a pooling that leaves out the prompt's tokens: their number is not an input of the model."""
     left = [row["path"] for row in modules if row["kind"] == "Pooling" and not includes_prompt(row["config"])]
     prompt = find_default_prompt(read_document(root / PROMPTS)) if left and (root / PROMPTS).is_file() else ""
     if prompt:

@@ -1,4 +1,4 @@
-"""What a model of Transformers is for: its task and its automatic class, from the names in ``config.json``."""
+"""The purpose of a model of Transformers: its task and its auto class, from the names in ``config.json``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TASKS: Final[Mapping[str, str]] = {
     "audio-classification": "AutoModelForAudioClassification",
     "audio-feature-extraction": "AutoModel",
 }
-"""The tasks that are taken, by the names of the Hub, with the class of Transformers that opens a model for each."""
+"""The supported tasks, by the names of the Hub, with the class of Transformers that opens a model for each."""
 
 _ALIASES: Final = {
     "sentiment-analysis": "text-classification",
@@ -53,9 +53,9 @@ _AUDIO: Final = frozenset(
     audio-spectrogram-transformer""".split()  # noqa: SIM905 - a list of words
 )
 _TOKENIZED: Final = frozenset({"beit"})
-"""Models of images whose configuration has a vocabulary: of parts of images, for training without labels."""
+"""Models of images with a vocabulary in their configuration: of parts of images, for training without labels."""
 _FEATURES: Final = {kind: f"{kind}-feature-extraction".removeprefix("text-") for kind in ("text", "image", "audio")}
-"""The task of a model's body, by what goes in."""
+"""The task of a model's body, by its kind of input."""
 _LANGUAGE: Final = ("fill-mask", "text-generation", "text2text-generation")
 _KINDS: Final = {
     "image-classification": "image",
@@ -64,18 +64,18 @@ _KINDS: Final = {
     "audio-classification": "audio",
     "audio-feature-extraction": "audio",
 }
-"""What goes into a model of a task, where it is no text."""
+"""The kind of input for a task, if it is not text."""
 _LATER: Final = frozenset("whisper speech_to_text speecht5 clap encodec moonshine clip siglip siglip2 blip".split())  # noqa: SIM905
 
 
 @dataclass(frozen=True, kw_only=True)
 class Purpose:
-    """What a model is for.
+    """The purpose of a model.
 
     Attributes:
         task: Its task, by the Hub's name.
-        auto_class: The class of Transformers that opens it for that.
-        kind: What goes in: ``text``, ``image`` or ``audio``.
+        auto_class: The class of Transformers that opens it for this task.
+        kind: The kind of input: ``text``, ``image`` or ``audio``.
     """
 
     task: str
@@ -84,22 +84,22 @@ class Purpose:
 
 
 def read_architecture(config: Mapping[str, Json]) -> str | None:
-    """Return the name of the class that a configuration names, or None."""
+    """Return the name of the class in a configuration, or None."""
     named = config.get("architectures")
     known = named[0] if isinstance(named, list) and named else None
     return known if isinstance(known, str) and re.fullmatch(r"[A-Za-z]\w{0,199}", known, re.ASCII) else None
 
 
 ENCODER: Final = Purpose(task="feature-extraction", auto_class="AutoModel", kind="text")
-"""What the encoder in a model of sentence-transformers is for, whatever head it was saved with."""
+"""The purpose of the encoder in a model of sentence-transformers, whatever head it was saved with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Untaken:
-    """A model that is not taken: the parts of its error.
+    """A model that is not supported: the parts of its error.
 
     Attributes:
-        slug: ``recipe-invalid`` where the recipe's task is the reason, else ``model-unsupported``.
+        slug: ``recipe-invalid`` if the recipe's task is the reason, otherwise ``model-unsupported``.
     """
 
     slug: str
@@ -109,7 +109,7 @@ class Untaken:
 
 
 def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | Untaken:
-    """Return what a model is for, by its configuration and the recipe; or why it is not taken."""
+    """Return the purpose of a model, by its configuration and the recipe; or why it is not supported."""
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
     kind = _find_kind(config, model_type)
     if model_type in _LATER or (isinstance(config.get("vision_config"), dict) and kind != "audio"):
@@ -125,7 +125,7 @@ def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | U
         named = _FEATURES[kind] if named == "feature-extraction" else named
         if named not in TASKS:
             return _refuse_task(task, f"There is no task {task!r}", architecture, possible)
-        known = own is not None or _KINDS.get(named, "text") != kind  # of other classes the weights tell, in the worker
+        known = own is not None or _KINDS.get(named, "text") != kind  # otherwise the weights decide
         if known and named not in possible:
             subject = architecture or f"A model of {kind}"
             return _refuse_task(task, f"{subject} is not for {task}", architecture, possible)
@@ -156,10 +156,10 @@ def _refuse_task(task: str, why: str, architecture: str | None, possible: tuple[
 
 
 def list_tasks(config: Mapping[str, Json]) -> tuple[str, ...]:
-    """Return the tasks that a recipe may state for a model, by its configuration; the worker tries the weights.
+    """Return the tasks that a recipe may set for a model, by its configuration; the worker tries the weights.
 
-    The body of any model can be taken without its head. Heads of language models share their weights with others of
-    them. Of a model that names no class nothing more is known than what goes into it.
+    The body of any model can be used without its head. Heads of language models share their weights with others. For a
+    model without a class, only the kind of its input is known.
     """
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
     kind = _find_kind(config, model_type)
@@ -179,7 +179,7 @@ def _find_kind(config: Mapping[str, Json], model_type: str) -> str:
 
 
 def _find_own(architecture: str, model_type: str, kind: str) -> str | None:
-    """Return the task that a class was made for, by its name; None where that is not known."""
+    """Return the task that a class was made for, by its name; None if it is unknown."""
     found = next((name for pattern, name in _HEADS if re.fullmatch(pattern, architecture)), None)
     if found == "text2text-generation" and model_type not in _SEQ2SEQ:
         return None

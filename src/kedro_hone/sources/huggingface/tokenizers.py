@@ -1,4 +1,4 @@
-"""The names of the files of a tokenizer or a processor, which go with a model."""
+"""The names of the files of a tokenizer or a processor, which are part of a model."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ FILES: Final = re.compile(
     rf"{VOCABULARY.pattern}|special_tokens_map\.json|added_tokens\.json|merges\.txt|normalizer\.json"
     r"|chat_template[\w.-]*|(video_)?preprocessor_config\.json|processor_config\.json"
 )
-"""All of them."""
+"""All names of these files."""

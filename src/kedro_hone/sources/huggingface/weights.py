@@ -1,8 +1,8 @@
-"""Safetensors: the header, and one file in one order of whatever files a model's weights are in.
+"""Safetensors: the header, and one file in a fixed order from all files of a model's weights.
 
 A file is eight bytes (the header's length), the header (JSON: each tensor's type, shape and place), and the tensors.
-The header comes from a stranger, so it is bounded and checked before anything is read by it. Tensors are copied in
-blocks: a model may be larger than the memory.
+The header is untrusted, so it is limited and checked before anything is read with it. Tensors are copied in blocks,
+since a model may be larger than the memory.
 
 https://github.com/huggingface/safetensors#format
 """
@@ -24,7 +24,7 @@ from hone_runtime.values.manifest import link_or_copy
 LARGEST_HEADER: Final = 100 * 1000 * 1000
 """The largest header in bytes, as in the library safetensors."""
 _FEW, _PER_BRACKET = 1000, 12
-"""Brackets that a header may have, and the bytes for each further one: a tensor has three in 50 bytes at least."""
+"""The brackets that a header may have, and the bytes for each further one: a tensor has three in at least 50 bytes."""
 _BLOCK: Final = 16 << 20
 _TYPES: Final = {  # bits of one number, in the library's order
     "BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8, "F8_E8M0": 8,
@@ -34,7 +34,7 @@ _TYPES: Final = {  # bits of one number, in the library's order
 _FLOATS: Final = {"F32": "float32", "F16": "float16", "BF16": "bfloat16", "F64": "float64"}
 _ORDER: Final = {name: place for place, name in enumerate(_TYPES)}
 _POSITIONS: Final = re.compile(r"(.*\.)?embeddings\.position_ids")
-"""A buffer of 0, 1, 2 … that old versions of Transformers saved, and none reads."""
+"""A buffer of 0, 1, 2 … that old versions of Transformers saved, and no version reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +50,10 @@ class Tensor:
 
 
 def read_tensors(path: Path) -> list[Tensor]:
-    """Return the tensors of a file, in the order of their places.
+    """Return the tensors of a file, in the order of their positions.
 
     Raises:
-        ValueError: It is no safetensors file, cut short, or its header says what cannot be.
+        ValueError: It is not a safetensors file, truncated, or its header is inconsistent.
         OSError: It cannot be read.
     """
     total = path.stat().st_size
@@ -97,7 +97,7 @@ def _read_row(name: str, row: object, path: Path, base: int) -> Tensor:
 
 
 def find_dtype(tensors: Sequence[Tensor]) -> str | None:
-    """Return the type of floating-point numbers that most bytes of the weights have, as torch names it."""
+    """Return the floating-point type of most bytes of the weights, by its name in torch."""
     sizes = dict.fromkeys(_FLOATS, 0)
     for tensor in tensors:
         if tensor.dtype in sizes:
@@ -107,10 +107,10 @@ def find_dtype(tensors: Sequence[Tensor]) -> str | None:
 
 
 def write_canonical(sources: Sequence[Path], target: Path) -> None:
-    """Write the tensors of one file or of several as one file, in the order that the library safetensors writes.
+    """Write the tensors of one file or of several as one file, in the order of the library safetensors.
 
-    So the same weights are the same bytes, whoever saved them and in however many parts. Left out are the header's
-    remarks and buffers that nothing reads. A file that is as it should be is linked where that is possible.
+    So the same weights have the same bytes, whatever program saved them and in how many parts. The header's remarks and
+    unused buffers are left out. A file that already has this form is linked if possible.
 
     Raises:
         ValueError: As ``read_tensors``, or two files have a tensor of the same name.

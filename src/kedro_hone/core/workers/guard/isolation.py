@@ -1,4 +1,4 @@
-"""What a worker gives up for good before its program starts: each part is tried, and what holds is told.
+"""The isolation of a worker before its program starts: each layer is tried, and those in force are reported.
 
 Runs in the fork that becomes the worker, so that not even the start of the toolchain's interpreter is outside.
 """
@@ -39,20 +39,21 @@ _DEVICES = (
 )
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - named to be closed, not written to
 _TASKS = "/proc/self/task"
-"""Where a process names its threads. CUDA does so at its start, and ends with error 304 where it cannot."""
+"""Where a process names its threads. CUDA does so at its start, and ends with error 304 if it cannot."""
 _THREADS = 4096
-"""Of a user in one worker. Linux counts it for each user namespace, and not for root; the guard counts processes."""
+"""The most threads in one worker. Linux counts them for each user namespace, and not for root; the guard counts
+processes."""
 
 
 def isolate(limits: dict[str, Any]) -> dict[str, Any]:
-    """Give up what ``limits`` say, and return what is in force.
+    """Isolate this process permanently according to ``limits``, and return which layers are in force.
 
-    They have the paths that may be read (``reads``), listed (``lists``) and written (``writes``), the size of
-    ``/dev/shm`` (``shared_bytes``), links to make (``links``), and which ``layers`` to try:
-    ``namespaces``, ``landlock``, ``seccomp``.
+    ``limits`` contain the paths that may be read (``reads``), listed (``lists``) and written (``writes``), the size of
+    ``/dev/shm`` (``shared_bytes``), links to make (``links``), and which ``layers`` to try: ``namespaces``,
+    ``landlock``, ``seccomp``.
 
     Raises:
-        OSError: There are no namespaces: the process is of no use any more; try without them in another.
+        OSError: There are no namespaces: this process cannot be used any more; try without them in another.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     layers, reads = limits["layers"], [path for path in limits["reads"] if path != "/"]
@@ -75,13 +76,13 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
     shown = {"reads": reads, "lists": limits["lists"], "writes": writes, "changes": [*devices, _TASKS]}
     version = landlock.confine(libc, **shown) if "landlock" in layers else 0
-    # A socket's path is hidden by namespaces only, and an abstract one by a network or by Landlock.
+    # Only namespaces hide a socket with a path; a network namespace or Landlock hides an abstract socket.
     filtered = "seccomp" in layers and seccomp.confine(libc, connects=own_files)
     return {**held, "landlock": version, "seccomp": filtered}
 
 
 def drop_capabilities(libc: ctypes.CDLL) -> bool:
-    """Drop all capabilities, also those that a program of root would get; return whether none can come back."""
+    """Drop all capabilities, also those that a program of root would get; return whether none can be regained."""
     bounded = True
     for number in range(64):
         if libc.prctl(_CAPBSET_DROP, number, 0, 0, 0) != 0:

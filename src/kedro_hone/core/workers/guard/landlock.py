@@ -1,4 +1,4 @@
-"""Landlock by its system calls: what a process may open, and the TCP, sockets and signals that it may not use."""
+"""Landlock by its system calls: the paths that a process may open, and limits on TCP, sockets and signals."""
 
 # pathlib would take longer to import than the guard takes to start.
 # ruff: noqa: PTH112
@@ -15,22 +15,22 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_FOLDER, _REFER, _TRUNCATE = 1, 1 << 1, 
 _CHANGE_FOLDER = 0b1_1111_1111 << 4  # remove and make: directories, files, links, sockets, pipes, devices
 _TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 SCOPED = 6
-"""The first version that knows signals and abstract sockets."""
+"""The first version that covers signals and abstract sockets."""
 
 
 def find_version(libc: ctypes.CDLL) -> int:
-    """Return the version of Landlock; -1 or 0 when the kernel does not have or permit it."""
+    """Return the version of Landlock; -1 or 0 if the kernel does not have or permit it."""
     return int(libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(1)))
 
 
 def confine(
     libc: ctypes.CDLL, *, reads: Iterable[str], lists: Iterable[str], writes: Iterable[str], changes: Iterable[str]
 ) -> int:
-    """Let this process and its children open only what is below these paths, for good; ``lists`` as folders only.
+    """Restrict this process and its children permanently to the files below these paths; ``lists`` as folders only.
 
-    From version 4 on they use no TCP, from 6 on no signal and no abstract socket of processes outside. Other
-    processes' memory and environment are out of reach from the first. Returned is the version of Landlock, or 0 when
-    the kernel does not have (or permit) version 2 at least; version 1 forbids every rename between directories.
+    From version 4 on TCP is forbidden, from 6 on also signals to and abstract sockets of processes outside. Other
+    processes' memory and environment are inaccessible from version 1 on. Returns the version of Landlock, or 0 if the
+    kernel does not have (or permit) at least version 2; version 1 forbids every rename between directories.
     """
     version = find_version(libc)
     if version < 2:

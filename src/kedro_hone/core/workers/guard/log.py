@@ -1,4 +1,4 @@
-"""What a worker prints, in a bounded file. The standard library only."""
+"""The output of a worker, in a file of limited size. The standard library only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 class ClippedLog:
-    """Keeps the first and the last part of what the worker prints, half of the limit in bytes each.
+    """Stores the first and the last part of a worker's output, each up to half of the limit in bytes.
 
     The first part is written at once, the last part at the end.
     """
@@ -19,7 +19,7 @@ class ClippedLog:
         self.fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
 
     def add(self, data: bytes) -> None:
-        """Take what was printed."""
+        """Add output."""
         head, rest = data[: self.head_left], data[self.head_left :]
         self.head_left -= len(head)
         self.left_out += len(head) - self._write(head)

@@ -1,12 +1,12 @@
 """The guard of a worker: the parent process that enforces its limits, is never stopped, and ends with it.
 
-Run by path (``python -I -S guard/main.py``) with the standard library only, because it must start in a few
-milliseconds and must not fail for the reasons that workers fail for. It speaks JSON lines with the host:
-the configuration and the commands come on its standard input, the reports leave on its standard output.
+Run by path (``python -I -S guard/main.py``) with the standard library only, because it must start in a few milliseconds
+and must not fail for the same reasons as workers. It speaks JSON lines with the host: it reads the configuration and
+the commands from its standard input, and writes reports to its standard output.
 
-As a *child subreaper* it becomes the parent of every orphan process of the worker, also of those that made a session
-of their own. So "all processes of this worker" is simply "all descendants of the guard", and when ``wait`` says that
-there is no child left, none is left.
+As a *child subreaper* it becomes the parent of every orphan process of the worker, also of those that made a session of
+their own. So all processes of the worker are the descendants of the guard, and when ``wait`` finds no child, none is
+left.
 """
 
 # pathlib would take longer to import than the guard takes to start.
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kedro_hone.core.workers.guard.log import ClippedLog
     from kedro_hone.core.workers.guard.processes import Descendants, become_worker, find_descendants
-else:  # run by path and isolated: our package is not importable, and the name of its module "types" is taken
+else:  # run by path and isolated: our package is not importable, and its module name "types" is already used
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from log import ClippedLog
     from processes import Descendants, become_worker, find_descendants
@@ -37,11 +37,11 @@ else:  # run by path and isolated: our package is not importable, and the name o
 PR_SET_CHILD_SUBREAPER = 36
 
 STOP_SECONDS = 2.0
-"""How long to wait until processes have stopped, which needs them to be scheduled on a busy machine; one in
-uninterruptible sleep runs nothing either."""
+"""How long to wait until processes have stopped: on a busy machine they must be scheduled first. A process in
+uninterruptible sleep does not compute either."""
 
 GRACE_SECONDS = 2.0
-"""How long processes that the worker left behind may take to notice its end, also on a busy machine."""
+"""How long processes left behind by the worker may take to notice its end, also on a busy machine."""
 
 KILL_SECONDS = 10.0
 """How long to wait for killed processes; one in uninterruptible sleep may never end."""
@@ -69,7 +69,7 @@ class Guard:
         self.disk, self.free = "", sys.maxsize
 
     def run(self) -> None:
-        """Start the worker, watch it until its end, and report that last."""
+        """Start the worker, watch it until its end, and finally report the end."""
         wake = self._listen_for_signals()
         said = self._start()
         if "problem" in said:
@@ -105,7 +105,7 @@ class Guard:
         self.reason = "terminated"
 
     def _start(self) -> dict[str, Any]:
-        """Start the worker, and return what ``become_worker`` told."""
+        """Start the worker, and return the report of ``become_worker``."""
         self.began = time.monotonic()
         said = self._fork()
         if "no_namespaces" in said:
@@ -118,7 +118,7 @@ class Guard:
         return said
 
     def _fork(self) -> dict[str, Any]:
-        """Fork, and listen until the worker's program starts, which closes its end: it can tell nothing itself."""
+        """Fork, and read reports until the worker's program starts, which closes its end of the pipe."""
         told, telling = os.pipe2(os.O_CLOEXEC)
         self.worker = os.fork()
         if self.worker == 0:
@@ -175,7 +175,7 @@ class Guard:
         report({"paused": False})
 
     def _look(self) -> None:
-        if os.getppid() != self.config["host"]:  # a fork of the host may still hold the other end of our input
+        if os.getppid() != self.config["host"]:  # a fork of the host may still have the other end of our input
             self.reason = "closed"
         now = time.monotonic()
         if self.paused_at is not None or now < self.next_look:
@@ -191,14 +191,14 @@ class Guard:
         memory = self.descendants.measure()
         self.peak = max(self.peak, memory)
         limit = self.config["memory_bytes"]
-        # What was found to be shared stays allowed until it has grown by a sixteenth of the limit.
+        # Shared memory that was found stays allowed until it has grown by a sixteenth of the limit.
         if memory > limit and memory > self.confirmed + limit // 16:
             if self.descendants.measure_shared_once() > limit:
                 self.reason = "out-of-memory"
             self.confirmed = memory
 
     def _look_at_disks(self) -> None:
-        """Note how little was left: a worker that ends may have removed what filled the disk."""
+        """Record the least free space: a worker may remove what filled the disk before it ends."""
         for folder in self.config.get("disks", ()):
             with contextlib.suppress(OSError):
                 found = os.statvfs(folder)
@@ -207,7 +207,7 @@ class Guard:
                     self.disk, self.free = folder, free
 
     def _drain(self) -> bytes | None:
-        """Read once what is in the pipe; return nothing when it is closed, None when there is nothing yet."""
+        """Read once what is in the pipe; return empty bytes if it is closed, None if there is no data yet."""
         try:
             data = os.read(self.log_end, 1 << 16)
         except BlockingIOError:
@@ -224,7 +224,7 @@ class Guard:
                 return True
             if pid == 0:
                 return False
-            self.peak = max(self.peak, usage.ru_maxrss * 1024)  # kept by the kernel: misses nothing between two looks
+            self.peak = max(self.peak, usage.ru_maxrss * 1024)  # the kernel's record: misses no peak between checks
             if pid == self.worker:
                 self.status = status
 
@@ -267,7 +267,7 @@ class Guard:
 
 
 def report(message: dict[str, Any]) -> None:
-    """Send the host a report; nothing happens when the host is gone."""
+    """Send the host a report; do nothing if the host is gone."""
     with contextlib.suppress(OSError):
         os.write(1, json.dumps(message).encode() + b"\n")
 
@@ -275,7 +275,7 @@ def report(message: dict[str, Any]) -> None:
 def main() -> None:
     """Read the configuration, the first line of the input, and guard the worker."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    with open(0, "rb", buffering=0, closefd=False) as stream:  # without a buffer: what follows are commands
+    with open(0, "rb", buffering=0, closefd=False) as stream:  # without a buffer: commands follow
         line = stream.readline()
     if line.endswith(b"\n"):
         Guard(json.loads(line)).run()

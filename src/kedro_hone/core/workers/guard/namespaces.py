@@ -1,7 +1,7 @@
-"""A file system of a process's own: what it may read is there, read-only, what it may write is, and nothing else.
+"""A private file system for a process: it contains only what the process may read (read-only) or write.
 
-Made in a user namespace, which needs no rights where it is allowed; users and groups stay what they are. The way is
-that of bubblewrap: a new root in memory, what is allowed mounted into it, and the old root taken away.
+It is made in a user namespace, which needs no privileges if the system allows it; users and groups do not change. The
+method is that of bubblewrap: make a new root in memory, mount the allowed paths into it, and remove the old root.
 """
 
 # pathlib would take longer to import than the guard takes to start.
@@ -24,7 +24,7 @@ _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _MOUNT_SETATTR, _AT_RECURSIVE, _READ_ONLY = 442, 0x8000, 1
 _ROOT = "/tmp"  # noqa: S108 - the new root is mounted over it, in this process's view only
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a new one is mounted over it, in this process's view only
-_DRIVER = "/run/nvidia-persistenced/"  # whose socket is for its users
+_DRIVER = "/run/nvidia-persistenced/"  # its socket is for users of the driver
 
 
 def enter(
@@ -36,15 +36,15 @@ def enter(
     shared_bytes: int,
     network: bool,
 ) -> None:
-    """Move this process, which has a single thread, into such a file system, with a ``/dev/shm`` of this size.
+    """Move this single-threaded process into such a file system, with a ``/dev/shm`` of this size.
 
     Paths that do not exist are left out. ``new_links`` are made, from path to target.
 
-    Without ``network`` it gets an empty network of its own, too, in which there
-    are no abstract sockets of others.
+    Without ``network`` it also gets an empty network of its own, without abstract sockets of others.
 
     Raises:
-        OSError: The kernel does not allow it. The process is of no use any more: it may be half-way.
+        OSError: The kernel does not allow it. The process cannot be used any more: only some of the changes may be
+            made.
     """
     user, group = os.geteuid(), os.getegid()
     sockets = _find_sockets()
@@ -56,7 +56,7 @@ def enter(
     readable, writable = _find(reads), _find(writes)  # opened before the new root covers them
     links = _find_links([*(f"/{name}" for name in os.listdir("/")), *reads, *writes])
     _mount_memory(libc, _ROOT, "size=1m,mode=755")
-    os.makedirs(_ROOT + _SHARED_MEMORY)  # first: what the worker uses may be below it
+    os.makedirs(_ROOT + _SHARED_MEMORY)  # first: paths of the worker may be below it
     _mount_memory(libc, _ROOT + _SHARED_MEMORY, f"size={shared_bytes},mode=1777")
     placed: set[str] = set()
     for path, descriptor in sorted(readable.items()):
@@ -86,7 +86,7 @@ def enter(
 
 
 def _find(paths: Iterable[str]) -> dict[str, int]:
-    """Open what exists of these, by the names that have no links: nothing can be mounted through one.
+    """Open those of the paths that exist, with links resolved: nothing can be mounted through a link.
 
     Never the host's ``/dev/shm``.
     """
@@ -98,10 +98,10 @@ def _find(paths: Iterable[str]) -> dict[str, int]:
 
 
 def _find_sockets() -> list[str]:
-    """Return the sockets of this network, by the names that have no links.
+    """Return the sockets of this network, with links resolved.
 
-    Not those bound by relative names, and none with a line break in its name, which the kernel writes as it is: what
-    follows the break could be the name of any file, so that only sockets count.
+    Sockets bound by relative names are left out, and so are names with a line break. The kernel writes a line break
+    unescaped, so the text after it could be the name of any file: only sockets count.
     """
     names = set()
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="surrogateescape") as stream:
@@ -118,7 +118,7 @@ def _is_socket(path: str) -> bool:
 
 
 def _find_links(paths: Iterable[str]) -> dict[str, str]:
-    """Return each link on the way of these, by the name that has no links, and where it points."""
+    """Return each link on the way of these paths, by its resolved name, with its target."""
     found: dict[str, str] = {}
     for path in paths:
         place, parts, hops = "", _split(path), 40
@@ -148,7 +148,7 @@ def _make_links(links: dict[str, str], places: Collection[str]) -> None:
 
 
 def _is_below(path: str, places: Iterable[str]) -> bool:
-    """Whether one of these is above it, so that it is there already."""
+    """Whether a path is below one of these places, so that it already exists."""
     parts = path.split("/")
     return any("/".join(parts[:end]) in places for end in range(2, len(parts)))
 
@@ -165,7 +165,7 @@ def _bind(libc: ctypes.CDLL, descriptor: int, path: str) -> None:
 
 
 def _hide(libc: ctypes.CDLL, path: str) -> None:
-    """Mount what is no socket over one: who only reads it may still connect."""
+    """Mount a file over a socket: a process may connect to a socket even if it may only read it."""
     place = (_ROOT + path).encode(errors="surrogateescape")
     done = libc.mount(b"/dev/null", place, None, ctypes.c_ulong(_BIND), None)
     if ctypes.get_errno() not in {errno.ENOENT, errno.EACCES}:  # its server ended meanwhile, or no worker can go there

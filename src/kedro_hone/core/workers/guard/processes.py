@@ -31,8 +31,8 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 class Descendants:
     """The living descendants of this process and their memory.
 
-    Scanning ``/proc`` costs milliseconds where many processes live, which would disturb what is being measured. The
-    last process number of ``/proc/loadavg`` shows, in a few microseconds, whether anything was started since then.
+    Scanning ``/proc`` takes milliseconds if there are many processes, which would disturb measurements. The last
+    process number of ``/proc/loadavg`` shows, in a few microseconds, whether any process was started since then.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Descendants:
         self.rest_until = 0.0
 
     def refresh(self, *, force: bool = False) -> None:
-        """Look for new processes; without force, at most a tenth of the time is spent on it."""
+        """Look for new processes; without ``force``, this takes at most a tenth of the time."""
         now = time.monotonic()
         if not force and now < self.rest_until:
             return
@@ -58,11 +58,11 @@ class Descendants:
         return sum(_measure_resident(pid) for pid in self.pids)
 
     def measure_peak(self) -> int:
-        """Return the resident memory of the largest of them at its highest, in bytes, as the kernel noted it."""
+        """Return the peak resident memory of the largest of them in bytes, as recorded by the kernel."""
         return max(map(_read_peak, self.pids), default=0)
 
     def measure_shared_once(self) -> int:
-        """Return the sum of their proportional memory, in bytes: slower, but forks of one parent count once."""
+        """Return the sum of their proportional memory in bytes: slower, but memory shared by forks counts once."""
         return sum(_measure_proportional(pid) for pid in self.pids)
 
     def stand_still(self) -> bool:
@@ -71,7 +71,7 @@ class Descendants:
         return all(not state or state[0] in {b"T", b"t", b"Z", b"X"} for state in states)
 
     def kill_groups(self) -> None:
-        """Kill the process groups of all that live. They began with the worker's session: nobody else is in them."""
+        """Kill the process groups of all living descendants: they belong to the worker's session and nothing else."""
         pids = find_descendants(os.getpid())
         for group in {fields[2].split(None, 1)[0] for fields in map(_read_fields, pids) if len(fields) == 3}:
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -79,7 +79,7 @@ class Descendants:
                     os.killpg(int(group), signal.SIGKILL)
 
     def send(self, number: int) -> None:
-        """Send a signal to all that were known at the last refresh."""
+        """Send a signal to all processes found at the last refresh."""
         for pid in self.pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -94,13 +94,13 @@ def find_descendants(root: int) -> list[int]:
             if len(fields) == 3 and fields[0] not in {b"Z", b"X"}:
                 children.setdefault(int(fields[1]), []).append(int(name))
     found = list(children.get(root, []))
-    for pid in found:  # grows while it is walked
+    for pid in found:  # grows while it is iterated
         found.extend(children.get(pid, []))
     return found
 
 
 def _read_fields(pid: int) -> list[bytes]:
-    """Return a process's state and its parent's number, and the rest in one piece; nothing when it is gone."""
+    """Return a process's state, its parent's number and the unsplit rest; an empty list if it is gone."""
     return read_whole(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 2)
 
 
@@ -125,7 +125,7 @@ def _measure_proportional(pid: int) -> int:
 
 
 def read_whole(path: str) -> bytes:
-    """Return a file of ``/proc``, or nothing when the process is gone."""
+    """Return a file of ``/proc``, or empty bytes if the process is gone."""
     try:
         with open(path, "rb", buffering=0) as stream:
             return stream.read()
@@ -136,26 +136,26 @@ def read_whole(path: str) -> bytes:
 def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
     """Turn the forked child into the worker: its own session, its limits, its streams, its program.
 
-    Before that starts, the guard is told, in lines of JSON, the ``isolation`` in force; a ``problem``; or that there
-    are ``no_namespaces`` and why: the worker is then to be started again without.
+    Before the program starts, this reports to the guard, in lines of JSON, the ``isolation`` in force, a ``problem``,
+    or the reason for ``no_namespaces``: the worker is then started again without them.
     """
     try:
         guard = os.getppid()
         os.setsid()
         libc = ctypes.CDLL(None)
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # so that nothing can be started that we may not signal
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)  # so that it cannot start a process that we may not signal
         _limit(resource.RLIMIT_CORE, 0)
         _limit(resource.RLIMIT_AS, config["address_bytes"])
         _limit(resource.RLIMIT_FSIZE, config["file_bytes"])
         with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as stream:
-            stream.write("500")  # killed before the guard and the host when memory runs out, where that is permitted
+            stream.write("500")  # if permitted, killed before the guard and the host when memory runs out
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         if config["isolation"] and _isolate(config["isolation"], telling)["namespaces"]:
             config["environment"].update(config["isolation"]["variables"])
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # should the guard itself be killed; other rights would unset it
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the guard is killed; new privileges would unset it
         if os.getppid() != guard:
             os._exit(127)
         os.dup2(log, 1)
@@ -178,7 +178,7 @@ def _limit(kind: int, most: int | None) -> None:
 
 
 def _isolate(limits: dict[str, Any], telling: int) -> dict[str, Any]:
-    """Isolate this process; where there are no namespaces, end it, and let the guard try without them."""
+    """Isolate this process; if there are no namespaces, end it, and let the guard try without them."""
     try:
         held = isolate(limits)
         _tell(telling, "isolation", held)

@@ -1,6 +1,6 @@
 """A filter of system calls: sockets, other processes, and parts of the kernel that no toolchain needs.
 
-``seccomp`` is there for every user, in containers too. Calls are refused by an error, never by a signal. See
+``seccomp`` is available to every user, also in containers. Refused calls return an error and raise no signal. See
 https://docs.kernel.org/userspace-api/seccomp_filter.html
 """
 
@@ -14,7 +14,7 @@ import struct
 
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-# On x86-64 and on aarch64. What is there of System V is reached by its number alone, without its `get`.
+# On x86-64 and on aarch64. Existing objects of System V can be used by their number alone, without `get`.
 _REFUSED = {
     "add_key": (248, 217),
     "bpf": (321, 280),
@@ -53,10 +53,11 @@ _OPEN_TREE, _FSPICK = 428, 433
 _REFUSED_EVERYWHERE = (*range(_OPEN_TREE, _FSPICK + 1), 438, 440, 442, 467)
 _SOCKET, _SOCKETPAIR, _CONNECT = (41, 198), (53, 199), (42, 203)
 _CLONE, _PRLIMIT = (56, 220), (302, 261)
-# sched_setparam, sched_setscheduler, sched_setattr. Not sched_setaffinity: libraries name their threads in it.
+# sched_setparam, sched_setscheduler, sched_setattr. Not sched_setaffinity: libraries pass the numbers of their threads
+# to it.
 _SCHEDULE = ((142, 118), (144, 119), (314, 274))
-_PRIORITY = (((141, 140), os.PRIO_USER), ((251, 30), 3))  # setpriority, ioprio_set, and what means all of a user's
-_NOT_THERE = (425, 426, 427, 435)  # io_uring, which opens sockets unfiltered; clone3, whose flags cannot be seen
+_PRIORITY = (((141, 140), os.PRIO_USER), ((251, 30), 3))  # setpriority, ioprio_set, and their values for a user
+_NOT_THERE = (425, 426, 427, 435)  # io_uring, which opens sockets unfiltered; clone3, since its flags cannot be read
 _NEW_NAMESPACES = 0x7E020000
 _SET_MODE_FILTER, _SPECULATION_ALLOWED = 1, 4
 _X32 = 0x40000000
@@ -68,9 +69,10 @@ _ALLOW, _ERROR = 0x7FFF0000, 0x00050000
 
 
 def confine(libc: ctypes.CDLL, *, connects: bool) -> bool:
-    """Refuse system calls to this process and its children, for good; return whether this kernel and machine do so.
+    """Forbid system calls to this process and its children permanently; return whether kernel and machine support this.
 
-    Sockets are of the family ``AF_UNIX``. Unless one ``connects``, they reach no address: only pairs are left.
+    Only sockets of the family ``AF_UNIX`` are allowed. Without ``connects`` they cannot connect: only socket pairs
+    work.
     """
     machine = os.uname().machine
     if machine not in _SECCOMP:
@@ -78,7 +80,7 @@ def confine(libc: ctypes.CDLL, *, connects: bool) -> bool:
     program = make_filter(machine, connects=connects)
     code = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("@HP", len(program) // 8, ctypes.addressof(code))
-    # Otherwise kernels before 5.16 switch off speculation too, and every measurement would be of a slower machine.
+    # Otherwise kernels before 5.16 also switch off speculation, and all measurements would be slower.
     flags = _SPECULATION_ALLOWED, 0
     return any(libc.syscall(_SECCOMP[machine], _SET_MODE_FILTER, flag, header) == 0 for flag in flags)
 

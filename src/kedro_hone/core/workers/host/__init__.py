@@ -1,1 +1,1 @@
-"""What starts workers and reads what they leave; runs in the process of ``kedro run``."""
+"""Starts workers and reads their results; runs in the process of ``kedro run``."""

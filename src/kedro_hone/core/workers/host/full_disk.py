@@ -1,4 +1,4 @@
-"""Whether a worker's failure may be for the lack of room on a disk, whatever its toolchain says of it."""
+"""Whether a worker's failure may be due to a full disk, whatever the message of its toolchain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kedro_hone.core.machine.disks import FULL_BYTES, LOW_BYTES, find_low, measu
 TRANSFORM = "transform"
 """The function that writes a model."""
 LOAD = "load"
-"""The function of a session, which writes none."""
+"""The function of a session, which writes no model."""
 
 
 def list_disks(call: Call) -> tuple[str, ...]:
@@ -20,11 +20,11 @@ def list_disks(call: Call) -> tuple[str, ...]:
 
 
 def doubt(failed: Failed, job: Job, folder: Path, end: End | None = None) -> Failed:
-    """Return a failure as one of a full disk where a disk had next to nothing left, now or while the worker ran.
+    """Return a failure as one of a full disk if a disk is almost full, or was while the worker ran.
 
-    Toolchains report that in many ways, such as an ``iostream error``, a crash, or a file that is cut short. The disks
+    Toolchains report a full disk in many ways, such as an ``iostream error``, a crash, or a truncated file. The disks
     are those of the step's ``folder``, of the output and of temporary files. A step that may write a model needs as
-    much room as its input takes, since some libraries ask for all of it first. ``end`` is its worker's, if known.
+    much space as its input, since some libraries reserve all of it first. ``end`` is that of its worker, if known.
     """
     if failed.failure.transient or failed.trespass is not None:
         return failed
@@ -39,9 +39,9 @@ def doubt(failed: Failed, job: Job, folder: Path, end: End | None = None) -> Fai
 
 
 def distrust(call: Call, result: StepResult) -> StepResult | Failed:
-    """Return a result, or the failure where it wrote a model to a disk that was full meanwhile.
+    """Return a result, or the failure if a model was written to a disk that was full meanwhile.
 
-    Some libraries do not look at what writing returns: the model may be cut short, and be read all the same.
+    Some libraries do not check whether writing succeeded: the model may be truncated and still be readable.
     """
     end = result.end
     if call.job.function != TRANSFORM or end.disk_free is None or end.disk_free >= FULL_BYTES:

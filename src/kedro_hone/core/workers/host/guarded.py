@@ -22,7 +22,8 @@ from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
 
 GUARD_SECONDS = 120.0
 _LOOK_SECONDS = 0.2
-"""How long a guard may take to start, and to see its worker dead; it needs ten seconds, on a busy machine more."""
+"""Seconds between two checks for a stop. ``GUARD_SECONDS`` limits how long a guard takes to start, and to detect its
+worker's end: it needs ten seconds, more on a busy machine."""
 
 _LOGGER = open_logger(__name__)
 _GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
@@ -62,19 +63,20 @@ class LineReader:
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program behind a guard, with its arguments, all its variables and its working directory, and its bounds.
+    """A program run by a guard, with its arguments, all its variables, its working directory and its limits.
 
     Attributes:
-        log: Receives its output, of which ``log_bytes`` are kept.
-        seconds: Its wall-clock limit; None where the caller limits each command.
-        memory_bytes: The most that it and its children may hold.
-        interval: Seconds between two looks of the guard.
-        address_bytes: The most that it may map, or None.
+        log: The file for its output, limited to ``log_bytes``.
+        seconds: Its wall-clock limit; None if the caller limits each command.
+        memory_bytes: The most memory that it and its children may use.
+        interval: Seconds between two checks of the guard.
+        address_bytes: The most address space that it may map, or None.
         file_bytes: The size of the largest file that it may write, or None.
         processes: How many processes it may be at once, or None.
-        isolation: What ``guard/isolation.py`` takes, or None for a program that may do what this process may.
+        isolation: The limits for ``guard/isolation.py``, or None for a program with the same permissions as this
+            process.
         keep: Descriptors that it inherits.
-        disks: Folders whose disks are watched: how little is left of them.
+        disks: Folders on the disks to watch for their least free space.
     """
 
     command: Sequence[str]
@@ -94,9 +96,9 @@ class Program:
 
 
 class Guarded:
-    """A running program and its guard: should this process be killed, the program and all its children are killed too.
+    """A running program and its guard: if this process is killed, the program and all its children are killed too.
 
-    ``stopped`` tells, a few times a second while this process waits, whether the program is to be ended early.
+    ``stopped`` is called a few times a second while this process waits, and returns whether to end the program early.
 
     Attributes:
         reports: Reads the guard's reports.
@@ -115,7 +117,7 @@ class Guarded:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             pass_fds=program.keep,
-            start_new_session=True,  # a Ctrl-C in the terminal is for the host, which then closes
+            start_new_session=True,  # Ctrl-C in the terminal goes to the host only, which then closes
             cwd="/",
             env={name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ},
         )
@@ -129,7 +131,7 @@ class Guarded:
         self.send({**asdict(program), "host": os.getpid()})
 
     def send(self, message: Mapping[str, Json]) -> None:
-        """Send the guard a message; nothing happens when the guard is gone."""
+        """Send the guard a message; do nothing if the guard is gone."""
         with contextlib.suppress(BrokenPipeError):
             self._input.write(json.dumps(message).encode() + b"\n")
             self._input.flush()
@@ -138,7 +140,7 @@ class Guarded:
         """Take the guard's next report without waiting."""
         report = self.reports.take()
         if report is None:
-            if self.reports.closed and self.end is None:  # nothing protects a guard from SIGKILL
+            if self.reports.closed and self.end is None:  # SIGKILL may end the guard itself
                 self._give_up(self._errors.read().decode(errors="replace").strip())
             return None
         if "started" in report:
@@ -150,12 +152,12 @@ class Guarded:
         return report
 
     def request(self, command: str, key: str) -> Json:
-        """Send a command and return what the report under a key says; None when the worker ended instead."""
+        """Send a command and return the value of a key in the report; None if the worker ended instead."""
         self.send({"do": command})
         return self._wait_for(key)
 
     def wait(self, seconds: float | None = None) -> End:
-        """Wait for the worker's end, which the guard enforces; the limit is for a guard that hangs."""
+        """Wait for the worker's end, which the guard enforces; the time limit is for a guard that hangs."""
         while self.end is None:
             self._wait_for("ended", seconds)
         return self.end
@@ -176,7 +178,7 @@ class Guarded:
             self._process.communicate()
 
     def _wait_for(self, key: str, seconds: float | None = None) -> Json:
-        """Return what the next report with a key says; None when the worker ended instead."""
+        """Return the value of a key in the next report that has it; None if the worker ended instead."""
         deadline = None if seconds is None else time.monotonic() + seconds
         while self.end is None:
             report = self.receive()
@@ -200,7 +202,7 @@ class Guarded:
                 self.send({"do": "kill", "reason": "interrupted"})
 
     def _give_up(self, detail: str) -> None:
-        """Kill what a guard that is lost has left."""
+        """Kill the processes that a lost guard left behind."""
         if self.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -209,5 +211,5 @@ class Guarded:
 
 @functools.cache
 def _warn_once(why: str) -> None:
-    """Say once for each cause that workers lack namespaces, such as in every worker of a container."""
+    """Log once for each cause that workers lack namespaces, such as in every worker of a container."""
     _LOGGER.warning("Workers are isolated without namespaces (%s); see docs/concepts/security.md.", why)

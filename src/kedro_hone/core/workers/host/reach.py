@@ -23,7 +23,7 @@ from hone_runtime.contract.job import Job
 from hone_runtime.values.base import Json
 
 LAYERS: tuple[str, ...] = ("namespaces", "landlock", "seccomp")
-"""What is tried to keep a worker to this; a kernel or a container may offer less."""
+"""The layers of isolation to try; a kernel or a container may support fewer."""
 
 _ETC: Final = """
     OpenCL alternatives clang conda crypto-policies debian_version fonts gai.conf group host.conf hostname hosts
@@ -44,9 +44,9 @@ _RUNTIME: Final = Path(hone_runtime.__file__).parent
 
 
 def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the paths that the worker of a job ``reads``, ``writes`` and ``lists``, and what to mount to write.
+    """Return the paths that a job's worker ``reads``, ``writes`` and ``lists``, and the paths to mount writable.
 
-    Paths in a model's own description are not allowed. The job's temporary folder is set.
+    Paths in a model's own description are not included. The job's temporary folder must be set.
     """
     of_job = [job.worker_folder, *job.uses, *job.reads, *(path for path in job.trust if os.path.isabs(path))]
     of_job += [job.input.path] if job.input else []
@@ -66,7 +66,7 @@ def find_reach(job: Job, *, python: Path, folder: Path, variables: Mapping[str, 
 
 
 def _find_paths(value: Json) -> Iterator[str]:
-    """Yield the absolute paths in options; a program that is a package brings its folder."""
+    """Yield the absolute paths in options; for a program that is a package, its folder."""
     if isinstance(value, str) and os.path.isabs(value):
         yield os.path.dirname(value) if os.path.basename(value) == "__init__.py" else value
     elif isinstance(value, Mapping | list | tuple):
@@ -75,7 +75,7 @@ def _find_paths(value: Json) -> Iterator[str]:
 
 
 def _find_software(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield the folders of programs and libraries that a worker's variables name, whole where they are in ``/opt``."""
+    """Yield the folders of programs and libraries in a worker's variables; those in ``/opt`` completely."""
     for name, text in variables.items():
         if _SOFTWARE.fullmatch(name):
             for path in filter(os.path.isabs, text.split(os.pathsep)):
@@ -86,7 +86,7 @@ def _find_software(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _find_compilers(variables: Mapping[str, str]) -> Iterator[str]:
-    """Yield where compilers are that ``PATH`` finds, by their names and without links, with what is next to ``bin``."""
+    """Yield the paths of compilers in ``PATH``, by name and with links resolved, and the folders next to ``bin``."""
     named = [text.split()[0] for name in ("CC", "CXX") if (text := variables.get(name, "").strip())]
     for name in (*_COMPILERS, *named):
         if program := shutil.which(name, path=variables.get("PATH", "")):
@@ -96,7 +96,7 @@ def _find_compilers(variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _narrow(path: str) -> Iterator[str]:
-    """Yield a path of software; where that would open the home or the project, its programs, libraries and packages."""
+    """Yield a path of software; if that includes the home or the project, only its programs, libraries and packages."""
     yield from _list_parts(Path(path)) if _is_wide(path) else [path]
 
 
@@ -116,16 +116,16 @@ def _is_wide(path: str) -> bool:
 
 
 def find_python(python: Path) -> Path:
-    """Return the path of an interpreter without links and ``..`` in its folder, which a worker could not walk through.
+    """Return the path of an interpreter without links and ``..`` in its folder, which a worker could not follow.
 
-    The last link stays: an environment's interpreter is known by it.
+    The last link stays: it identifies an environment's interpreter.
     """
     return python.parent.resolve() / python.name
 
 
 @functools.lru_cache(maxsize=64)
 def _find_interpreter(python: Path) -> tuple[str, ...]:
-    """Return the folders of an interpreter: its environment, what that was made from, and each link on the way."""
+    """Return the folders of an interpreter: its environment, the one that was made from, and each link on the way."""
     prefix = python.parent.parent
     found = [python, *([prefix] if (prefix / "pyvenv.cfg").exists() else [])]
     hop = python
@@ -135,13 +135,13 @@ def _find_interpreter(python: Path) -> tuple[str, ...]:
     base = hop.resolve().parent.parent
     whole = base.is_relative_to("/opt") or any((base / mark).exists() for mark in ("pyvenv.cfg", "conda-meta"))
     found += [hop.parent, *([base] if whole else map(Path, _list_parts(base)))]
-    if python == find_python(Path(sys.executable)):  # packages for editing run in this process already
+    if python == find_python(Path(sys.executable)):  # editable packages already run in this process
         found += _find_edited(prefix)
     return tuple(str(path) for path in found)
 
 
 def _find_edited(prefix: Path) -> Iterator[Path]:
-    """Yield where packages are that are installed for editing: their lines in ``.pth`` files, and setuptools' maps."""
+    """Yield the folders of editable installations, from their lines in ``.pth`` files and setuptools' maps."""
     for site in prefix.glob("lib/python3*/site-packages"):
         for file in site.glob("*.pth"):
             lines = file.read_text(errors="replace").splitlines()

@@ -1,7 +1,7 @@
-"""What a worker sends or leaves behind, read without trusting it: regular files only, bounded in size and depth.
+"""Reads the replies and files of a worker without trusting them: only regular files, limited in size and depth.
 
-A worker runs a toolchain on somebody's model, and may be in that somebody's hands. It can put a FIFO, a link, a
-directory or gigabytes of brackets where its result is expected; none of that may stop, crash or bloat the host.
+A worker runs a toolchain on a model of unknown origin, and that model's author may control it. It can write a FIFO, a
+link, a directory or gigabytes of brackets instead of its result; none of that may block, crash or bloat the host.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from hone_runtime.values.regular import LARGEST_FILE
 LARGEST_REPLY: Final = LARGEST_FILE
 """Bytes of a ``result.json``, or of one reply of a session: a hundred times what any toolchain of ours sends."""
 DEEPEST_REPLY: Final = 64
-"""How deep lists and objects may be in each other."""
+"""How deeply lists and objects may be nested."""
 
 
 def parse_object(text: bytes) -> dict[str, Json]:
-    """Return a JSON object that is not too deep.
+    """Return a JSON object that is not nested too deeply.
 
     Raises:
-        ValueError: It is no JSON, another value, or too deep.
+        ValueError: It is not JSON, another value, or nested too deeply.
     """
     try:
         value = json.loads(text)

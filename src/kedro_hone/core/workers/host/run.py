@@ -1,8 +1,8 @@
 """The only module that starts workers.
 
 ``host → guard → worker``: the host is this process, the guard is ``workers/guard/main.py`` with our own python, the
-worker is ``hone_runtime/worker/main.py`` with the python of the toolchain's environment. A step's folder holds
-``job.json``, ``result.json`` and ``log``, and can be run again by hand. See ``docs/concepts/workers.md``.
+worker is ``hone_runtime/worker/main.py`` with the python of the toolchain's environment. A step's folder contains
+``job.json``, ``result.json`` and ``log``, and the step can be run again by hand. See ``docs/concepts/workers.md``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from kedro_hone.core.workers.host.verification import watch_tree
 _RUNTIME = Path(hone_runtime.__file__).parent
 WORKER_MAIN = _RUNTIME / "worker" / "main.py"
 IN_WORKERS = ("worker", "sessions", "interfaces", "onnx")
-"""The rooms of ``hone_runtime`` whose code runs in workers."""
-"""What a worker is started with: this file and the folder of its ``job.json``."""
+"""The packages of ``hone_runtime`` with code that runs in workers."""
+"""The arguments of a worker: this file and the folder of its ``job.json``."""
 
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
@@ -46,9 +46,9 @@ _FIXED: Final = MappingProxyType(
         "PYTHONSAFEPATH": "1",  # no directory of ours on the import path
         "PYTHONNOUSERSITE": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONHASHSEED": "0",  # the order of sets of strings must not decide what a toolchain writes
-        # By default glibc hands freed memory back to the kernel after each call or not, depending on the layout of the
-        # heap, and page faults then cost as much as the model. Kept, every launch is as fast as the luckiest.
+        "PYTHONHASHSEED": "0",  # the order of sets of strings must not affect what a toolchain writes
+        # By default glibc may return freed memory to the kernel after each call, depending on the layout of the heap,
+        # and page faults then cost as much as the model. With retained memory, every launch is as fast as the fastest.
         # https://www.gnu.org/software/libc/manual/html_node/Memory-Allocation-Tunables.html
         "MALLOC_MMAP_THRESHOLD_": str(32 << 20),  # the highest that every glibc takes
         "MALLOC_TRIM_THRESHOLD_": str(1 << 40),
@@ -57,16 +57,15 @@ _FIXED: Final = MappingProxyType(
 )
 _GPU_DEVICES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
 _SHORT = "/hone-tmp"
-"""A worker's name for its temporary folder, where it has a file system of its own.
-
-Python's managers and data loaders put sockets below ``TMPDIR``, and a socket's path has 107 bytes at most."""
+"""The path of a worker's temporary folder in its private file system. Python's managers and data loaders create sockets
+below ``TMPDIR``, and the path of a socket may have at most 107 bytes."""
 _LONGEST = 1000
-"""Characters of a failure's reason."""
-_JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two looks; a session may be being measured
+"""The most characters of a failure's reason."""
+_JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two checks; a session may be measured meanwhile
 
 
 def digest_worker(worker: Path) -> str:
-    """Return the digest of what runs in the process of a worker file: its folder, and what runs in every worker."""
+    """Return the digest of the code that runs in a worker file's process: its folder, and the code of every worker."""
     return digest_json([digest_code(worker.parent), *(digest_code(_RUNTIME / room) for room in IN_WORKERS)])
 
 
@@ -81,11 +80,11 @@ def call_worker(
 ) -> StepResult | Refused | Failed:
     """Call one function of a worker file in a process of its own.
 
-    When this returns, no process of the worker is left, and every byte of the job's input is as it was, or the outcome
-    says that it is not. ``python`` is the interpreter of the toolchain's environment; of the toolchain, if any, the
-    worker gets the variables. The folder receives ``job.json``, ``result.json`` and ``log``, and is made when it does
-    not exist. The guard keeps the limits. Where ``stopped`` comes to be true, the worker is ended, and the failure is
-    ``killed``.
+    When this returns, no process of the worker is left. Every byte of the job's input is unchanged; otherwise the
+    outcome reports the change. ``python`` is the interpreter of the toolchain's environment. The worker gets the
+    variables of the toolchain, if any. ``job.json``, ``result.json`` and ``log`` are written to the folder, which is
+    made if it does not exist. The guard enforces the limits. If ``stopped`` becomes true, the worker is ended, and the
+    failure is ``killed``.
     """
     call = Call(job, folder.absolute(), limits)
     if fault := _find_bad_option(job, toolchain):
@@ -117,10 +116,10 @@ def open_session(
     toolchain: Toolchain | None = None,
     stopped: Callable[[], bool] | None = None,
 ) -> WorkerSession | Failed:
-    """Start a worker that stays, as a session to be closed by the caller; its command ``load`` opens the model.
+    """Start a long-lived worker as a session, which the caller must close; its command ``load`` opens the model.
 
-    Arguments are as for ``call_worker``: the job's ``function`` is not used, the folder receives no ``result.json``,
-    and the limit of ``seconds`` is for each command.
+    Arguments are as for ``call_worker``: the job's ``function`` is not used, no ``result.json`` is written, and the
+    limit of ``seconds`` is for each command.
     """
     call = Call(job, folder.absolute(), limits)
     if fault := _find_bad_option(job, toolchain):
@@ -142,10 +141,10 @@ def open_session(
 def make_environment(
     job: Job, *, toolchain: Toolchain | None = None, inherited: Mapping[str, str] = os.environ
 ) -> dict[str, str]:
-    """Return all variables of a worker, never the host's own, which may hold secrets.
+    """Return all variables of a worker, without those of the host that may be secrets.
 
-    They are an allow-list applied to those that are inherited, without names that look like secrets; the worker's own
-    folders and threads; and the toolchain's. Last come those of ``UNTRACKED`` that the person has set.
+    They are the inherited variables on an allow-list, without names that look like secrets; the worker's folders and
+    number of threads; those of the toolchain; and finally the variables in ``UNTRACKED`` that the user has set.
     """
     passed = {
         name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET_NAME.search(name)
@@ -178,19 +177,19 @@ def _start(
     keep: tuple[int, ...] = (),
     stopped: Callable[[], bool] | None = None,
 ) -> Guarded:
-    """Write the job and start its worker; one that keeps descriptors is a session's."""
+    """Write the job and start its worker; with inherited descriptors it is a session's."""
     folder, limits = call.folder, call.limits
     job = call.written
     temporary = str(job.temporary)
     for path in (str(folder), temporary, job.output):
         if path is not None:
             Path(path).mkdir(parents=True, exist_ok=True)
-    for left in (folder / "result.json", call.log):  # by an earlier call
+    for left in (folder / "result.json", call.log):  # from an earlier call
         left.unlink(missing_ok=True)
     call.write_job()
     memory = limits.memory_mb << 20
-    # A backstop for one huge allocation; generous, since runtimes reserve far more addresses than they touch.
-    # GPU drivers reserve all memory of all devices many times over: there is no bound that fits them.
+    # A limit against one huge allocation; generous, since runtimes reserve far more addresses than they use. GPU
+    # drivers reserve all memory of all devices many times over: no limit suits them.
     addresses = None if any(Path(device).exists() for device in _GPU_DEVICES) else 4 * memory + (64 << 30)
     variables = make_environment(job, toolchain=toolchain)
     python = reach.find_python(python)
@@ -237,7 +236,7 @@ def _read_outcome(call: Call, end: End) -> StepResult | Refused | Failed:
 
 
 def _read_flags(call: Call, notes: Mapping[str, Json]) -> Refused | Failed | None:
-    """Return what a function says that it did instead of its work."""
+    """Return the refusal or failure that a function reported instead of a result."""
     by = call.job.adaptor
     if "refused" in notes:
         slug = {"slug": str(notes["slug"])} if "slug" in notes else {}

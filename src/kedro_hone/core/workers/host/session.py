@@ -1,4 +1,4 @@
-"""A session: a worker that keeps a model loaded, to be run, timed, stopped and continued on command."""
+"""A session: a worker with a loaded model that is run, timed, paused and resumed on command."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _Read = TypeVar("_Read")
 class WorkerSession:
     """One long-lived worker with one model; made by ``core.workers.host.run.open_session``.
 
-    Every command has the time limit of the worker's limits. What goes wrong in the worker comes back as a ``Failed``;
-    after one that ended the worker, every further command returns the same failure at once. ``commands`` and
-    ``replies`` are the descriptors to write to and to read from.
+    Every command has the time limit in the worker's limits. Errors in the worker are returned as a ``Failed``. After a
+    failure that ended the worker, every further command returns the same failure at once. ``commands`` and ``replies``
+    are the descriptors to write to and to read from.
     """
 
     def __init__(self, call: Call, guarded: Guarded, *, commands: int, replies: int) -> None:
@@ -41,8 +41,8 @@ class WorkerSession:
     def load(self, feeds: Path | None = None) -> float | Failed:
         """Import the toolchain and open the model; return the cold start in milliseconds.
 
-        It begins before the toolchain is imported, and ends when the model is loaded, or has run once with the feeds
-        (an npz file).
+        The cold start begins before the toolchain is imported. It ends when the model is loaded, or with ``feeds`` (an
+        npz file) when it has run once.
         """
         path = None if feeds is None else str(feeds.absolute())
         reply = self._ask("load", self._call.job.failure, feeds=path)
@@ -53,19 +53,19 @@ class WorkerSession:
     ) -> Failed | None:
         """Run all rows of an npz file (one array for each input, rows first) and write the outputs; nothing is checked.
 
-        The outputs are an npz file inside the session's folder or one of the job's. ``batch`` is the rows of one call;
-        None for all rows at once. A last chunk that is smaller is passed as it is, or padded with its last row and cut
-        again when the model was specialized for static shapes. A run that takes longer than ``seconds`` ends the
-        worker, where these are fewer than its limit.
+        The outputs are an npz file inside the session's folder or one of the job's. ``batch`` is the number of rows of
+        each call; None for all rows at once. A smaller last chunk is passed unchanged; if the model was specialized for
+        static shapes, it is padded with its last row, and the outputs are cut. A run longer than ``seconds`` ends the
+        worker, if these are fewer than its limit.
         """
         given, made = str(feeds.absolute()), str(output.absolute())
         reply = self._ask("run", seconds=seconds, feeds=given, output=made, batch=batch)
         return reply if isinstance(reply, Failed) else None
 
     def run_together(self, feeds: Path, *, threads: int, calls: int) -> int | Failed:
-        """Call the model from some threads at once, and return how many calls gave something else than one alone.
+        """Call the model from some threads at once, and return how many calls differ from a call on its own.
 
-        Each thread has rows of its own, made from an npz file, and makes so many calls.
+        Each thread has rows of its own, made from an npz file, and makes the given number of calls.
         """
         reply = self._ask("run_together", feeds=str(feeds.absolute()), threads=threads, calls=calls)
         return reply if isinstance(reply, Failed) else self._read(_read_differing, reply)
@@ -78,7 +78,7 @@ class WorkerSession:
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
         """Return the wall-clock time in nanoseconds, inside the worker, of each of some calls at an armed shape.
 
-        They are timed after unmeasured ones to warm up, such as after a stop.
+        They are timed after ``warmup`` calls that are not measured, such as after a pause.
         """
         reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else self._read(partial(_read_times, calls=calls), reply)
@@ -89,13 +89,13 @@ class WorkerSession:
         return self._failed is not None
 
     def pause(self) -> None:
-        """Stop the worker and all its children (SIGSTOP), not the guard; returns when they are stopped."""
+        """Stop the worker and all its children (SIGSTOP), not the guard; return when they are stopped."""
         if not self._paused:
             self._guarded.request("pause", "paused")
             self._paused = True
 
     def resume(self) -> None:
-        """Let them go on."""
+        """Resume the worker and its children."""
         if self._paused:
             self._guarded.request("resume", "paused")
             self._paused = False
@@ -105,11 +105,11 @@ class WorkerSession:
         return int(self._guarded.request("memory", "memory") or 0)
 
     def peak_memory_bytes(self) -> int:
-        """Return the resident memory of the worker and its children at its highest until now; 0 when it is gone."""
+        """Return the peak resident memory of the worker and its children until now; 0 if it is gone."""
         return int(self._guarded.request("peak", "peak") or 0)
 
     def close(self) -> End:
-        """End the worker and everything that it started; returns how it ended, when all are gone. Idempotent."""
+        """End the worker and all its processes, and return how it ended when all are gone. Idempotent."""
         if not self._closed:
             self._closed = True
             self._guarded.close()
@@ -148,7 +148,7 @@ class WorkerSession:
             return self._refuse(error)
 
     def _refuse(self, error: Exception) -> Failed:
-        """End a worker whose reply is none: whatever it sends next is not to be taken for the next reply."""
+        """End a worker after an invalid reply, so that later output is not mistaken for the next reply."""
         self._guarded.stop("closed")
         reason = f"the worker's reply cannot be read: {''.join(str(error).splitlines()[:1])}"
         self._failed = self._doubt(self._call.fail(reason))
@@ -158,7 +158,7 @@ class WorkerSession:
         return doubt(failed, self._call.written, self._call.folder, end)
 
     def _wait_for_reply(self, seconds: float) -> dict[str, Json] | None:
-        """Return the next reply, or None when the worker ended instead, as it does after so many seconds."""
+        """Return the next reply, or None if the worker ended instead; it is ended after ``seconds``."""
         deadline = time.monotonic() + seconds
         while (reply := self._replies.take()) is None:
             self._guarded.receive()

@@ -1,4 +1,4 @@
-"""Checks a worker's output: nothing that it claims about its files is accepted without looking at them."""
+"""Checks a worker's output: no claim about its files is accepted without checking the files."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SPECS: TypeAdapter[tuple[TensorSpec, ...]] = TypeAdapter(tuple[TensorSpec, ...]
 
 
 def watch_tree(folder: Path) -> Callable[[], tuple[str, ...]]:
-    """Return what finds the relative names of files whose bytes changed, came or went after this call.
+    """Return a function that finds the relative names of files that were changed, added or removed after this call.
 
-    States that differ (such as by a new hard link elsewhere) are settled by the digest; a tree that did not change
+    If only the state differs (such as by a new hard link elsewhere), the digest decides. A tree that did not change
     since it was last read in this process is not read again.
     """
     before, digest = list_states(folder), digest_tree_once(folder)
@@ -39,11 +39,11 @@ def watch_tree(folder: Path) -> Callable[[], tuple[str, ...]]:
 
 
 def verify_output(job: Job, result: StepResult, *, toolchain: Toolchain | None = None) -> JobInput | Failed:
-    """Check the output of a ``transform``, and return it as what the next job may work on, or why it cannot be sealed.
+    """Check the output of a ``transform``, and return it as the input of the next job, or why it cannot be sealed.
 
-    It has what the adaptor's notes promise, and its input's values for what they leave out. That the input is unchanged
-    is checked by ``call_worker``. Formats of the toolchain's own are accepted in addition to ``FORMATS``. The
-    failure is of the class ``bad-output``.
+    It has the properties promised in the adaptor's notes; the others are those of its input. ``call_worker`` checks
+    that the input is unchanged. Formats of the toolchain's own are accepted in addition to ``FORMATS``. The failure is
+    of the class ``bad-output``.
 
     Raises:
         ValueError: The job has no input, no output directory or no format to produce.
@@ -81,14 +81,14 @@ def _read_promise(job: Job, model: JobInput, notes: Mapping[str, Json]) -> JobIn
 
 
 def _find_strange_file(output: Path) -> str | None:
-    """Only regular files and links between them may be sealed: the directory is moved, copied and published."""
+    """Only regular files and links between them may be sealed, since the directory is moved, copied and published."""
     if not output.is_dir() or output.is_symlink():
         return "removed or replaced its output directory"
     names: dict[tuple[int, int, int], list[str]] = defaultdict(list)
     for path in sorted(output.rglob("*")):
         name, found = path.relative_to(output).as_posix(), path.lstat()
         if stat.S_ISLNK(found.st_mode):
-            leads = os.access(path, os.F_OK)  # not to nowhere, nor to itself
+            leads = os.access(path, os.F_OK)  # neither dangling nor to itself
             if path.readlink().is_absolute() or not (leads and path.resolve().is_relative_to(output.resolve())):
                 return f"left a link out of its output directory: {name}"
         elif stat.S_ISREG(found.st_mode):
@@ -111,7 +111,7 @@ def _find_missing_file(output: Path, patterns: tuple[str, ...], produces: str) -
 
 
 def _find_contradiction(promised: JobInput, described: Mapping[str, Json] | None) -> str | None:
-    if described is None:  # the toolchain cannot read this format; validation runs the model
+    if described is None:  # the toolchain cannot read this format; validation will run the model
         return None
     for kind, expected in (("inputs", promised.inputs), ("outputs", promised.outputs)):
         try:
@@ -131,13 +131,13 @@ def _find_contradiction(promised: JobInput, described: Mapping[str, Json] | None
 
 
 def _compare(want: TensorSpec, have: TensorSpec, static: Sequence[Shape], *, named: Collection[str]) -> str | None:
-    """Return how a tensor contradicts what was promised; ``named`` are the sizes of the inputs.
+    """Return how a tensor contradicts the promise; ``named`` are the names of the inputs' sizes.
 
-    A name that no input has says nothing of a size: exporters invent one for each size that they cannot compute.
+    A name that no input has carries no information: exporters invent one for each size that they cannot compute.
     """
     if want.dtype != have.dtype:
         return f"as {want.dtype}, but the saved file has {have.dtype}"
-    # A size that the file leaves open contradicts nothing; a fixed one must be promised, or noted as specialized.
+    # A size that is free in the file contradicts nothing; a fixed one must be promised, or noted as specialized.
     fits = len(want.shape) == len(have.shape) and all(
         isinstance(found, str)
         or (isinstance(promised, str) and promised not in named)

@@ -29,6 +29,8 @@ ALWAYS = (
     *("tests/conformance/suite/", SHARED[0]),
 )
 """Files, and folders with a slash, that determine how every toolchain is tested."""
+RUNTIME = ("contract", "interfaces", "onnx", "sessions", "worker")
+"""The folders of ``hone_runtime`` that run in workers, and the contract."""
 
 
 def main() -> None:
@@ -105,11 +107,16 @@ def find_used(root: Path, name: str) -> frozenset[str]:
 
 
 def find_core(root: Path, description: Path) -> frozenset[str]:
-    """Return the modules of the core that workers, the contract or a description import, with workers and contract."""
-    core = root / "src" / "kedro_hone" / "core"
-    starts = [*core.glob("workers/**/*.py"), *core.glob("contract/**/*.py")]
+    """Return the modules that run in workers, start them or are the contract, with what these or a description import.
+
+    Of the imports, those of the runtime and of the core count.
+    """
+    runtime, core = root / "src" / "hone_runtime", root / "src" / "kedro_hone" / "core"
+    starts = [*core.glob("workers/**/*.py")]
+    starts += [path for room in RUNTIME for path in runtime.glob(f"{room}/**/*.py")]
     reached = _follow([*starts, description], lambda path: _find_ours(root, path))
-    return frozenset(str(path.relative_to(root)) for path in reached if path.is_relative_to(core))
+    ours = (path for path in reached if path.is_relative_to(runtime) or path.is_relative_to(core))
+    return frozenset(str(path.relative_to(root)) for path in ours)
 
 
 def find_helpers(root: Path, tests: Iterable[str]) -> frozenset[str]:
@@ -133,7 +140,7 @@ def _find_ours(root: Path, path: Path) -> tuple[Path, ...]:
     """Return the files of kedro-hone that a file imports, with their enclosing packages."""
     found: list[Path] = []
     for name in _list_imports(_parse(path)):
-        if name.startswith("kedro_hone."):
+        if name.startswith(("kedro_hone.", "hone_runtime.")):
             place = root / "src" / name.replace(".", "/")
             around = [one / "__init__.py" for one in (place, *place.parents) if one.is_relative_to(root / "src")]
             found += (one for one in (place.with_suffix(".py"), *around) if one.is_file())

@@ -90,7 +90,7 @@ def test_two_gates_of_one_name_are_refused():
     )
 
     register_gate(make("size_mb"))
-    with pytest.raises(HoneError, match=r"kedro_hone\.comparing\.gates\.size:GATE\), another from the project"):
+    with pytest.raises(HoneError, match=r"kedro_hone\.search\.gates\.size:GATE\), another from the project"):
         read_gates()
 
 

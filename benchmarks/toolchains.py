@@ -192,7 +192,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         "budget": "thorough",
         "gates": {"drop": 0.9},  # losses are reported, and exclude no candidate
         "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
-        "confirm": {"finalists": 1},  # a heat keeps only the best candidate of the one before
+        "confirm": {"finalists": 1},  # a heat retains only the best candidate of the one before
     }
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:

@@ -18,7 +18,7 @@ here, and on machines without access to an index. It can be given several times;
 
 The contents of the folder are used again: artifacts, validations and tuning records. The cells are those of the last
 run of each model. Exit code 1: a cell without a figure does not name the operator, option, limit, licence or device
-that is the reason; or a model has no cells, since nothing was raced or the reference was not measured. The other models
+that is the reason. Or a model has no cells, since nothing was raced or the reference was not measured. The other models
 have theirs.
 """
 

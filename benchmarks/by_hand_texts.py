@@ -1,8 +1,8 @@
 """The sentence encoder of ``by_hand.py``: its export to ONNX, its texts, and how its vectors are judged.
 
 Texts are docstrings of Python's own library and NumPy's. From each docstring two passages are judged, which share a
-third of its words: by the mean cosine to the vectors in fp32, and by how many passages still have the other one as
-their nearest neighbour.
+third of its words. They are judged by the mean cosine to the vectors in fp32, and by how many passages still have the
+other one as their nearest neighbour.
 """
 
 from __future__ import annotations

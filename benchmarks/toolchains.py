@@ -18,7 +18,7 @@ here, and on machines without access to an index. It can be given several times;
 
 The contents of the folder are used again: artifacts, validations and tuning records. The cells are those of the last
 run of each model. Exit code 1: a cell without a figure does not name the operator, option, limit, licence or device
-that is the reason; or a model has no cells, since nothing was raced or the reference was not measured. The other models
+that is the reason. Or a model has no cells, since nothing was raced or the reference was not measured. The other models
 have theirs.
 """
 
@@ -192,7 +192,7 @@ def measure(name: str, project: Path, *, toolchains: list[str], given: argparse.
         "budget": "thorough",
         "gates": {"drop": 0.9},  # losses are reported, and exclude no candidate
         "race": {"rounds": ROUNDS, "block": ROUNDS, "seconds": 3600},
-        "confirm": {"finalists": 1},  # a heat keeps only the best candidate of the one before
+        "confirm": {"finalists": 1},  # a heat retains only the best candidate of the one before
     }
     (project / "conf" / "local" / "parameters.yml").write_text(yaml.safe_dump({"hone": settings}))
     if (left := find_race(project)) is not None:

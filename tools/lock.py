@@ -5,9 +5,9 @@ for ``make mutants``, each with its additions to the one before; each toolchain 
 ``pyproject.toml`` and ``requirements.in``. uv, which must be on the path, chooses the versions and reads the digests of
 all their files, for every platform, from the package index.
 
-PyTorch has two builds of one version, with a lock each next to its toolchain's: the CPU build (``+cpu``), with the
-digest of the file that pip finds on this machine, and the index's, with the required libraries of CUDA. Another
-toolchain with PyTorch in its own environment gets copies.
+PyTorch has two builds of one version, with a lock each next to its toolchain's. The lock of the CPU build (``+cpu``)
+has the digest of the file that pip finds on this machine; that of the index's build includes the required libraries of
+CUDA. Another toolchain with PyTorch in its own environment gets copies.
 """
 
 from __future__ import annotations

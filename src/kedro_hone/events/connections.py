@@ -1,6 +1,6 @@
 """Connections that wait for a request: none waits for ever, and together they do not block new ones.
 
-Uvicorn counts each connection for its limit, and has no limit on how long the head of a request may take: as many
+Uvicorn counts each connection for its limit, and has no limit on how long the head of a request may take. So as many
 half-open requests as the limit would block the service for all other clients (known as Slowloris).
 """
 

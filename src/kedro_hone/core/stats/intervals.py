@@ -77,10 +77,10 @@ def interval_of_bootstrap(
     Percentiles of the replicates, at the wider level that makes up for a bootstrap of n units being too narrow by
     ``sqrt((n - 1) / n)`` and by the normal's tails against Student's (Hesterberg 2015, *Am. Stat.* 69:371-386,
     "expanded percentile interval"). The estimate is always within, and the interval is at least as wide as that of
-    paired proportions, as for a mean (``interval_of_mean``): from the variance of the replicates follows how many units
-    differ by the span, half of them counted as lost and half as gained. If nothing changed, or only by noise, this
-    proves only that fewer than a share of about ``4 / n`` of the units differ. The span is the largest drop that the
-    metric can have: 1 for metrics between 0 and 1.
+    paired proportions, as for a mean (``interval_of_mean``). The variance of the replicates determines how many units
+    differ by the span; half of them count as lost and half as gained. If nothing changed, or only by noise, this proves
+    only that fewer than a share of about ``4 / n`` of the units differ. The span is the largest drop that the metric
+    can have: 1 for metrics between 0 and 1.
 
     Raises:
         ValueError: Fewer than 20 units or replicates, one that is not finite, or a span that is not positive.

@@ -78,7 +78,7 @@ def share_confidence(confidence: float, *, finalists: int) -> float:
     """The confidence of each of at most ``finalists``, tested until one passes, from the confidence of all together.
 
     Equal shares of the error level (Bonferroni). Testing in the order of speed until the first success gives every
-    finalist a chance to pass by error, so the full level cannot be spent on each; a fixed sequence that spends it again
+    finalist a chance to pass by error, so the full level cannot be spent on each. A fixed sequence that spends it again
     (Maurer, Hothorn and Lehmacher 1995) must stop at the first *failure* instead. The fallback procedure (Wiens 2003,
     *Pharm. Stat.* 2:211-215) passes a share on only after a success, at which this procedure ends.
 
@@ -95,9 +95,9 @@ def spend_on_choice(confidence: float, *, number: int) -> float:
     """The confidence of the n-th candidate that a person chooses of one search, from that of all choices together.
 
     A person can choose again after each verdict, and so test any number of times on the same gate split. So each choice
-    gets half the error level of the one before, ``alpha / 2**n``, and the sum never exceeds ``alpha``: alpha spending
-    for a number of tests that is not known in advance (D. Foster and R. Stine, "Alpha-investing: a procedure for
-    sequential control of expected false discoveries", J. R. Stat. Soc. B 70:429-444, 2008, without its returns).
+    gets half the error level of the one before, ``alpha / 2**n``, and the sum never exceeds ``alpha``. This is alpha
+    spending for a number of tests that is not known in advance (D. Foster and R. Stine, "Alpha-investing: a procedure
+    for sequential control of expected false discoveries", J. R. Stat. Soc. B 70:429-444, 2008, without its returns).
 
     Raises:
         ValueError: ``number`` is less than 1, or ``confidence`` is not a confidence level.

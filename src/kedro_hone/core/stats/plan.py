@@ -81,9 +81,9 @@ def next_step(plan: LaunchPlan, *, control: Ratios, finalists: Mapping[str, Rati
 
     A pure function of all launches so far: it may be called after each round, or only after the rounds that it
     requested, with the same result. The first look that decides a finalist is final: a decided finalist need not be
-    launched again, and its ratios may end there. Its noise floor comes from the first launches of the control (the
-    source's ratios to a second start of itself, A/A), as many as it has itself, by an interval of the plan's
-    confidence, uncorrected: it is a measure of noise, and no error rate depends on it.
+    launched again, and its ratios may end there. Its noise floor is computed from the first launches of the control
+    (the source's ratios to a second start of itself, A/A), as many as the finalist has. It uses an interval with the
+    plan's confidence, uncorrected, since it is a measure of noise and no error rate depends on it.
 
     Raises:
         ValueError: Shapes that differ, or ratios that are not positive and finite.

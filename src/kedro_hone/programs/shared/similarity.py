@@ -68,7 +68,7 @@ def _measure_l2(given: Array, wanted: Array) -> Array:
     """Return 1 minus the relative L2 error of each row.
 
     The error is relative to the length of the source's row, or to the root mean square of all rows' lengths if that is
-    larger: so a row near 0 does not get a large relative error.
+    larger. So a row near 0 does not get a large relative error.
     """
     lengths = np.linalg.norm(wanted, axis=1)
     scale = np.maximum(lengths, np.sqrt(np.mean(lengths**2)))

@@ -28,8 +28,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
     It is a ``.npz`` (arrays by name), ``.npy`` (one array, by the file's name), ``.csv``, ``.parquet``, ``.jsonl`` or
     ``.ndjson`` file (columns by name), a directory that ``datasets.save_to_disk`` wrote, or a directory of files of one
-    of these kinds: ``.npy`` files are one array each, the others are parts, in the order of their names. Columns of
-    lists are arrays of Python lists.
+    of these kinds. ``.npy`` files in it are one array each, the others are parts, in the order of their names. Columns
+    of lists are arrays of Python lists.
 
     Raises:
         ReportedError: ``data-unreadable``; ``data-empty`` for lines of JSON without an object.

@@ -92,8 +92,8 @@ def _say_left(seconds: float) -> str:
 def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> Phase:
     """Return in which phase of the budget a step may begin: the last step of a route in that of the validations.
 
-    This applies if its time is known: otherwise an earlier build, such as a quantized graph that took a minute, could
-    be wasted for lack of the last seconds.
+    This only applies if its time is known. It avoids that an earlier build, such as a quantized graph that took a
+    minute, is wasted for lack of the last seconds.
     """
     ends = adaptor.stage is Stage.COMPILE and bool(parent.steps) and expected is not None
     return Phase.VALIDATE if ends else Phase.BUILD

@@ -1,9 +1,9 @@
 """Launches and interleaved rounds: a launch is one start of a worker process that loads and calls an artifact.
 
-In each round every entrant is measured once, in random order, while all others are stopped. The machine's speed drifts
-and other programs come and go; therefore compared models are always measured within the same round (paired design), and
-the order is random so that no entrant is always first (blocking and randomization, G. E. P. Box, J. S. Hunter and W. G.
-Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
+In each round every entrant is measured once, in random order, while all others are stopped. The machine's speed drifts,
+and other programs start and end. Therefore compared models are always measured within the same round (paired design),
+and the order is random so that no entrant is always first (blocking and randomization, G. E. P. Box, J. S. Hunter and
+W. G. Hunter, *Statistics for Experimenters*, 2nd ed., 2005, ch. 3-4).
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ _WARM_UP = 0.25
 """The share of a burst that is called before it and not counted: caches and clocks must recover after a stop."""
 _WARM = 20
 """A call that takes as long as this many bursts has no warm-up. On an AMD EPYC with AVX2 the first call after a stop
-took up to 6 ms longer than the next (2.3 % of 240 ms, in eager PyTorch): of a call of a second less than 1 %."""
+took up to 6 ms longer than the next (2.3 % of 240 ms, in eager PyTorch). For a call of a second, that is less than 1 %.
+"""
 _LEAST = 2
 """The fewest timed calls of a burst, however long one takes. With the rounds of a confirmation of seven launches they
 suffice for a 90th percentile."""

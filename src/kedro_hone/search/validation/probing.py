@@ -88,7 +88,7 @@ def _find_usual(found: Found) -> dict[str, Difference]:
 
 
 def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool:
-    """Return whether the largest score may be a tie: constant rows, such as zeros, have equal scores.
+    """Return whether the largest score may be a tie: if all rows are the same, such as zeros, scores are equal.
 
     There must be at least two rows, and an output in which the largest number occurs twice in each row. Integer outputs
     must be in the range of those for ``usual`` rows, like indices: a count that overflows is not a tie.

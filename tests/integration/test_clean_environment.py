@@ -140,6 +140,10 @@ def install(tmp_path):
     return add
 
 
+def run(python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(python), *arguments], capture_output=True, text=True, check=False)
+
+
 def call(python: Path, code: str, *arguments: str, registry: str, folder: Path) -> dict:
     """Run code in the environment, and return what its last line has."""
     variables = {**os.environ, "MLFLOW_TRACKING_URI": registry, "PYTHONWARNINGS": "ignore", "PYTHONPATH": ""}
@@ -154,11 +158,16 @@ def test_the_winner_needs_only_its_runtime_and_its_registry(published, install, 
     expected, uri = (np.ones((5, 4), np.float32) @ WEIGHTS).tolist(), "models:/matrix@honed"
     (folder,) = {path.parent.parent for path in tmp_path.rglob("artifact.json") if "store" not in path.parts}
 
-    alone = call(install("onnxruntime"), LOAD, str(folder), uri, registry=published, folder=tmp_path)
+    alone_python = install("onnxruntime")
+    alone = call(alone_python, LOAD, str(folder), uri, registry=published, folder=tmp_path)
 
     assert alone["learner"] == expected
     assert alone["refused"].startswith("registry-not-installed: Install it: pip install 'kedro-hone[mlflow]'")
     assert len(alone["distributions"]) <= 12, alone["distributions"]
+
+    explained = run(alone_python, "-m", "kedro_hone", "hone", "explain", "registry-not-installed")
+    assert explained.stdout.startswith("# registry-not-installed")
+    assert "pip install 'kedro-hone[pipeline]'" in run(alone_python, "-m", "kedro_hone", "hone", "verify", uri).stderr
 
     found = call(install("onnxruntime", "mlflow"), CALL, uri, registry=published, folder=tmp_path)
 

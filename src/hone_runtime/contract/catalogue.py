@@ -166,12 +166,20 @@ def find_installed(name: str) -> Toolchain | None:
 
 
 def find_used(toolchain: Toolchain) -> tuple[Path, ...]:
-    """Return the worker files of the other toolchains that a toolchain's worker imports.
+    """Return the worker files of the other toolchains that a toolchain's worker imports, with what these import.
 
     Raises:
         HoneError: ``toolchain-unknown``: one of them is not installed.
     """
-    return tuple((find_installed(name) or read_catalogue().find_toolchain(name)).worker for name in toolchain.uses)
+    found: dict[str, Path] = {}
+    pending = [*toolchain.uses]
+    while pending:
+        name = pending.pop(0)
+        if name not in found:
+            used = find_installed(name) or read_catalogue().find_toolchain(name)
+            found[name] = used.worker
+            pending += used.uses
+    return tuple(found.values())
 
 
 def _read_module(module: Any) -> tuple[Toolchain | Adaptor, ...]:

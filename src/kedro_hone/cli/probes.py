@@ -6,7 +6,6 @@ import tempfile
 from pathlib import Path
 
 from hone_runtime.contract.adaptor import Adaptor
-from hone_runtime.contract.catalogue import find_used
 from hone_runtime.contract.job import Job, StepResult
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.workers.host.run import call_worker
@@ -26,7 +25,6 @@ def probe(adaptor: Adaptor, environment: Environment, *, logs: Path) -> str:
             worker=str(toolchain.worker),
             adaptor=adaptor.name,
             temporary=place,
-            uses=tuple(str(worker.parent) for worker in find_used(toolchain)),
         )
         result = call_worker(
             job, python=Path(environment.python), toolchain=toolchain, folder=folder, limits=toolchain.limits

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hone_runtime.contract.adaptor import Adaptor, Options
-from hone_runtime.contract.catalogue import find_used
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.job import Job, JobInput, StepResult
 from hone_runtime.contract.toolchain import Limits
@@ -174,7 +173,6 @@ class Trial:
             produces=self.adaptor.produces,
             takes=find_versions_to_write(self.adaptor, find_versions=dict),
             trust=self.trust,
-            uses=tuple(str(worker.parent) for worker in find_used(toolchain)),
         )
         before = self._list_surroundings(folder)
         outcome = call_worker(job, python=self.python, toolchain=toolchain, folder=folder / "step", limits=self.limits)

@@ -13,7 +13,6 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from hone_runtime.contract.catalogue import find_used
 from hone_runtime.contract.job import Job, StepResult
 from hone_runtime.contract.toolchain import Limits, Toolchain
 from hone_runtime.values.base import Json, Value
@@ -83,7 +82,6 @@ def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environm
         function="examine",
         worker=str(_EXAMINER),
         adaptor=toolchain.name,
-        uses=tuple(str(worker.parent) for worker in find_used(toolchain)),
         reads=(str(toolchain.worker.parent),),
         toolchain=str(toolchain.worker),
     )

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from hone_runtime.contract.catalogue import find_used, read_catalogue
+from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed
@@ -74,7 +74,6 @@ def launch(
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
         return
-    used = (worker.parent for worker in find_used(toolchain))
     store, run, recipe = setting.store, setting.run, setting.recipe
     with store.workspace() as scratch, ExitStack() as stack:
         job = Job(
@@ -89,7 +88,7 @@ def launch(
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
             interface=artifact.metadata.get("interface") if interface else None,
-            reads=tuple(map(str, (*setting.batches.values(), *feeds, *used))),
+            reads=tuple(map(str, (*setting.batches.values(), *feeds))),
         )
         session = open_session(
             job,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hone_runtime.contract.adaptor import Adaptor, Need, Options
-from hone_runtime.contract.catalogue import find_used
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.host import Host
 from hone_runtime.contract.job import Job, JobInput, StepResult
@@ -233,7 +232,6 @@ class _Step:
             seed=recipe.seed,
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
-            uses=tuple(str(worker.parent) for worker in find_used(adaptor.toolchain)),
         )
 
     def _find_conversion_limit(self) -> float | None:

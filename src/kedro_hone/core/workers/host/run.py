@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 import hone_runtime
+from hone_runtime.contract.catalogue import find_used
 from hone_runtime.contract.causes import cut_reason, strip_styles
 from hone_runtime.contract.job import Call, End, Job, StepResult
 from hone_runtime.contract.toolchain import UNTRACKED, Limits, Toolchain
@@ -86,6 +87,7 @@ def call_worker(
     made if it does not exist. The guard enforces the limits. If ``stopped`` becomes true, the worker is ended, and the
     failure is ``killed``.
     """
+    job = _add_used(job, toolchain)
     call = Call(job, folder.absolute(), limits)
     if fault := _find_bad_option(job, toolchain):
         return call.fail(fault, FailureClass.LOAD)
@@ -121,6 +123,7 @@ def open_session(
     Arguments are as for ``call_worker``: the job's ``function`` is not used, no ``result.json`` is written, and the
     limit of ``seconds`` is for each command.
     """
+    job = _add_used(job, toolchain)
     call = Call(job, folder.absolute(), limits)
     if fault := _find_bad_option(job, toolchain):
         return call.fail(fault, FailureClass.LOAD)
@@ -163,6 +166,12 @@ def make_environment(
         **(toolchain.environment if toolchain else {}),
         **{name: inherited[name] for name in UNTRACKED if name in inherited},
     }
+
+
+def _add_used(job: Job, toolchain: Toolchain | None) -> Job:
+    """Return the job with the packages of the toolchains that its worker imports, whatever the job is."""
+    used = find_used(toolchain) if toolchain else ()
+    return job.model_copy(update={"uses": tuple(str(worker.parent) for worker in used)}) if used else job
 
 
 def _find_bad_option(job: Job, toolchain: Toolchain | None) -> str | None:

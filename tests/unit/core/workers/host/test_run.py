@@ -8,6 +8,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from kernel import find_layers
 from toolchains.toy import adaptor as toy
 from toolchains.toy.model import make_model
 
+from hone_runtime.contract.catalogue import forget_registrations, register
 from hone_runtime.contract.job import Call, Job, JobInput, StepResult
 from hone_runtime.contract.toolchain import UNTRACKED, Limits, Toolchain
 from hone_runtime.values.outcome import Failed, FailureClass, Refused, Trespass
@@ -535,3 +538,39 @@ os.kill(int(open(sys.argv[1]).read().split()[1]), 9)
     killer.wait()
     assert failed.failure is FailureClass.KILLED
     assert wait_until_gone([int((tmp_path / "out" / "pids").read_text().split()[0])]) == []
+
+
+def test_the_packages_that_a_toolchain_uses_are_importable_whatever_the_job(tmp_path):
+    """Jobs are made in many places, and none of them names what a worker imports."""
+    texts = {
+        "last": "NAME = 'last'\n",
+        "used": "from hone_last import NAME\n",
+        "user": "import hone_used\n"
+        "def name(job): return {'name': hone_used.NAME}\n"
+        "def load(job): raise ValueError(hone_used.NAME)\n",
+    }
+    made = {}
+    for name, uses in {"last": (), "used": ("last",), "user": ("used",)}.items():
+        package = tmp_path / name / "worker" / f"hone_{name}"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(texts[name])
+        made[name] = replace(toy.TOOLCHAIN, name=name, folder=tmp_path / name, uses=uses)
+    register(made["last"])
+    register(made["used"])
+    user, source = made["user"], make_model(tmp_path / "model")
+    common = {"python": Path(sys.executable), "limits": Limits(), "toolchain": user}
+    try:
+        told = call_worker(
+            Job(function="name", adaptor="user", worker=str(user.worker)), folder=tmp_path / "call", **common
+        )
+        job = Job(
+            function="load", adaptor="user", worker=str(user.worker), input=JobInput.of(source, tmp_path / "model")
+        )
+        session = open_session(job, folder=tmp_path / "session", **common)
+        with closing(session):
+            loaded = session.load()
+    finally:
+        forget_registrations()
+
+    assert told.notes["name"] == "last"
+    assert "last" in loaded.reason

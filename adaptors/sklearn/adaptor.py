@@ -35,7 +35,7 @@ class OnnxOptions(Options):
 ADAPTORS = (
     Adaptor(
         name="sklearn.onnx",
-        version=7,
+        version=8,
         toolchain=TOOLCHAIN,
         stage=Stage.CONVERT,
         accepts=frozenset({"sklearn"}),

@@ -16,6 +16,10 @@ MOST_THREADS: Final = 4096
 """The limit, as in a recipe: a runtime starts as many threads as requested."""
 
 
+class ArgumentError(ValueError):
+    """An argument of ``load`` does not fit the winner, or fits none: it says nothing about the winner itself."""
+
+
 def check_artifact(artifact: Artifact) -> None:
     """Refuse an artifact whose attributes contradict each other, or exceed what an artifact may request.
 

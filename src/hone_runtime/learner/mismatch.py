@@ -20,6 +20,7 @@ from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import VersionInfo
 from hone_runtime.contract.tags import SOURCE
 from hone_runtime.errors import HoneError
+from hone_runtime.learner.checks import ArgumentError
 from hone_runtime.learner.golden import Golden
 from hone_runtime.learner.model import Learner
 from hone_runtime.learner.runtimes import refuse_code
@@ -100,7 +101,7 @@ class Loading:
         try:
             learner = self.open(artifact, files)
             return learner, golden.find_difference(*learner.list_runs(), host=read_host())
-        except (HoneError, ImportError):
+        except (HoneError, ImportError, ArgumentError):
             raise
         except Exception as error:  # noqa: BLE001 - runtimes raise anything; it is shown, not lost
             return None, f"it does not run here: {describe_exception(error)}"

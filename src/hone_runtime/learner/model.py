@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hone_runtime.interfaces.tensors import Run
-from hone_runtime.learner.checks import explain_fault
+from hone_runtime.learner.checks import ArgumentError, explain_fault
 from hone_runtime.learner.interfaces import INTERFACES
 from hone_runtime.learner.lengths import serve_any_length
 from hone_runtime.learner.padding import ROWS_PER_THREAD, serve_without_padding
@@ -53,21 +53,25 @@ class Learner:
         Raises:
             HoneError: ``model-unsupported``: it cannot run, or its runtime is unknown.
             ImportError: The runtime, or PyTorch, is not installed.
-            ValueError: Unknown interface, or invalid number of threads.
+            ArgumentError: Unknown interface, or one of another kind of source; or invalid number of threads.
         """
         if threads is not None and (type(threads) is not int or threads < 1):
-            raise ValueError(f"threads is a whole number, 1 at least, and not {threads!r}")
+            raise ArgumentError(f"threads is a whole number, 1 at least, and not {threads!r}")
+        if skip_padding not in {None, True, False}:
+            raise ArgumentError(f"skip_padding is True, False or None, and not {skip_padding!r}")
         called = str(interface or artifact.metadata.get("interface", "onnx"))
         if called not in INTERFACES and interface is None:
             raise explain_fault(f"its interface is {called!r:.80}")
         if called not in INTERFACES:
-            raise ValueError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
+            raise ArgumentError(f"the interface {called!r} is neither {' nor '.join(map(repr, INTERFACES))}")
         if interface == "transformers" and "transformers" not in artifact.metadata:
-            raise ValueError("the interface 'transformers' is for winners whose source was a Transformers model")
+            raise ArgumentError("the interface 'transformers' is for winners whose source was a Transformers model")
         if called == "sklearn" and "sklearn" not in artifact.metadata:
-            raise ValueError("the interface 'sklearn' is for winners whose source was an estimator")
+            if interface is None:
+                raise explain_fault("its interface is 'sklearn', and its source was no estimator")
+            raise ArgumentError("the interface 'sklearn' is for winners whose source was an estimator")
         if interface == "keras" and "keras" not in artifact.metadata:
-            raise ValueError("the interface 'keras' is for winners whose source was a model of Keras")
+            raise ArgumentError("the interface 'keras' is for winners whose source was a model of Keras")
         self.artifact, self.files = artifact, files
         self._session = open_session(artifact, files, threads=threads)
         run: Run = self._session.run

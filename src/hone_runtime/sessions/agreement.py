@@ -23,8 +23,8 @@ SHARE = 0.01
 """The share of rows that may differ more: at a tree's threshold, rounding to fp32 may send a row down another
 branch."""
 TIES = 0.05
-"""The share of rows whose label may differ if the source's two largest scores are equal; at least one row in a
-probe."""
+"""The share of rows whose label may differ if the source's two largest scores are equal. Of few rows more may be tied
+by chance: two standard deviations are added."""
 _MOST_CALLS = 128
 """The most calls for finding the rows that a source does not refuse."""
 CALIBRATION = "of the calibration data"
@@ -212,7 +212,7 @@ class _Judge:
             distances, say = find_distances(wanted, answer, scale, rows=len(places))
             if name in self._scores:
                 tied = find_ties(due[self._scores[name]]) & (distances > 1)
-                if tied.sum() <= max(TIES * len(tied), int(kind != CALIBRATION)):
+                if tied.sum() <= TIES * len(tied) + 2 * (TIES * len(tied)) ** 0.5:
                     distances = np.where(tied, 0.0, distances)
             if (
                 alike

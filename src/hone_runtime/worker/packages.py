@@ -77,6 +77,8 @@ def make_importable(folder: str) -> None:
         finder = _Finder()
         sys.meta_path.insert(0, finder)
     name = os.path.basename(folder)
+    if not name.startswith(PREFIX):  # it would be found in the place of another package of this name
+        raise ImportError(f"{folder}: a worker that other toolchains use is in a folder named {PREFIX}<toolchain>")
     if finder.folders.get(name) != folder:
         finder.folders[name] = folder
         forget_parts(name)

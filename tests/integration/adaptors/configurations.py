@@ -86,7 +86,10 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
     from sklearn.neural_network import MLPClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import KBinsDiscretizer, SplineTransformer, StandardScaler
-    from sklearn.tree import DecisionTreeClassifier
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    def scaled_tree() -> Any:
+        return make_pipeline(StandardScaler(), DecisionTreeRegressor(max_depth=5, random_state=0))
 
     def bag(one: Any, share: float = 0.5) -> Any:
         return ensemble.BaggingClassifier(one, 5, max_features=share, random_state=0)
@@ -136,6 +139,14 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
         "BaggingRegressor(max_features=0.5) over Ridge": (
             make_numbers,
             lambda: ensemble.BaggingRegressor(linear_model.Ridge(), 5, max_features=0.5, random_state=0),
+        ),
+        "BaggingRegressor over StandardScaler, DecisionTreeRegressor": (
+            make_numbers,
+            lambda: ensemble.BaggingRegressor(scaled_tree(), 5, random_state=0),
+        ),
+        "AdaBoostRegressor over StandardScaler, DecisionTreeRegressor": (
+            make_numbers,
+            lambda: ensemble.AdaBoostRegressor(scaled_tree(), n_estimators=5, random_state=0),
         ),
         "OneVsOneClassifier": (make_numbers, lambda: OneVsOneClassifier(logistic())),
         "SVC(decision_function_shape='ovo')": (make_numbers, lambda: svm.SVC(decision_function_shape="ovo")),

@@ -24,6 +24,8 @@ FEW = (
     "GridSearchCV over TfidfVectorizer",
     "BaggingClassifier(max_features=0.5) over LogisticRegression",
     "OneVsOneClassifier",
+    "BaggingRegressor over StandardScaler, DecisionTreeRegressor",
+    "AdaBoostRegressor over StandardScaler, DecisionTreeRegressor",
     "GridSearchCV over Ridge of two targets",
     "MultiOutputRegressor over Ridge",
 )

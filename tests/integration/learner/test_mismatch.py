@@ -97,6 +97,15 @@ def test_tensors_go_in_and_out_of_the_source_too(publish):
     np.testing.assert_allclose(learner(torch.from_numpy(X)).numpy(), 2 * Y, rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    "asked", [{"interface": "bogus"}, {"interface": "sklearn"}, {"threads": 0}, {"threads": "2"}, {"skip_padding": "x"}]
+)
+def test_an_argument_that_does_not_fit_says_nothing_about_the_winner(publish, asked):
+    with pytest.raises(ValueError, match=r"interface|threads|skip_padding") as caught:
+        kedro_hone.load(publish(), **asked)
+    assert not isinstance(caught.value, HoneError)
+
+
 def test_a_warning_is_enough_where_it_is_asked_for(publish):
     with pytest.warns(RuntimeWarning, match="Its output y differs by"):
         learner = kedro_hone.load(publish(Y + 1), on_mismatch="warn")

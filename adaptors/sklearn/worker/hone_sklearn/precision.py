@@ -35,6 +35,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
         impute,
         linear_model,
         multiclass,
+        multioutput,
         neural_network,
         pipeline,
         preprocessing,
@@ -59,6 +60,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
         ensemble.HistGradientBoostingClassifier,
         ensemble.HistGradientBoostingRegressor,
         ensemble.BaggingClassifier,
+        ensemble.BaggingRegressor,
         ensemble.StackingClassifier,
         ensemble.VotingClassifier,
         ensemble.VotingRegressor,
@@ -73,6 +75,7 @@ def find_doubles() -> tuple[frozenset[type], frozenset[type]]:
         linear_model.RidgeClassifierCV,
         linear_model.SGDClassifier,
         multiclass.OneVsRestClassifier,
+        multioutput.MultiOutputRegressor,
         neural_network.MLPClassifier,
         pipeline.Pipeline,
         svm.LinearSVC,
@@ -90,6 +93,7 @@ def cast_between(topology: type) -> None:
         model = operator.raw_operator
         selects = hasattr(model, "get_support")
         if model is not None and not selects and type(model) not in numbers | scores:
+            _refuse_inner_rounding(operator, numbers)
             casts[id(operator)] = _replace_inputs(operator)
         if model is not None and not selects and type(model) not in numbers:
             _retype(operator)
@@ -112,6 +116,27 @@ def cast_between(topology: type) -> None:
 
     topology.call_shape_calculator = call_shape_calculator  # type: ignore[attr-defined]
     topology.call_converter = call_converter  # type: ignore[attr-defined]
+
+
+def _refuse_inner_rounding(operator: Any, numbers: frozenset[type]) -> None:
+    """Raise if a step that gets fp32 has members that scale numbers before their trees.
+
+    Raises:
+        NotImplementedError: The scaled numbers would be rounded, and rows would take other branches of the trees.
+    """
+    from skl2onnx.common.data_types import DoubleTensorType
+
+    if not any(isinstance(one.type, DoubleTensorType) for one in operator.inputs):
+        return
+    members = parts.get(operator.raw_operator, "estimators_")
+    for member in members if isinstance(members, list) else ():
+        steps = [step for _, step in parts.get(member, "steps") or ()]
+        if steps and numbers.intersection(map(type, steps)) and _has_trees(steps[-1]):
+            raise NotImplementedError("members that scale numbers before their trees have no converter in fp64")
+
+
+def _has_trees(model: Any) -> bool:
+    return any(parts.get(model, name) is not None for name in ("tree_", "estimators_", "get_booster", "booster_"))
 
 
 def _replace_inputs(operator: Any) -> list[tuple[str, str]]:

@@ -270,7 +270,7 @@ def test_no_label_is_excused_by_equal_probabilities_where_the_source_decides_by_
     )
 
 
-@pytest.mark.parametrize(("count", "taken"), [(1, True), (2, False)])
+@pytest.mark.parametrize(("count", "taken"), [(3, True), (4, False)])
 def test_of_a_probe_few_labels_may_be_other_ones_though_the_source_s_scores_tie(count, taken):
     def source(feeds):
         shares = classify(feeds)["probabilities"]

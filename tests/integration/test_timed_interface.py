@@ -77,7 +77,7 @@ def test_a_transformers_model_is_timed_as_it_is_called(tmp_path):
     changed = artifact.model_copy(update={"metadata": metadata})
     (found,) = time_calls(tmp_path, TRANSFORMERS_WORKER, changed, interface="transformers")
     assert isinstance(found, Failed)
-    assert "called by hone_served.pretrained" in found.reason
+    assert "called by hone_runtime.interfaces.pretrained" in found.reason
 
 
 ROWS_WORKER = """
@@ -109,4 +109,4 @@ def test_an_estimator_is_timed_with_rows_as_its_callers_have_them(tmp_path, abou
     changed = artifact.model_copy(update={"metadata": metadata, "outputs": outputs})
     (found,) = time_calls(tmp_path, ROWS_WORKER, changed, interface="sklearn")
     assert isinstance(found, Failed)
-    assert called.format("of hone_served.tables") in found.reason
+    assert called.format("of hone_runtime.interfaces.tables") in found.reason

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -653,7 +654,7 @@ def test_reading_the_passwords_as_root(attack):
 )
 def test_forking_more_and_more(attack):
     for how in ("forks", "fork_bomb"):
-        failed = attack(how, count=600, doublings=11)
+        failed = attack(how, count=600, doublings=11, limits=replace(LIMITS, memory_mb=8192))  # which they do not reach
         assert isinstance(failed, Failed)
         assert "more than 512 processes" in failed.reason
         assert failed.failure is FailureClass.CRASH
@@ -775,7 +776,7 @@ def test_a_container_without_namespaces(worker, secret, tmp_path):
     """Nothing fails for lack of them, what is left still hides the key, and the log says so once."""
     job = Job(function="attack", worker=str(worker), adaptor="evil", how="read", aim=str(secret).lstrip("/"))
     (tmp_path / "job.json").write_text(job.model_dump_json())
-    guard = Path(run.WORKER_MAIN).parents[1] / "guard"
+    guard = Path(run.__file__).parents[1] / "guard"
     command = [sys.executable, "-c", CONTAINER, str(guard), str(tmp_path / "job.json"), str(tmp_path / "step")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

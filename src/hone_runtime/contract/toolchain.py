@@ -81,6 +81,10 @@ class Limits:
         return max(2 * self.memory_mb << 20, 16 << 30)
 
 
+_RESERVED: Final = {"programs", "runtime", "worker"}
+"""A toolchain's package is named ``hone_<toolchain>``; these names are taken."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Toolchain:
     """An external library: its locked environment, its worker, and the formats that it can run.
@@ -154,6 +158,8 @@ class Toolchain:
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z][a-z0-9_]*", self.name):
             raise ValueError(f"toolchain name {self.name!r}: use lower-case letters, digits and underscores")
+        if self.name in _RESERVED:
+            raise ValueError(f"toolchain name {self.name!r}: hone_{self.name} is a package of kedro-hone's own")
         self.run_options()
         object.__setattr__(self, "title", self.title or self.name)
         if odd := (self.native | self.generated) - self.runs:

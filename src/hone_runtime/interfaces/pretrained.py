@@ -1,7 +1,7 @@
 """The interface of a Transformers model around a session's ``run``: tensors by name in, a ``ModelOutput`` out.
 
 All information is in the artifact's metadata (``transformers`` and ``structure``); the only model code that is
-imported is transformers' own. Workers load this file by its path, to time the call that users make. So it imports
+imported is transformers' own. Workers import it, to time the call that users make. So it imports
 nothing of kedro-hone but the neighbouring module.
 """
 

@@ -1,7 +1,7 @@
 """The interface of an estimator around a session's ``run``: arrays, lists and DataFrames in, predictions out.
 
-It wraps models that take microseconds, and inspecting a DataFrame takes as long as that. Workers load this file by
-its path, to time the call that users make. So it imports nothing of kedro-hone but the neighbouring module.
+It wraps models that take microseconds, and inspecting a DataFrame takes as long as that. Workers import it, to time the
+call that users make. So it imports nothing of kedro-hone but the neighbouring module.
 """
 
 from __future__ import annotations

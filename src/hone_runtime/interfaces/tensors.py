@@ -1,7 +1,7 @@
 """The interface of a PyTorch module around a session's ``run``: tensors in and out.
 
 It wraps models that take microseconds: everything that can be decided once is decided when the function is made, and
-a single tensor takes the shortest path. Workers load this file by its path, to time the call that users make. So it
+a single tensor takes the shortest path. Workers import it, to time the call that users make. So it
 imports nothing of kedro-hone.
 """
 

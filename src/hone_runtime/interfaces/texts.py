@@ -1,6 +1,6 @@
 """Missing text: tensors of text have no missing value, so one text represents it.
 
-Workers load this file by its path; it imports NumPy only.
+Workers import it, too: it imports NumPy only.
 """
 
 from __future__ import annotations

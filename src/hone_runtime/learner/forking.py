@@ -34,7 +34,7 @@ class ForkedSession:
         """
         if self._stale:
             self._find()
-        return self._opened.run(feeds)  # type: ignore[no-any-return]  # of a worker that is imported by its path
+        return self._opened.run(feeds)  # type: ignore[no-any-return]  # of a worker, which has no types here
 
     def _find(self) -> Any:
         """Return the runtime's own session, reopened if this is another process.

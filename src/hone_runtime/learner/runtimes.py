@@ -145,7 +145,7 @@ def _find_toolchain(artifact: Artifact) -> Toolchain:
 
 
 def _import_worker(toolchain: Toolchain) -> Any:
-    """Import the worker file by its path: adaptors' folders contain scripts, and third parties' are not packages."""
+    """Import a toolchain's worker: the package ``hone_<toolchain>``, or the file of a third party's."""
     if not toolchain.worker.is_file():
         raise HoneError(
             "model-unsupported",

@@ -1,7 +1,7 @@
 """Compare a converted model with its source: on rows of the user's data, and on probes derived from them.
 
 A converter that overlooks a parameter writes a valid graph that computes something else. Its worker has both models,
-so both are run. Workers load this file by its path; it imports NumPy only.
+so both are run. It runs in workers, and imports NumPy only.
 """
 
 from __future__ import annotations

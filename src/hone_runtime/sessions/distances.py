@@ -1,6 +1,6 @@
 """Distances between a converted model's outputs and its source's, row by row, in units of the allowed fp32 error.
 
-Workers load this file by its path; it imports NumPy only.
+It runs in workers, and imports NumPy only.
 """
 
 from __future__ import annotations

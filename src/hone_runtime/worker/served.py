@@ -1,6 +1,6 @@
 """A session in a worker: a model that remains loaded, and is run and timed by commands.
 
-Imported by ``main.py`` by its path: only the standard library, and NumPy and torch where arrays or tensors are passed.
+It imports only the standard library, and NumPy and torch if arrays or tensors are passed.
 """
 
 from __future__ import annotations

@@ -65,3 +65,9 @@ def test_which_of_our_formats_are_data():
     assert not catalogue.is_code("onnx", "onnxruntime")
     assert catalogue.is_code("onnx", "of-nobody")
     assert catalogue.is_code("onnx", None)
+
+
+@pytest.mark.parametrize("name", ["runtime", "programs", "worker"])
+def test_a_toolchain_does_not_take_the_place_of_a_package_of_ours(tmp_path, name):
+    with pytest.raises(ValueError, match=f"hone_{name} is a package"):
+        Toolchain(name=name, folder=tmp_path)

@@ -34,9 +34,9 @@ from kedro_hone.core.workers.host.verification import watch_tree
 
 _RUNTIME = Path(hone_runtime.__file__).parent
 WORKER_MAIN = _RUNTIME / "worker" / "main.py"
+"""The arguments of a worker: this file and the folder of its ``job.json``."""
 IN_WORKERS = ("worker", "sessions", "interfaces", "onnx")
 """The packages of ``hone_runtime`` with code that runs in workers."""
-"""The arguments of a worker: this file and the folder of its ``job.json``."""
 
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"

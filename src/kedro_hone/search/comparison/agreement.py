@@ -21,6 +21,7 @@ from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_l
 from kedro_hone.search.comparison.answers import Answers, find_accepted, replace_rows
 from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.search.comparison.cropping import find_rows_mask
+from kedro_hone.search.comparison.differences import are_pixels
 
 Array = NDArray[Any]
 
@@ -30,9 +31,6 @@ ROUNDING: Final = 1e-3
 _LEAST_ROWS: Final = 20
 _STILL: Final = 1e-6
 """If rows differ by less than this share of their values, their spread is only rounding."""
-
-_PIXELS: Final = 64
-"""Narrow integers with at least this range are pixels or similar, not classes."""
 
 _TINY: Final = float(np.finfo(np.float32).tiny)
 """Numbers below it have few bits, or a runtime flushes them to 0: no scale is smaller, and that of zeros is 1."""
@@ -230,7 +228,7 @@ def _fill(want: Array, got: Array) -> tuple[Array, Array]:
 def _find_unequal(want: Array, got: Array) -> Array:
     """Return where integers, truth values or text differ; pixels may differ by one, which is rounding."""
     unequal = np.atleast_1d(np.asarray(want != got))
-    if want.dtype.kind in "iu" and want.size and int(want.max()) - int(want.min()) >= _PIXELS and want.itemsize <= 2:
+    if are_pixels(want):
         return np.atleast_1d(np.asarray(np.abs(want.astype(np.int64) - got.astype(np.int64)) > 1))
     return unequal
 

@@ -15,7 +15,7 @@ from kedro_hone.programs.shared.parts import measure_units
 _SHARE: Final = 0.02
 """The share of a row's numbers that may differ: if two are nearly equal, rounding decides which is larger."""
 _WIDE: Final = 64
-"""Integers with at least this range are rounded quantities, not classes: they may differ by one."""
+"""Narrow integers with at least this range are pixels or similar, not classes: they may differ by one."""
 _LARGE: Final = 1e4
 """From this value numbers may be a mask's, if they are a hundred times larger than the others, which set the scale."""
 _SAME: Final = 0.01
@@ -121,9 +121,19 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
         return measure_floats(one, other, units).reshape(len(one), -1)
     one, other = (array.reshape(len(array), -1) for array in (one, other))
     unequal = one != other
-    if one.dtype.kind in "iu" and other.dtype.kind in "iu" and int(one.max()) - int(one.min()) >= _WIDE:
+    if are_pixels(one) and other.dtype.kind in "iu":
         unequal = np.abs(one.astype(np.float64) - other.astype(np.float64)) > 1
     return np.asarray(unequal, dtype=np.float64)
+
+
+def are_pixels(values: NDArray[Any]) -> bool:
+    """Return whether integers are pixels or similar by their type and range, so that rounding may change them by one.
+
+    Integers of 32 bits and more are classes, tokens or indices: the next number is another one.
+    """
+    if values.dtype.kind not in "iu" or values.itemsize > 2 or not values.size:
+        return False
+    return int(values.max()) - int(values.min()) >= _WIDE
 
 
 def measure_floats(one: NDArray[Any], other: NDArray[Any], units: NDArray[Any] | float) -> NDArray[np.float64]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kedro_hone.search.comparison.agreement import compare_outputs
-from kedro_hone.search.comparison.answers import find_accepted, list_varying
+from kedro_hone.search.comparison.answers import find_accepted, list_varying, replace_rows
 
 WANT = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
 OTHER = WANT[7] + 0.5
@@ -108,3 +108,10 @@ def test_what_has_two_sides_is_a_step_and_what_varies_is_not():
     assert list_varying(WANT, {3: spread}, bound=1e-3) == [3]
     one = [WANT[3] + np.eye(4)[0] * size for size in (0.1, 0.2, 0.3)]
     assert list_varying(WANT, {3: one, 4: [WANT[4]] * 3}, bound=1e-3) == [3]
+
+
+def test_the_number_of_another_class_is_another_class_however_many_there_are():
+    want = np.arange(100, dtype=np.int64)
+    answers = {7: [np.int64(50)]}
+    assert find_accepted(want, replace_rows(want, {7: np.int64(50)}), answers, rounding=0.0)[0] == [7]
+    assert find_accepted(want, replace_rows(want, {7: np.int64(51)}), answers, rounding=0.0)[0] == []

@@ -57,10 +57,10 @@ def make_winners(folder: Path) -> dict[str, Path]:
 
 def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict[str, Callable[[], Any]], ...]:
     """Return a call of each interface on the same session, of the ``bare`` session, and of each interface alone."""
-    import torch  # noqa: PLC0415
+    import torch  # noqa: PLC0415 - as above
 
-    import kedro_hone  # noqa: PLC0415
-    from hone_runtime.learner.interfaces import INTERFACES  # noqa: PLC0415
+    import kedro_hone  # noqa: PLC0415 - as above
+    from hone_runtime.learner.interfaces import INTERFACES  # noqa: PLC0415 - as above
 
     learner = kedro_hone.load(folder, threads=threads)
     ids = torch.randint(5, 21, (rows, length))
@@ -83,11 +83,11 @@ def make_calls(folder: Path, rows: int, length: int, threads: int) -> tuple[dict
 def make_estimator(folder: Path) -> Path:
     """Seal a classifier of two classes, with the cast to fp32 that ``sklearn.onnx`` writes, and return its folder."""
     import onnx  # noqa: PLC0415 - slow
-    from onnx import TensorProto, helper  # noqa: PLC0415
+    from onnx import TensorProto, helper  # noqa: PLC0415 - as above
 
-    from hone_runtime.learner.manifest import write_manifest  # noqa: PLC0415
-    from hone_runtime.values.artifact import Artifact, TensorSpec  # noqa: PLC0415
-    from hone_runtime.values.manifest import Manifest  # noqa: PLC0415
+    from hone_runtime.learner.manifest import write_manifest  # noqa: PLC0415 - as above
+    from hone_runtime.values.artifact import Artifact, TensorSpec  # noqa: PLC0415 - as above
+    from hone_runtime.values.manifest import Manifest  # noqa: PLC0415 - as above
 
     draw = random.Random(0)  # noqa: S311 - weights of a model
     linear: dict[str, Any] = {
@@ -131,9 +131,9 @@ def make_estimator(folder: Path) -> Path:
 
 def make_estimator_calls(folder: Path, rows: int, threads: int) -> tuple[dict[str, Callable[[], Any]], ...]:
     """Return the same as ``make_calls``, for ``predict_proba`` on an array of the model's type."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np  # noqa: PLC0415 - as above
 
-    import kedro_hone  # noqa: PLC0415
+    import kedro_hone  # noqa: PLC0415 - as above
 
     learner: Any = kedro_hone.load(folder, threads=threads)
     array = np.random.default_rng(0).normal(size=(rows, COLUMNS))

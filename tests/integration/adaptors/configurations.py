@@ -144,6 +144,12 @@ def _of_sklearn() -> dict[str, tuple[Callable[[], tuple[Any, Any]], Fit]]:
             make_numbers,
             lambda: ensemble.BaggingRegressor(scaled_tree(), 5, random_state=0),
         ),
+        "StackingRegressor over VotingRegressor of StandardScaler, DecisionTreeRegressor": (
+            make_numbers,
+            lambda: ensemble.StackingRegressor(
+                [("vote", ensemble.VotingRegressor([("tree", scaled_tree()), ("line", linear_model.Ridge())]))], cv=2
+            ),
+        ),
         "AdaBoostRegressor over StandardScaler, DecisionTreeRegressor": (
             make_numbers,
             lambda: ensemble.AdaBoostRegressor(scaled_tree(), n_estimators=5, random_state=0),

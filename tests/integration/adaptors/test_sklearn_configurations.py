@@ -25,6 +25,7 @@ FEW = (
     "BaggingClassifier(max_features=0.5) over LogisticRegression",
     "OneVsOneClassifier",
     "BaggingRegressor over StandardScaler, DecisionTreeRegressor",
+    "StackingRegressor over VotingRegressor of StandardScaler, DecisionTreeRegressor",
     "AdaBoostRegressor over StandardScaler, DecisionTreeRegressor",
     "GridSearchCV over Ridge of two targets",
     "MultiOutputRegressor over Ridge",

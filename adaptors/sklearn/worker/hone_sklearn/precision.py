@@ -129,10 +129,15 @@ def _refuse_inner_rounding(operator: Any, numbers: frozenset[type]) -> None:
     if not any(isinstance(one.type, DoubleTensorType) for one in operator.inputs):
         return
     members = parts.get(operator.raw_operator, "estimators_")
-    for member in members if isinstance(members, list) else ():
-        steps = [step for _, step in parts.get(member, "steps") or ()]
-        if steps and numbers.intersection(map(type, steps)) and _has_trees(steps[-1]):
-            raise NotImplementedError("members that scale numbers before their trees have no converter in fp64")
+    if any(_scales_before_trees(member, numbers) for member in (members if isinstance(members, list) else ())):
+        raise NotImplementedError("members that scale numbers before their trees have no converter in fp64")
+
+
+def _scales_before_trees(estimator: Any, numbers: frozenset[type]) -> bool:
+    """Return whether a pipeline in an estimator, at any depth, has such a step before trees."""
+    inner = [part for _, part in parts.list_parts(estimator)]
+    scales = hasattr(estimator, "steps") and numbers.intersection(map(type, inner))
+    return bool(scales and _has_trees(inner[-1])) or any(_scales_before_trees(one, numbers) for one in inner)
 
 
 def _has_trees(model: Any) -> bool:

@@ -15,14 +15,14 @@ from hone_runtime.values.measurement import Quality
 from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import GATE, SEARCH, Reference, Score
 from kedro_hone.programs import digest_metric, digest_programs
-from kedro_hone.search.comparison.cropping import crop_search, find_batch
-from kedro_hone.search.race.scoring import predict, score_source
+from kedro_hone.search.comparison.crops import crop_search, find_batch
+from kedro_hone.search.preflight import check_provable
+from kedro_hone.search.scores import predict, score_source
 from kedro_hone.search.setting import Setting
-from kedro_hone.search.sources.faults import check_source, check_trials_rows
-from kedro_hone.search.sources.trials import plan_trials
+from kedro_hone.search.stability.faults import check_source, check_trials_rows
+from kedro_hone.search.stability.trials import plan_trials
 from kedro_hone.search.steps.runtimes import identify_runtime
 from kedro_hone.search.validation.probe_runs import SourceProbing
-from kedro_hone.search.verdict.checks import check_provable
 
 logger = open_logger(__name__)
 

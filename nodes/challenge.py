@@ -20,7 +20,7 @@ from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.measurement import RaceResult, Standing, Status
 from kedro_hone.recipe.schema import ModelSection
 from kedro_hone.search.setting import Setting
-from kedro_hone.search.sources.fetching import fetch
+from kedro_hone.search.sources.versions import fetch
 
 logger = open_logger(__name__)
 

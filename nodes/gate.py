@@ -30,12 +30,12 @@ from kedro_hone.search.comparison.agreement import Fault, compare_outputs
 from kedro_hone.search.comparison.disagreement import find_disagreement
 from kedro_hone.search.gates.load import find_noise, say_waits
 from kedro_hone.search.plan.routes import must_agree
-from kedro_hone.search.race.golden import GoldenRows, cut_golden, keep_golden
-from kedro_hone.search.race.scoring import has_labels, predict, score_predictions, score_source
 from kedro_hone.search.race.timings import SOURCE
+from kedro_hone.search.scores import has_labels, predict, score_predictions, score_source
 from kedro_hone.search.setting import Setting, explain_source_failure
-from kedro_hone.search.validation.probing import choose_shares
+from kedro_hone.search.validation.probe_outputs import choose_shares
 from kedro_hone.search.verdict.failures import list_shared
+from kedro_hone.search.verdict.golden import GoldenRows, cut_golden, keep_golden
 from kedro_hone.search.verdict.verdict import GateResults, ask_gates, decide
 from kedro_hone.sources.catalogue import describe_baseline
 

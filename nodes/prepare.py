@@ -18,7 +18,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.comparison.arrays import open_arrays, read_arrays
-from kedro_hone.search.comparison.cropping import crop
+from kedro_hone.search.comparison.crops import crop
 
 logger = open_logger(__name__)
 

@@ -13,7 +13,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.comparison.ranges import check_ranges
 from kedro_hone.search.sources.batches import check_batch
-from kedro_hone.search.sources.fetching import fetch
+from kedro_hone.search.sources.versions import fetch
 
 logger = open_logger(__name__)
 

@@ -16,7 +16,7 @@ from mlflow.models import ModelSignature
 from mlflow.types import Schema, TensorSpec
 from torch.nn import functional
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 
 EPOCHS, BATCH, SEED = 12, 64, 0
 

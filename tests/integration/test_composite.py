@@ -19,7 +19,7 @@ from hone_runtime.values.artifact import TensorSpec
 from hone_runtime.values.composite import RUNS, read_parts
 from hone_runtime.values.measurement import RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Candidate
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.composite.adaptor import TOOLCHAIN
 from kedro_hone.nodes.compose import compose
 from kedro_hone.nodes.gate import _Scorer

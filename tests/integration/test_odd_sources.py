@@ -28,7 +28,7 @@ from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.setting import Setting
-from kedro_hone.search.sources.rows import find_unsteady
+from kedro_hone.search.stability.single_rows import find_unsteady
 from kedro_hone.search.validation.validation import validate_candidate
 
 TOOLCHAIN = Toolchain(

@@ -17,7 +17,7 @@ import kedro_hone
 from hone_runtime.learner import Learner
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import OUTCOME
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 

@@ -24,7 +24,7 @@ from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.gates import drop, drops
-from kedro_hone.search.race.scoring import predict, score_predictions
+from kedro_hone.search.scores import predict, score_predictions
 from kedro_hone.search.setting import Setting
 
 pytestmark = pytest.mark.toolchain

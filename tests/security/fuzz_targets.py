@@ -23,7 +23,7 @@ from hone_runtime.learner.manifest import read_artifact
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from hone_runtime.values.manifest import MANIFEST, Manifest
 from hone_runtime.values.outcome import Failed
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch import adaptor as pytorch
 from kedro_hone.adaptors.registries.local.registry import LocalRegistry
 from kedro_hone.core.store.artifacts import Store
@@ -34,7 +34,7 @@ from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.search.comparison.agreement import compare_outputs
-from kedro_hone.search.sources.sealing import _read_description
+from kedro_hone.search.sources.sealed_files import _read_description
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.huggingface.sentences import list_modules
 

@@ -37,9 +37,9 @@ from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.preflight import check_recipe
 from kedro_hone.search.sources.recognition import _is_ours
-from kedro_hone.search.verdict.checks import check_recipe
-from kedro_hone.sources.opening import write_source
+from kedro_hone.sources.openers import write_source
 
 X = np.ones((2, 4), np.float32)
 

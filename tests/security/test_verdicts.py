@@ -8,7 +8,7 @@ import pytest
 from hone_runtime.values.judgement import Judged
 from kedro_hone import programs
 from kedro_hone.search.gates.drop import GATE, judge_drop
-from kedro_hone.search.race.scoring import read_quality
+from kedro_hone.search.scores import read_quality
 
 N = 1000
 

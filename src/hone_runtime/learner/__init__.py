@@ -1,6 +1,6 @@
 """Winners with the source model's own interface."""
 
-from hone_runtime.learner.loading import load
+from hone_runtime.learner.loader import load
 from hone_runtime.learner.model import Learner
 from hone_runtime.signing.policy import Policy
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hone_runtime.interfaces.pretrained import find_class
-from hone_runtime.learner.generating import GeneratingLearner, is_generating
+from hone_runtime.learner.generation import GeneratingLearner, is_generating
 from hone_runtime.learner.pretrained import PretrainedLearner
 from hone_runtime.learner.sentences import SentenceLearner
 from hone_runtime.values.artifact import Artifact

@@ -32,7 +32,7 @@ from hone_runtime.values.trees import measure_tree
 OnMismatch = Literal["fallback", "warn", "refuse"]
 SOURCE_DIGEST: Final = "hone.source_digest"
 CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
-OPENER: Final = "kedro_hone.sources.opening"
+OPENER: Final = "kedro_hone.sources.openers"
 """The module that opens sources: it is in a layer above the learner, so it is imported only when needed."""
 
 

@@ -10,7 +10,7 @@ from hone_runtime.learner.checks import ArgumentError, explain_fault
 from hone_runtime.learner.interfaces import INTERFACES
 from hone_runtime.learner.lengths import serve_any_length
 from hone_runtime.learner.padding import ROWS_PER_THREAD, serve_without_padding
-from hone_runtime.learner.pickling import Origin, Reopen, reduce
+from hone_runtime.learner.pickles import Origin, Reopen, reduce
 from hone_runtime.learner.rows import serve_any_rows, serve_fixed_rows
 from hone_runtime.learner.runtimes import choose_threads, open_session
 from hone_runtime.values.artifact import Artifact
@@ -96,7 +96,7 @@ class Learner:
         return self._call(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what is pickled: the winner's origin and its digest; see ``pickling``."""
+        """Return what is pickled: the winner's origin and its digest; see ``pickles``."""
         return reduce(self.origin, self.reopen)
 
     def __copy__(self) -> Learner:

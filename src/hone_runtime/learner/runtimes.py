@@ -12,7 +12,7 @@ from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.contract.toolchain import UNTRACKED, Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.checks import check_artifact
-from hone_runtime.learner.forking import ForkedSession
+from hone_runtime.learner.forks import ForkedSession
 from hone_runtime.learner.notes import choose_notes
 from hone_runtime.learner.strangers import refuse_strange_files
 from hone_runtime.values.artifact import Artifact

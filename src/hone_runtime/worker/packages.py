@@ -19,7 +19,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from hone_runtime.worker.loading import forget_parts, load_file
+from hone_runtime.worker.imports import forget_parts, load_file
 
 PREFIX = "hone_"
 """The prefix of the name of a toolchain's package; the toolchain's own name follows."""

@@ -21,9 +21,9 @@ from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_text
 from hone_runtime.values.outcome import Failed
-from kedro_hone.cli.building import build_all
 from kedro_hone.cli.capabilities import print_capabilities
 from kedro_hone.cli.probes import WORKS, probe
+from kedro_hone.cli.toolchain_builds import build_all
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.store import EnvironmentStore
 

@@ -15,7 +15,7 @@ from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_text
 from hone_runtime.values.regular import read_regular
-from kedro_hone.cli.building import build_one
+from kedro_hone.cli.toolchain_builds import build_one
 from kedro_hone.core.workers.host.run import WORKER_MAIN, call_worker
 from kedro_hone.graph import configure, find_work, read_parameters
 from kedro_hone.recipe.environments import open_environments

@@ -18,7 +18,7 @@ from kedro_hone.graph import find_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.programs import digest_metric, find_program
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.verdict.checks import check_recipe
+from kedro_hone.search.preflight import check_recipe
 
 _ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE, TRAINING})
 """The entries that a user's own catalog must contain: no node makes them."""

@@ -22,7 +22,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json, Value
 from hone_runtime.values.digest import digest_code, digest_file, digest_json
 from hone_runtime.values.outcome import Failed
-from hone_runtime.worker import loading
+from hone_runtime.worker import imports
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.core.workers.host.code_files import find_code_file
@@ -118,7 +118,7 @@ def load_program(name: str, *, project: Path | str = ".") -> Any:
     Raises:
         HoneError: ``program-unknown``.
     """
-    return loading.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
+    return imports.load_program(find_program(name, project=Path(project)).path, str(LIBRARY))
 
 
 def digest_metric(name: str | None, *, project: Path) -> str | None:

@@ -30,7 +30,7 @@ from kedro_hone.core.gates import read_gates
 from kedro_hone.core.problems import explain_unknown, explain_value
 from kedro_hone.recipe.bounds import FiniteOptions, Place, Ranges, Section, Shapes
 from kedro_hone.recipe.gates import GatesSection, compose_gates, read_section
-from kedro_hone.recipe.measuring import ConfirmSection, RaceSection
+from kedro_hone.recipe.measurement import ConfirmSection, RaceSection
 from kedro_hone.recipe.toolchains import Absolute, EnvironmentSection, Missing
 
 

@@ -26,7 +26,7 @@ from kedro_hone.search.steps.step import transform
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.nightly]
 
-MAIN = [WORKER_MAIN.with_name(f"{name}.py") for name in ("main", "loading", "packages", "interpreter")]
+MAIN = [WORKER_MAIN.with_name(f"{name}.py") for name in ("main", "imports", "packages", "interpreter")]
 """What every worker of an interpreter runs that a recipe names."""
 SHAPES = {"batch2": {"batch": 2}, "batch64": {"batch": 64}}
 STAND_IN = """

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from hone_runtime.contract.adaptor import Capability, Support
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.onnxruntime import adaptor as module
 
 pytestmark = pytest.mark.toolchain

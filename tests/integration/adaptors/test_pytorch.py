@@ -254,7 +254,7 @@ def test_a_worker_starts_without_the_compilers():
     """They are half of the time of a start, which packages, TorchScript and classes are spared."""
     code = (
         "import sys\n"
-        "from hone_runtime.worker.loading import load_file\n"
+        "from hone_runtime.worker.imports import load_file\n"
         "load_file('worker', sys.argv[1])\n"
         "print(*{'torch', 'torch._dynamo', 'torch._inductor'}.intersection(sys.modules))\n"
     )

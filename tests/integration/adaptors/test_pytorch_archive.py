@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch import adaptor as module
 
 pytestmark = pytest.mark.toolchain

@@ -20,7 +20,7 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 
 pytestmark = pytest.mark.toolchain

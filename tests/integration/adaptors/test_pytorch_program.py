@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 
 torch = pytest.importorskip("torch")

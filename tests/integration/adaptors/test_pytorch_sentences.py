@@ -12,7 +12,7 @@ from torch import nn
 
 from hone_runtime.learner.openers import open_learner
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats.transformers import write

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.pytorch import adaptor as module
 
 pytestmark = pytest.mark.toolchain
@@ -167,7 +167,7 @@ def test_loading_a_class_does_not_import_the_exporter(tmp_path):
         "threads": 1,
     }
     code = (
-        "import json, sys; from hone_runtime.worker.loading import load_file\n"
+        "import json, sys; from hone_runtime.worker.imports import load_file\n"
         "worker = load_file('hone_worker', sys.argv[1])\n"
         "import numpy as np\n"
         "print(worker.load(json.loads(sys.argv[2])).run({'x': np.ones((2, 3), 'float32')})['y'].shape)\n"

@@ -15,7 +15,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.learner.manifest import write_manifest
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.manifest import Manifest
-from hone_runtime.worker import loading
+from hone_runtime.worker import imports
 from kedro_hone.adaptors.onnxruntime import adaptor as ONNXRUNTIME  # noqa: N812 - it is not the worker
 from kedro_hone.adaptors.openvino import adaptor as OPENVINO  # noqa: N812 - as above
 from kedro_hone.adaptors.pytorch.adaptor import TOOLCHAIN
@@ -73,13 +73,13 @@ def make(kind, **kwargs):
 @pytest.fixture(scope="module")
 def worker():
     """PyTorch's worker in this process, as it is in its own."""
-    return loading.load_file("_cache_test_pytorch", str(TOOLCHAIN.worker))
+    return imports.load_file("_cache_test_pytorch", str(TOOLCHAIN.worker))
 
 
 @pytest.fixture(scope="module")
 def onnxruntime(worker):
     """ONNX Runtime's worker in this process."""
-    return loading.load_file("_cache_test_onnxruntime", str(ONNXRUNTIME.TOOLCHAIN.worker))
+    return imports.load_file("_cache_test_onnxruntime", str(ONNXRUNTIME.TOOLCHAIN.worker))
 
 
 def convert(worker, model, folder: Path, runtime="openvino", **options):
@@ -351,7 +351,7 @@ def openvino(monkeypatch):
     """OpenVINO's worker in this process."""
     pytest.importorskip("nncf")
     monkeypatch.setenv("NNCF_CI", "1")
-    return loading.load_file("_cache_test_openvino", str(OPENVINO.TOOLCHAIN.worker))
+    return imports.load_file("_cache_test_openvino", str(OPENVINO.TOOLCHAIN.worker))
 
 
 def change(worker, files, adaptor, output, **job):

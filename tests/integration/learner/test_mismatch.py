@@ -19,7 +19,7 @@ from hone_runtime.learner.golden import Golden, make_golden
 from hone_runtime.learner.manifest import write_manifest
 from hone_runtime.learner.pyfunc import _load_pyfunc
 from hone_runtime.values.artifact import Artifact
-from kedro_hone.sources.opening import write_source
+from kedro_hone.sources.openers import write_source
 
 __all__ = ["make_winner", "onnx_model"]
 pytestmark = pytest.mark.toolchain

@@ -15,7 +15,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import HoneError
 from hone_runtime.learner import model as learner_model
 from hone_runtime.learner.golden import make_golden
-from kedro_hone.sources.opening import write_source
+from kedro_hone.sources.openers import write_source
 
 pytestmark = [
     pytest.mark.toolchain,

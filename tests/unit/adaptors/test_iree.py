@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.iree import adaptor
 
 IMPORTED = """module {

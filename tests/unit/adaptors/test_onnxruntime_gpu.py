@@ -11,7 +11,7 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.onnxruntime_gpu import adaptor as module
 
 CUDA = "CUDAExecutionProvider"

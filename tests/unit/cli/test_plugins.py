@@ -12,7 +12,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.toolchain import Toolchain
 from hone_runtime.errors import HoneError
 from kedro_hone.cli import plugins
-from kedro_hone.cli.building import build_all
+from kedro_hone.cli.toolchain_builds import build_all
 
 TRACE = 'File "x.py", line 1\n  rows[/name] = [bold]\nKeyError: "cannot open [/usr/lib/libx.so]"'
 

@@ -9,7 +9,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes import pull
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.sources import jobs as source_jobs
-from kedro_hone.search.sources import sealing
+from kedro_hone.search.sources import sealed_files
 
 SAID = [{"name": "image", "dtype": "float32", "shape": ["batch", 4]}]
 
@@ -18,7 +18,7 @@ SAID = [{"name": "image", "dtype": "float32", "shape": ["batch", 4]}]
 def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(tmp_path, monkeypatch, found, named):
     (tmp_path / "model.onnx").write_bytes(b"model")
     monkeypatch.setattr(
-        sealing, "_describe", lambda *_: {"inputs": found, "outputs": []}
+        sealed_files, "_describe", lambda *_: {"inputs": found, "outputs": []}
     )  # as a runtime of others' may
     store = Store(tmp_path / "store")
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
@@ -30,7 +30,7 @@ def test_inputs_of_the_recipe_fill_in_for_those_that_the_runtime_does_not_know(t
 
 def test_a_range_that_does_not_fit_an_input_is_refused_at_the_pull(tmp_path, monkeypatch):
     (tmp_path / "model.onnx").write_bytes(b"model")
-    monkeypatch.setattr(sealing, "_describe", lambda *_: {"inputs": SAID, "outputs": []})
+    monkeypatch.setattr(sealed_files, "_describe", lambda *_: {"inputs": SAID, "outputs": []})
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     model = {"uri": str(tmp_path / "model.onnx"), "ranges": {"image": (0, 1e39)}}
     with pytest.raises(HoneError, match="1e\\+39") as caught:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from text_models import WORDS, save_tokenizer
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone import programs
 
 IMAGE_INPUT = {"name": "x", "dtype": "float32", "shape": ["batch", 1, 4, 4]}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hone_runtime.errors import HoneError
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone import programs
 
 FILES = {

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch_blade  # noqa: F401 - registers the class of its engines, without which no file that has some is opened
 
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 FILE = "model.ts"
 NAMES_FILE = "kedro_hone.json"

@@ -16,7 +16,7 @@ import onnx
 from onnx import TensorProto
 
 from hone_runtime.onnx import normalization
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ from executorch.extension.pybindings import portable_lib
 from executorch.runtime import Runtime, Verification
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 ENDING = ".pte"
 

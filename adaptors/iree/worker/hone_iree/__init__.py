@@ -15,7 +15,7 @@ import numpy as np
 
 from hone_runtime.onnx import normalization
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 Json = dict[str, Any]
 

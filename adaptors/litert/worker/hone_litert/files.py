@@ -12,7 +12,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 from . import session
 

@@ -16,7 +16,7 @@ from neural_compressor.config import AccuracyCriterion, TuningCriterion
 from neural_compressor.utils.utility import set_random_seed, set_workspace
 
 from hone_runtime.sessions import shapes
-from hone_runtime.worker.loading import load_program
+from hone_runtime.worker.imports import load_program
 
 Json = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 import torch
-from hone_pytorch import caching, jobs, models, steps, traced
+from hone_pytorch import causal_models, jobs, models, steps, traced
 from neural_compressor.torch.algorithms.weight_only.modules import INCWeightOnlyLinear
 from neural_compressor.torch.quantization import GPTQConfig, convert, prepare
 from onnx import helper, numpy_helper
@@ -41,7 +41,7 @@ class Integers(NamedTuple):
 
 def transform(job: Json) -> Json:
     """Write ``model.onnx`` into the job's output, and return notes."""
-    if not caching.is_language_model(job):
+    if not causal_models.is_language_model(job):
         return {"refused": "neural-compressor's GPTQ is for causal language models, and the model is none"}
     flat, inputs = jobs.open_module(job), job["input"]["inputs"]
     rows = steps.read_batches(job, inputs)

@@ -32,9 +32,9 @@ def _transform(job: dict[str, Any]) -> dict[str, Any]:
     if job["adaptor"] == "onnxruntime.session":
         return session.save_rewritten(job)
     if job["adaptor"] == "onnxruntime.fused":
-        from . import fusing
+        from . import fusion
 
-        return fusing.transform(job)
+        return fusion.transform(job)
     from . import quantization  # slow to import
 
     return quantization.transform(job)

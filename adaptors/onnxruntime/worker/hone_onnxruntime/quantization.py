@@ -46,11 +46,11 @@ def _quantize_dynamic(job: Json, output: Path) -> Json:
     """Quantize the weights of MatMul, Gemm and fused attention to int8; activations are quantized at run time."""
     model = graphs.read(Path(job["input"]["path"]))
     if job["adaptor"] == "onnxruntime.int8-fused":
-        from . import fusing  # slow to import
+        from . import fusion  # slow to import
 
-        model = fusing.fuse(job, model)
+        model = fusion.fuse(job, model)
         if not graphs.ATTENTION & graphs.count_fused(model).keys():
-            return {"nothing_to_do": fusing.NO_ATTENTION}
+            return {"nothing_to_do": fusion.NO_ATTENTION}
     options, present = job["options"], graphs.count(model)
     operators = ["MatMul", "Gemm"]  # both, since a Gemm is first replaced by MatMul and Add
     if (fused := graphs.count_fused(model)["Attention"]) and fused == present["Attention"]:  # also in ONNX

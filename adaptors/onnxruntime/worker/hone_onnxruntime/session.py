@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from hone_runtime.sessions import caching
+from hone_runtime.sessions import key_values
 from hone_runtime.sessions import shapes as shaped
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 Array = np.ndarray[Any, Any]
 
@@ -87,7 +87,7 @@ class Continuation:
                 counted from the first column.
             order: For each row the former row that it continues; by default its own.
         """
-        rows, columns = feeds[caching.IDS].shape
+        rows, columns = feeds[key_values.IDS].shape
         if not self._kept:
             shapes = {name: (rows, shape[1], 0, shape[3]) for name, shape in self._cache.items()}
             self._kept = {name: _lower(np.empty(shape, np.float32)) for name, shape in shapes.items()}
@@ -111,11 +111,11 @@ def reorder(kept: dict[str, Any], order: Array) -> dict[str, Any]:
 def _locate(feeds: dict[str, Array], inputs: Sequence[str], past: int) -> dict[str, Array]:
     """Return feeds with positions in the graph's form: absolute, or as an offset from the usual ones."""
     given = dict(feeds)
-    rows, columns = feeds[caching.IDS].shape
+    rows, columns = feeds[key_values.IDS].shape
     usual = np.broadcast_to(np.arange(past, past + columns), (rows, columns))
-    positions = given.pop(caching.POSITIONS, usual)
-    if caching.POSITIONS in inputs:
-        given[caching.POSITIONS] = positions
+    positions = given.pop(key_values.POSITIONS, usual)
+    if key_values.POSITIONS in inputs:
+        given[key_values.POSITIONS] = positions
     elif SHIFT in inputs:
         given[SHIFT] = positions - usual
     return given
@@ -209,11 +209,11 @@ def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> st
     """Return what is wrong with the steps of a session with a cache; None if nothing is."""
     source = metadata.get("transformers", {})
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
-    feeds = caching.make_rows(words, limit)
-    positions = feeds.pop(caching.POSITIONS)
-    feeds |= {caching.POSITIONS: positions} if caching.POSITIONS in opened.inputs else {}
+    feeds = key_values.make_rows(words, limit)
+    positions = feeds.pop(key_values.POSITIONS)
+    feeds |= {key_values.POSITIONS: positions} if key_values.POSITIONS in opened.inputs else {}
     wanted = opened.run(feeds)["logits"]
-    fault: str | None = caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=rounds)
+    fault: str | None = key_values.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=rounds)
     return fault
 
 

@@ -15,8 +15,8 @@ from xml.parsers import expat
 
 import numpy as np
 
-from hone_runtime.sessions import caching
-from hone_runtime.worker.loading import require_cpu, set_variables
+from hone_runtime.sessions import key_values
+from hone_runtime.worker.imports import require_cpu, set_variables
 
 # The telemetry starts a thread that prevents the process from exiting; only CI and a file in the user's home disable
 # it.
@@ -30,7 +30,7 @@ _PART = 1 << 16  # bytes of an IR that are parsed at a time
 _DIGITS = 20  # no 64-bit number has so many digits
 DIMENSIONS = "kedro_hone_dimensions"  # the IR's key for the names of dimensions, which OpenVINO itself drops
 ORDER = "beam_idx"
-_OWN = frozenset({caching.POSITIONS, ORDER})
+_OWN = frozenset({key_values.POSITIONS, ORDER})
 """Inputs of an IR with a cache that callers never pass."""
 
 
@@ -101,7 +101,7 @@ class Continuation:
         """
         given = feeds if order is None else {**feeds, ORDER: order.astype(np.int32)}
         outputs = self._advance(given, self.length)
-        self.length += feeds[caching.IDS].shape[1]
+        self.length += feeds[key_values.IDS].shape[1]
         return outputs
 
 
@@ -109,10 +109,10 @@ def fill(feeds: Arrays, names: Iterable[str], past: int = 0) -> Arrays:
     """Return feeds with an IR's own inputs added: unchanged order of rows, and consecutive positions."""
     if not _OWN.intersection(names):
         return feeds
-    rows, columns = feeds[caching.IDS].shape
+    rows, columns = feeds[key_values.IDS].shape
     own = {
         ORDER: np.arange(rows, dtype=np.int32),
-        caching.POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
+        key_values.POSITIONS: np.broadcast_to(np.arange(past, past + columns), (rows, columns)).copy(),
     }
     return {**{name: array for name, array in own.items() if name in names}, **feeds}
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import openvino as ov
 
-from hone_runtime.sessions import caching, shapes
-from hone_runtime.worker.loading import load_program
+from hone_runtime.sessions import key_values, shapes
+from hone_runtime.worker.imports import load_program
 
 from . import session
 
@@ -65,10 +65,10 @@ def _compile(job: Json, output: Path) -> Json:
 def _find_fault(opened: session.Session, source: Json) -> str | None:
     """Return what is wrong with steps that use the cache on this machine: their logits differ from a single run's."""
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
-    feeds = caching.make_rows(words, limit)
-    del feeds[caching.POSITIONS]  # the source may have no such input
+    feeds = key_values.make_rows(words, limit)
+    del feeds[key_values.POSITIONS]  # the source may have no such input
     wanted = opened.run(feeds)["logits"]
-    fault: str | None = caching.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=True)
+    fault: str | None = key_values.find_fault(opened.start, feeds, wanted, whose="those of one run", rounds=True)
     return fault
 
 

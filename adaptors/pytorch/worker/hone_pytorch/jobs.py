@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 
 from . import adapters, archive, arguments, description, inputs, models, pretrained, state
 from .models import Flat, Job, Notes, Spec

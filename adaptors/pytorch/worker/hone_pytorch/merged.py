@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from hone_runtime.sessions import caching as check
+from hone_runtime.sessions import key_values as check
 
-from . import caching, steps
-from .caching import SHIFT
+from . import causal_models, steps
+from .causal_models import SHIFT
 from .models import Job, Notes, Spec
 
 _WHOLE = " + past"  # suffix for the columns of cache and new tokens together, which are another size
@@ -29,7 +29,7 @@ _WHOLE = " + past"  # suffix for the columns of cache and new tokens together, w
 
 def write(model: nn.Module, job: Job) -> Notes | str:
     """Write the graph into the job's output and check it; return its notes, or why it has no cache."""
-    if refusal := caching.find_refusal(model, job):
+    if refusal := causal_models.find_refusal(model, job):
         return refusal
     output = Path(job["output"])
     try:
@@ -52,20 +52,23 @@ def _convert(model: nn.Module, job: Job) -> tuple[Any, dict[str, int]]:
     """Return the graph, and the facts about its cache."""
     import onnx
 
-    given, past = job["input"]["inputs"], caching.make_past(model)
-    own = [] if any(spec["name"] == caching.POSITIONS for spec in given) else [SHIFT]
+    given, past = job["input"]["inputs"], causal_models.make_past(model)
+    own = [] if any(spec["name"] == causal_models.POSITIONS for spec in given) else [SHIFT]
     inputs, outputs = [*map(_widen, given), *map(_describe, own)], [*job["input"]["outputs"]]
-    examples, first = caching.make_examples(caching.find_limit(job) or 64), [spec["name"] for spec in inputs]
+    examples, first = (
+        causal_models.make_examples(causal_models.find_limit(job) or 64),
+        [spec["name"] for spec in inputs],
+    )
     for index, tensor in enumerate(past):
         end, shape = f"{index // 2}.{'value' if index % 2 else 'key'}", tensor.shape
         inputs.append(_describe(f"past_key_values.{end}", shape))
-        mask = next(spec for spec in inputs if spec["name"] == caching.MASK)
+        mask = next(spec for spec in inputs if spec["name"] == causal_models.MASK)
         outputs.append({"name": f"present.{end}", "shape": [mask["shape"][0], shape[1], mask["shape"][1], shape[3]]})
     path = Path(job["temporary"]) / "merged" / "model.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     with torch.no_grad():
         torch.onnx.export(
-            caching.Cached(model, first),
+            causal_models.Cached(model, first),
             (*[examples[name] for name in first], *past),
             path,
             dynamo=False,
@@ -78,12 +81,12 @@ def _convert(model: nn.Module, job: Job) -> tuple[Any, dict[str, int]]:
     steps.clean_onnx(made, {"inputs": inputs, "outputs": outputs})
     for value in made.graph.input[len(given) :]:
         _begin_empty(made.graph, value)
-    return made, caching.describe(past)
+    return made, causal_models.describe(past)
 
 
 def _widen(spec: Spec) -> Spec:
     """Return an input's specification for use with a cache: the mask also covers the columns of the cache."""
-    if spec["name"] != caching.MASK:
+    if spec["name"] != causal_models.MASK:
         return spec
     rows, columns = spec["shape"]
     return {**spec, "shape": [rows, f"{columns}{_WHOLE}"]}
@@ -111,9 +114,9 @@ def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
     """Return what is wrong with the saved graph: logits of real tokens that differ from the model's."""
     from onnx.reference import ReferenceEvaluator
 
-    feeds, wanted = caching.make_check(model, job)
+    feeds, wanted = causal_models.make_check(model, job)
     evaluator = ReferenceEvaluator(str(folder / "model.onnx"))
-    past = caching.make_past(model)
+    past = causal_models.make_past(model)
     fault: str | None = check.find_fault(
         lambda: _Steps(evaluator, past), feeds, wanted, whose="the model's", rounds=False
     )
@@ -132,7 +135,7 @@ class _Steps:
         kept, past = self._kept if order is None else [each[order] for each in self._kept], self._kept[0].shape[2]
         given = dict(feeds)
         if SHIFT in self._evaluator.input_names:
-            positions = given.pop(caching.POSITIONS)
+            positions = given.pop(causal_models.POSITIONS)
             given[SHIFT] = positions - np.arange(past, past + positions.shape[1])
         logits, *self._kept = self._evaluator.run(None, {**given, **dict(zip(self._names, kept, strict=True))})
         return {"logits": logits}

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from hone_runtime.worker.loading import set_variables
+from hone_runtime.worker.imports import set_variables
 
 from . import archive
 

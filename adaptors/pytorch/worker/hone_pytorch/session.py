@@ -13,7 +13,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 from . import compilers, jobs, models
 

@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from hone_runtime.sessions import caching as check
+from hone_runtime.sessions import key_values as check
 
-from . import caching
-from .caching import ORDER
+from . import causal_models
+from .causal_models import ORDER
 from .models import Job, Notes
 
 
@@ -33,11 +33,11 @@ def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
     from openvino._offline_transformations import apply_make_stateful_transformation
 
     given = [spec["name"] for spec in job["input"]["inputs"]]
-    names = [*given, *([] if caching.POSITIONS in given else [caching.POSITIONS]), ORDER]
-    past, examples = caching.make_past(model), caching.make_examples(caching.find_limit(job) or 64)
+    names = [*given, *([] if causal_models.POSITIONS in given else [causal_models.POSITIONS]), ORDER]
+    past, examples = causal_models.make_past(model), causal_models.make_examples(causal_models.find_limit(job) or 64)
     with torch.no_grad():
         made = ov.convert_model(
-            caching.Cached(model, names), example_input=(*[examples[name] for name in names], *past)
+            causal_models.Cached(model, names), example_input=(*[examples[name] for name in names], *past)
         )
     kept = [f"{kind}_{index}" for index in range(len(past) // 2) for kind in ("keys", "values")]
     sizes = [[-1] * examples[name].dim() for name in names] + [[-1, each.shape[1], -1, each.shape[3]] for each in past]
@@ -51,7 +51,7 @@ def convert(model: nn.Module, job: Job) -> tuple[Any, Notes]:
     made.validate_nodes_and_infer_types()
     apply_make_stateful_transformation(made, {f"past_{name}": f"present_{name}" for name in kept})
     _begin_empty(made)
-    return made, caching.describe(past)
+    return made, causal_models.describe(past)
 
 
 def _begin_empty(made: Any) -> None:
@@ -59,7 +59,7 @@ def _begin_empty(made: Any) -> None:
     from openvino import opset13 as operators
 
     rows = operators.gather(
-        operators.shape_of(made.input(caching.IDS), output_type="i64"),
+        operators.shape_of(made.input(causal_models.IDS), output_type="i64"),
         operators.constant(np.array([0], np.int64)),
         operators.constant(np.int64(0)),
     )
@@ -75,7 +75,7 @@ def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
     """Return what is wrong with the saved IR: logits of real tokens that differ from the model's."""
     import openvino as ov
 
-    feeds, wanted = caching.make_check(model, job)
+    feeds, wanted = causal_models.make_check(model, job)
     properties = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32", "INFERENCE_NUM_THREADS": 1}
     compiled = ov.Core().compile_model(folder / "model.xml", "CPU", properties)
     fault: str | None = check.find_fault(lambda: _Steps(compiled), feeds, wanted, whose="the model's", rounds=False)
@@ -89,7 +89,7 @@ class _Steps:
         self._request = compiled.create_infer_request()
 
     def advance(self, feeds: dict[str, np.ndarray[Any, Any]], order: np.ndarray[Any, Any] | None) -> dict[str, Any]:
-        rows = np.arange(len(feeds[caching.IDS])) if order is None else order
+        rows = np.arange(len(feeds[causal_models.IDS])) if order is None else order
         return {"logits": self._request.infer({**feeds, ORDER: rows.astype(np.int32)})["logits"]}
 
 
@@ -103,7 +103,7 @@ def write(model: nn.Module, job: Job, dimensions: str) -> Notes | str:
     """
     import openvino as ov
 
-    if refusal := caching.find_refusal(model, job):
+    if refusal := causal_models.find_refusal(model, job):
         return refusal
     output, outputs = Path(job["output"]), job["input"]["outputs"]
     try:

@@ -12,7 +12,7 @@ import torch
 
 from hone_runtime.sessions import shapes
 
-from . import archive, arguments, caching, exporting, jobs, models
+from . import archive, arguments, causal_models, exports, jobs, models
 from .models import Flat, Job, Notes, Spec
 
 _CALIBRATION_BATCH = 64
@@ -33,7 +33,7 @@ def export(job: Job) -> Notes:
     plain = not absent and type(result) in (torch.Tensor, tuple, list, dict)
     try:
         bounds = {name: {"max": limit} for name, limit in jobs.find_limits(job).items()}
-        program = exporting.export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds=bounds)
+        program = exports.export_dynamic(flat if plain else Flat(flat), examples, inputs, bounds=bounds)
     except Exception as error:  # noqa: BLE001 - torch raises dozens of classes; only the reason is used
         return jobs.fail("convert", "torch.export cannot keep the sizes dynamic", error)
     described = models.describe_program(program, job["input"])
@@ -47,12 +47,12 @@ def to_onnx(job: Job) -> Notes:
 
     program, described = jobs.read_program(job)
     target = Path(job["output"]) / "model.onnx"
-    if not exporting.has_plain_rows(program) or arguments.returns_none(program):
-        program = exporting.export_again(job, program, described)
+    if not exports.has_plain_rows(program) or arguments.returns_none(program):
+        program = exports.export_again(job, program, described)
     try:
         _write_onnx(program, target, described, opset=job["options"]["opset"])
     except Exception:  # a decomposition in torch may fail for the result of torch's own export
-        again = exporting.export_again(job, program, described)
+        again = exports.export_again(job, program, described)
         if again is program:
             raise
         _write_onnx(again, target, described, opset=job["options"]["opset"])
@@ -60,7 +60,7 @@ def to_onnx(job: Job) -> Notes:
     clean_onnx(model, described)
     onnx.save(model, target)
     metadata = note_file(model)
-    if caching.is_language_model(job):
+    if causal_models.is_language_model(job):
         metadata["cache"] = {"absent": "an exported program has none; pytorch.onnx-traced writes a graph with one"}
     return {"outputs": described["outputs"], "metadata": metadata}
 
@@ -167,8 +167,8 @@ def write_quantized(job: Job, quantize: Quantize, *, scheme: str) -> Notes:
     if not any("quantized_decomposed" in str(node.target) for node in converted.graph.nodes):
         return {"refused": "the quantizer found no operator that it could quantize"}
     examples = jobs.make_examples(inputs, jobs.choose_sizes(job, inputs))
-    bounds = exporting.find_bounds(program, inputs)
-    quantized = exporting.export_dynamic(Flat(converted, flat.keywords), examples, inputs, bounds=bounds)
+    bounds = exports.find_bounds(program, inputs)
+    quantized = exports.export_dynamic(Flat(converted, flat.keywords), examples, inputs, bounds=bounds)
     models.save_program(quantized, Path(job["output"]), described)
     return {"outputs": described["outputs"], "metadata": {"quantization": scheme}}
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from hone_runtime.worker.loading import set_variables
+from hone_runtime.worker.imports import set_variables
 
-from . import caching, jobs, merged, stateful, steps
+from . import causal_models, jobs, merged, stateful, steps
 from .models import Flat, Job, Notes, Spec
 
 _DIMENSIONS = "kedro_hone_dimensions"  # the toolchain openvino reads the names of an IR's dimensions from there
@@ -32,7 +32,7 @@ def write_onnx(flat: Flat, examples: tuple[torch.Tensor, ...], job: Job) -> Note
     flat.model.set_attn_implementation("eager")
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     noted: Notes = {}
-    if caching.is_language_model(job):
+    if causal_models.is_language_model(job):
         written = merged.write(flat.model, job) if job["options"]["cache"] else "the option cache is off"
         if not isinstance(written, str):
             return written
@@ -72,7 +72,7 @@ def to_openvino(job: Job) -> Notes:
     flat, examples = _open(job)
     inputs, outputs = job["input"]["inputs"], job["input"]["outputs"]
     noted: Notes = {}
-    if caching.is_language_model(job):
+    if causal_models.is_language_model(job):
         written = stateful.write(flat.model, job, _DIMENSIONS)
         if not isinstance(written, str):
             return written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import describing, estimators
+from . import descriptions, estimators
 
 load = estimators.Session
 
@@ -24,4 +24,4 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
         return conversion.describe(job)
     if job["input"]["format"] != "sklearn":
         raise KeyError(job["input"]["format"])
-    return describing.describe(job)
+    return descriptions.describe(job)

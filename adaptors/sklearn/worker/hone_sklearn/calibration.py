@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from .deciding import normalize, write_numbers, write_sigmoid
+from .classifiers import normalize, write_numbers, write_sigmoid
+from .graph_nodes import Writer
 from .scores import find_scores, keep_classes, parse
-from .writing import Writer
 
 
 def convert_calibrated(scope: Any, operator: Any, container: Any) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from . import boosting, categories, comparison, converters, estimators, joining, naming, parts
+from . import categories, columns, comparison, converters, estimators, gradient_boosting, parts, refusals
 
 Json = dict[str, Any]
 
@@ -27,7 +27,7 @@ def transform(job: Json) -> Json:
         if estimator is None:
             return {"refused": "a bare booster of LightGBM has no converter here; log LGBMClassifier or LGBMRegressor"}
     converters.register()
-    if strange := naming.find_unconvertible(estimator):
+    if strange := refusals.find_unconvertible(estimator):
         return {"refused": f"there is no converter to ONNX for {strange}"}
     model = _convert(estimator, job)
     if isinstance(model, dict):
@@ -57,24 +57,24 @@ def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
     if (cut := categories.find_cut(estimator)) is not None:
         return {"refused": f"the category {cut!r} ends with a NUL character, which arrays of text drop: rename it"}
     inputs = job["input"]["inputs"]
-    joined = joining.find_type(estimator, inputs, known)
-    table = {"name": joining.TABLE, "dtype": joined, "shape": ["batch", len(inputs)]}
-    columns = joining.list_columns(estimator, inputs)
-    types = _choose_types([table] if joined else columns or inputs)
+    joined = columns.find_type(estimator, inputs, known)
+    table = {"name": columns.TABLE, "dtype": joined, "shape": ["batch", len(inputs)]}
+    listed = columns.list_columns(estimator, inputs)
+    types = _choose_types([table] if joined else listed or inputs)
     options = {"zipmap": False} if estimators.is_classifier(estimator) else None
     opset = {"": job["options"]["opset"], "ai.onnx.ml": _ML_OPSET}
     try:
         model: onnx.ModelProto = skl2onnx.to_onnx(estimator, initial_types=types, options=options, target_opset=opset)
     except Exception as error:  # noqa: BLE001 - its many converters raise anything
-        return naming.explain(error, estimator)
+        return refusals.explain(error, estimator)
     _keep_outputs(model, job["input"]["outputs"])
     if joined:
-        joining.join(model, inputs, known)
-    elif columns:
-        joining.split(model, inputs[0])
+        columns.join(model, inputs, known)
+    elif listed:
+        columns.split(model, inputs[0])
     else:
         _name_inputs(model, [spec["name"] for spec in inputs])
-    for spec in () if joined or columns else inputs:
+    for spec in () if joined or listed else inputs:
         if spec["dtype"] != "str":
             _cast_input(model, spec)
     _clean_opsets(model)
@@ -104,7 +104,7 @@ def _choose_types(specs: list[Json]) -> list[tuple[str, Any]]:
 
     whole = len(specs) > 1 and all(spec["dtype"] in {"int64", "str"} for spec in specs)
     kinds = {"str": StringTensorType, **({"int64": Int64TensorType} if whole else {})}
-    others = FloatTensorType if joining.is_single(specs) else DoubleTensorType
+    others = FloatTensorType if columns.is_single(specs) else DoubleTensorType
     return [(spec["name"], kinds.get(spec["dtype"], others)([None, spec["shape"][1]])) for spec in specs]
 
 
@@ -172,8 +172,8 @@ def _dress(model: estimators.BoosterModel, job: Json) -> Any:
         return None
     import xgboost
 
-    objective = boosting.find_objective(model.booster)
-    if not objective.startswith(("reg:", "count:")) or objective in boosting.LOGISTIC:
+    objective = gradient_boosting.find_objective(model.booster)
+    if not objective.startswith(("reg:", "count:")) or objective in gradient_boosting.LOGISTIC:
         return None
     path = Path(job["temporary"], "booster.ubj")
     model.booster.save_model(path)

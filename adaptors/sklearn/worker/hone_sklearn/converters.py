@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from . import boosting, calibration, deciding, encoding, naming, precision, scaling
+from . import calibration, classifiers, encoders, gradient_boosting, precision, refusals, scalers
+from .graph_nodes import Converter, Writer, change
 from .scores import keep_classes
-from .writing import Converter, Writer, change
 
 Shapes = Callable[[Any], None]
 """Functions that set the output types of an operator in skl2onnx."""
@@ -29,12 +29,12 @@ def register() -> None:
     from skl2onnx.common._topology import Topology
 
     precision.cast_between(Topology)
-    naming.carry_steps(Topology)
+    refusals.carry_steps(Topology)
     _register_boosters()
     _mend_steps()
     for name in _OF_TREES:
         _mend_trees(importlib.import_module(f"skl2onnx.operator_converters.{name}"), votes=name == "random_forest")
-    boosting.mend_histogram_trees(importlib.import_module("skl2onnx.operator_converters.random_forest"))
+    gradient_boosting.mend_histogram_trees(importlib.import_module("skl2onnx.operator_converters.random_forest"))
 
 
 def _register_boosters() -> None:
@@ -45,11 +45,11 @@ def _register_boosters() -> None:
     from skl2onnx import update_registered_converter
     from skl2onnx.common import shape_calculator
 
-    of_xgboost = boosting.mend_xgboost(convert_xgboost)
+    of_xgboost = gradient_boosting.mend_xgboost(convert_xgboost)
     for kind, alias, convert in (
         (xgboost.XGBClassifier, "XGBoostXGBClassifier", of_xgboost),
         (xgboost.XGBRFClassifier, "XGBoostXGBRFClassifier", of_xgboost),
-        (lightgbm.LGBMClassifier, "LightGbmLGBMClassifier", boosting.mend_lightgbm(convert_lightgbm)),
+        (lightgbm.LGBMClassifier, "LightGbmLGBMClassifier", gradient_boosting.mend_lightgbm(convert_lightgbm)),
     ):
         shapes = shape_calculator.calculate_linear_classifier_output_shapes
         update_registered_converter(kind, alias, shapes, convert, options=_OF_CLASSES)
@@ -57,8 +57,8 @@ def _register_boosters() -> None:
         (xgboost.XGBRegressor, "XGBoostXGBRegressor", of_xgboost),
         (xgboost.XGBRFRegressor, "XGBoostXGBRFRegressor", of_xgboost),
         (xgboost.XGBRanker, "XGBoostXGBRanker", of_xgboost),
-        (lightgbm.LGBMRegressor, "LightGbmLGBMRegressor", boosting.keep_thresholds(convert_lightgbm)),
-        (lightgbm.LGBMRanker, "LightGbmLGBMRanker", boosting.keep_thresholds(convert_lightgbm)),
+        (lightgbm.LGBMRegressor, "LightGbmLGBMRegressor", gradient_boosting.keep_thresholds(convert_lightgbm)),
+        (lightgbm.LGBMRanker, "LightGbmLGBMRanker", gradient_boosting.keep_thresholds(convert_lightgbm)),
     ):
         shapes = shape_calculator.calculate_linear_regressor_output_shapes
         update_registered_converter(kind, alias, shapes, convert, options={"split": None})
@@ -69,7 +69,7 @@ def _mend_steps() -> None:
     from sklearn import ensemble, impute, preprocessing
 
     for kind in (ensemble.HistGradientBoostingClassifier, ensemble.HistGradientBoostingRegressor):
-        _mend(kind, boosting.mend_histograms)
+        _mend(kind, gradient_boosting.mend_histograms)
     for kind in (ensemble.ExtraTreesClassifier, ensemble.RandomForestClassifier):
         _mend(kind, _divide_votes)
     _mend(ensemble.VotingRegressor, lambda convert: change(convert, _plan_votes))
@@ -80,20 +80,20 @@ def _mend_steps() -> None:
     ):
         _mend(kind, partial(_replace, convert), shapes=lambda _: calibration.shape_classifier)
     for kind, write in (
-        (preprocessing.Binarizer, scaling.write_binary),
-        (preprocessing.KBinsDiscretizer, scaling.write_bins),
-        (preprocessing.MaxAbsScaler, scaling.write_largest),
-        (preprocessing.MinMaxScaler, scaling.write_range),
-        (preprocessing.PolynomialFeatures, scaling.write_products),
-        (preprocessing.PowerTransformer, scaling.write_power),
-        (preprocessing.RobustScaler, scaling.write_robust),
-        (preprocessing.StandardScaler, scaling.write_standard),
+        (preprocessing.Binarizer, scalers.write_binary),
+        (preprocessing.KBinsDiscretizer, scalers.write_bins),
+        (preprocessing.MaxAbsScaler, scalers.write_largest),
+        (preprocessing.MinMaxScaler, scalers.write_range),
+        (preprocessing.PolynomialFeatures, scalers.write_products),
+        (preprocessing.PowerTransformer, scalers.write_power),
+        (preprocessing.RobustScaler, scalers.write_robust),
+        (preprocessing.StandardScaler, scalers.write_standard),
     ):
-        _mend(kind, scaling.replace(write), shapes=scaling.mend_shapes)
-    _mend(impute.SimpleImputer, _mend_imputer, shapes=scaling.mend_shapes)
-    _mend(preprocessing.QuantileTransformer, partial(change, make=lambda model: model), shapes=scaling.mend_shapes)
-    _mend(preprocessing.OrdinalEncoder, partial(_replace, encoding.convert_ordinal))
-    _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoding.mend_shapes)
+        _mend(kind, scalers.replace(write), shapes=scalers.mend_shapes)
+    _mend(impute.SimpleImputer, _mend_imputer, shapes=scalers.mend_shapes)
+    _mend(preprocessing.QuantileTransformer, partial(change, make=lambda model: model), shapes=scalers.mend_shapes)
+    _mend(preprocessing.OrdinalEncoder, partial(_replace, encoders.convert_ordinal))
+    _mend(preprocessing.OneHotEncoder, _mend_one_hot, shapes=encoders.mend_shapes)
 
 
 def _mend_scores() -> None:
@@ -101,13 +101,13 @@ def _mend_scores() -> None:
     from sklearn import ensemble, linear_model, multiclass, neural_network, svm
 
     for kind in (linear_model.LogisticRegression, linear_model.SGDClassifier, svm.LinearSVC):
-        _mend(kind, partial(_replace, deciding.convert_linear), shapes=lambda _: calibration.shape_classifier)
+        _mend(kind, partial(_replace, classifiers.convert_linear), shapes=lambda _: calibration.shape_classifier)
     for kind, mend in (
-        (ensemble.VotingClassifier, lambda convert: deciding.replace_voting(change(convert, _plan_votes))),
-        (ensemble.BaggingClassifier, partial(_replace, deciding.convert_bagging)),
+        (ensemble.VotingClassifier, lambda convert: classifiers.replace_voting(change(convert, _plan_votes))),
+        (ensemble.BaggingClassifier, partial(_replace, classifiers.convert_bagging)),
         (multiclass.OneVsOneClassifier, partial(_replace, _refuse_pairs)),
-        (multiclass.OneVsRestClassifier, partial(_replace, deciding.convert_one_vs_rest)),
-        (neural_network.MLPClassifier, partial(_replace, deciding.convert_network)),
+        (multiclass.OneVsRestClassifier, partial(_replace, classifiers.convert_one_vs_rest)),
+        (neural_network.MLPClassifier, partial(_replace, classifiers.convert_network)),
     ):
         _mend(kind, mend)
 
@@ -142,14 +142,14 @@ def _mend(
 
 
 def _mend_imputer(convert: Converter) -> Converter:
-    return scaling.replace(scaling.write_imputer)(change(convert, encoding.plan_imputer))
+    return scalers.replace(scalers.write_imputer)(change(convert, encoders.plan_imputer))
 
 
 def _mend_one_hot(convert: Converter) -> Converter:
-    of_texts = change(convert, encoding.name_missing)
+    of_texts = change(convert, encoders.name_missing)
 
     def mended(scope: Any, operator: Any, container: Any) -> None:
-        chosen = encoding.convert_groups if encoding.groups(operator.raw_operator) else of_texts
+        chosen = encoders.convert_groups if encoders.groups(operator.raw_operator) else of_texts
         chosen(scope, operator, container)
 
     return mended

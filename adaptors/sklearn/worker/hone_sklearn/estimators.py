@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hone_runtime.interfaces import texts
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 from . import categories
 from .parts import get

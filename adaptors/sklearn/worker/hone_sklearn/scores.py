@@ -9,7 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from . import parts
-from .writing import Writer
+from .graph_nodes import Writer
 
 
 def is_asked(container: Any, model: Any, option: str) -> bool:

@@ -43,9 +43,9 @@ def describe(job: Json) -> Json:
         case "tensorflow-xla":
             return dict(compiled.read_index(artifact["path"]))
         case "keras" | "saved-model":
-            from . import opening
+            from . import source_models
 
-            return opening.describe(job)
+            return source_models.describe(job)
     raise KeyError(artifact["format"])
 
 

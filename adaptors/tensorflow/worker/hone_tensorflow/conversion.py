@@ -14,7 +14,7 @@ from tensorflow.python.framework.convert_to_constants import convert_variables_t
 
 from hone_runtime.sessions import compiled
 
-from . import comparison, lite, models, opening
+from . import comparison, lite, models, source_models
 from .session import name_signature
 
 Json = dict[str, Any]
@@ -27,7 +27,7 @@ def transform(job: Json) -> Json:
     """Write the adaptor's result for a model, and return notes."""
     models.limit_threads(int(job["threads"]))
     try:
-        model = opening.open_model(job)
+        model = source_models.open_model(job)
     except models.UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
     if sum(_measure(variable) for variable in model.variables) > _LARGEST:

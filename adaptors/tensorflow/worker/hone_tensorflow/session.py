@@ -11,9 +11,9 @@ import numpy as np
 import tensorflow as tf
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
-from . import models, opening
+from . import models, source_models
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -33,7 +33,7 @@ class Session:
         require_cpu(job)
         models.limit_threads(int(job["threads"]))
         try:
-            self._model = opening.open_model(job)
+            self._model = source_models.open_model(job)
         except models.UnsuitedError as error:
             raise ValueError(str(error)) from error
 

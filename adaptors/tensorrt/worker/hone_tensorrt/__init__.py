@@ -10,9 +10,9 @@ from typing import Any
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write ``model.plan``, ``index.json`` and ``timing.cache`` into the job's output, and return notes."""
-    from . import building
+    from . import engine
 
-    return building.build(job)
+    return engine.build(job)
 
 
 def describe(job: dict[str, Any]) -> dict[str, Any]:

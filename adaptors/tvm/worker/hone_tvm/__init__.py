@@ -11,6 +11,6 @@ load, describe = session.open_model, session.describe
 
 def transform(job: dict[str, Any]) -> dict[str, Any]:
     """Write ``index.json`` and a library for each of the recipe's shapes."""
-    from . import compiling  # takes seconds, and loading a winner does not need it
+    from . import compilation  # takes seconds, and loading a winner does not need it
 
-    return compiling.compile_model(job)
+    return compilation.compile_model(job)

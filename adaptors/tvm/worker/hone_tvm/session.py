@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hone_runtime.sessions import compiled
-from hone_runtime.worker.loading import require_cpu
+from hone_runtime.worker.imports import require_cpu
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ from ..shared import classes
 from ..shared.arrays import Array, Arrays, read_inputs
 from ..shared.errors import UnreadableError
 from ..shared.pretrained import check_head, list_labels, read_config
-from .processing import process
+from .processor import process
 
 OPTIONS: dict[str, Any] = {
     "arrays": {},  # input of the model, or "target": the name of its array in the data

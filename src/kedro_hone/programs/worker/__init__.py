@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from hone_runtime.worker.loading import load_program
+from hone_runtime.worker.imports import load_program
 
-from . import axes, formats, metrics, reading, repeats, scoring
+from . import axes, formats, metrics, repeats, scores, splits
 from .errors import SLUGS, ReportedError, explained
 
 Job = dict[str, Any]
@@ -59,9 +59,9 @@ def read(job: Job) -> dict[str, Any]:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", UserWarning)
             feeds, targets = _prepare(program, job, split=name, path=path)
-        hashes[name] = reading.hash_rows(feeds)
+        hashes[name] = splits.hash_rows(feeds)
         copies = repeats.describe_copies(hashes[name]) if name == "gate" else ()
-        texts = (*_list_warnings(caught), *reading.describe_not_finite(feeds), *copies)
+        texts = (*_list_warnings(caught), *splits.describe_not_finite(feeds), *copies)
         said += [f"{name} ({path.name}): {text}" for text in texts]
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,8 +71,8 @@ def read(job: Job) -> dict[str, Any]:
     kept, told = repeats.find_repeats(hashes) if not overlaps else ({}, [])
     for name, rows in kept.items():
         _keep_rows(Path(job["output"], name), rows)
-    splits = {name: {"n": len(kept.get(name, rows))} for name, rows in hashes.items()}
-    return {"splits": splits, "overlaps": overlaps, "warnings": [*said, *told]}
+    counts = {name: {"n": len(kept.get(name, rows))} for name, rows in hashes.items()}
+    return {"splits": counts, "overlaps": overlaps, "warnings": [*said, *told]}
 
 
 def _keep_rows(folder: Path, rows: list[int]) -> None:
@@ -95,11 +95,11 @@ def evaluate(job: Job) -> dict[str, Any]:
     outputs = formats.load_npz(given["source"])
     targets = _import_targets().merge_targets(program, formats.load_npz(given["targets"]), outputs)
 
-    def open_comparison(name: str | None) -> scoring.Comparison:
+    def open_comparison(name: str | None) -> scores.Comparison:
         metric = metrics.find_metric({**given, "metric": name}, program, options)
         if name in {None, program.METRIC} and hasattr(program, "describe_metric"):
             metric = dataclasses.replace(metric, **program.describe_metric(targets, options))
-        return scoring.Comparison(program, options, metric, outputs=outputs, targets=targets, seed=given["seed"])
+        return scores.Comparison(program, options, metric, outputs=outputs, targets=targets, seed=given["seed"])
 
     source = open_comparison(given.get("metric"))
     others = {name: open_comparison(name) for name in given.get("metrics", ())}
@@ -109,14 +109,14 @@ def evaluate(job: Job) -> dict[str, Any]:
         more = {name: other.compare(found) for name, other in others.items()}
         return {**source.compare(found), **({"others": more} if more else {})}
 
-    scores = {name: explained(compare)(path) for name, path in given["candidates"].items()}
-    for number, score in enumerate(scores.values()):
+    compared = {name: explained(compare)(path) for name, path in given["candidates"].items()}
+    for number, score in enumerate(compared.values()):
         for part, row in enumerate((score, *score.get("others", {}).values())):
             for key, value in row.items():
                 if isinstance(value, np.ndarray):
                     row[key] = str(Path(job["output"], f"{number:03d}-{part}-{key}.npz"))
                     np.savez(row[key], allow_pickle=False, **{key: value})
-    return {"candidates": scores}
+    return {"candidates": compared}
 
 
 def _import_targets() -> Any:
@@ -161,6 +161,6 @@ def _prepare(program: Any, job: Job, *, split: str, path: Path) -> tuple[dict[st
             raise
         raise ReportedError(slug, f"{SLUGS[slug][:-1]} ({split}: {path.name}).", str(error)) from error
     said = job["input"].get("metadata", {}).get("sklearn") or {}
-    feeds = reading.fit_feeds(feeds, job["input"]["inputs"], split=split, missing=said.get("missing", ()))
+    feeds = splits.fit_feeds(feeds, job["input"]["inputs"], split=split, missing=said.get("missing", ()))
     needed = getattr(program, "NEEDS_TARGETS", True) and split not in _UNSCORED
-    return feeds, reading.fit_targets(targets, len(next(iter(feeds.values()))), split=split, needed=needed)
+    return feeds, splits.fit_targets(targets, len(next(iter(feeds.values()))), split=split, needed=needed)

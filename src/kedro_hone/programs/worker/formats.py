@@ -13,7 +13,7 @@ import numpy as np
 from hone_runtime.interfaces.texts import is_missing
 
 from .errors import ReportedError
-from .reading import Array
+from .splits import Array
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
 STATE, DICTIONARY = "state.json", "dataset_dict.json"  # written by datasets.save_to_disk, for one split and for several

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 
 from .errors import ReportedError
-from .reading import Array
+from .splits import Array
 
 
 @dataclass(frozen=True, kw_only=True)

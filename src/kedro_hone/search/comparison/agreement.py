@@ -20,7 +20,7 @@ from hone_runtime.values.outcome import FailureClass
 from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_least_similar, measure_units
 from kedro_hone.search.comparison.answers import Answers, find_accepted, replace_rows
 from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays, read_arrays
-from kedro_hone.search.comparison.cropping import find_rows_mask
+from kedro_hone.search.comparison.crops import find_rows_mask
 from kedro_hone.search.comparison.differences import are_pixels
 
 Array = NDArray[Any]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hone_runtime.values.artifact import TensorSpec
-from kedro_hone.search.comparison.cropping import ODD_BATCH, crop
+from kedro_hone.search.comparison.crops import ODD_BATCH, crop
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from hone_runtime.values.measurement import Quality
 from kedro_hone.search.comparison.agreement import Difference
 from kedro_hone.search.comparison.disagreement import find_disagreement
-from kedro_hone.search.validation.probing import Found, Shares
+from kedro_hone.search.validation.probe_outputs import Found, Shares
 
 LARGEST_ERROR = 0.5
 """The allowed difference from the source on rows without scores, relative to the source's largest output."""

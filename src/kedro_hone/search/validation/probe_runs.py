@@ -15,12 +15,12 @@ from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import SEARCH, ProbeRows
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays, read_arrays
-from kedro_hone.search.comparison.cropping import has_fixed_batch
+from kedro_hone.search.comparison.crops import has_fixed_batch
 from kedro_hone.search.comparison.differences import measure_errors
 from kedro_hone.search.comparison.probes import ROWS, Arrays, Probe, is_mask, make_probes
 from kedro_hone.search.comparison.ranges import confine
 from kedro_hone.search.setting import Setting
-from kedro_hone.search.sources.company import choose_bound
+from kedro_hone.search.stability.batch_effects import choose_bound
 
 logger = open_logger(__name__)
 

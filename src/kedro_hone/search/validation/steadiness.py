@@ -8,8 +8,8 @@ from hone_runtime.values.samples import Reference
 from kedro_hone.search.comparison.agreement import Difference, Fault
 from kedro_hone.search.comparison.answers import Answers
 from kedro_hone.search.setting import Setting
-from kedro_hone.search.sources.rows import find_unsteady
-from kedro_hone.search.validation.probing import Found, Shares, find_share
+from kedro_hone.search.stability.single_rows import find_unsteady
+from kedro_hone.search.validation.probe_outputs import Found, Shares, find_share
 
 Compare = Callable[[str, Mapping[str, Answers]], Sequence[Difference] | Fault]
 """Compares a candidate's outputs again with the source's other answers (by output), by the comparison's name."""

@@ -31,14 +31,14 @@ from hone_runtime.values.samples import SEARCH, Reference, Split
 from kedro_hone.core.store.steps import CRASHES
 from kedro_hone.search.comparison.agreement import Difference, Fault, compare_outputs
 from kedro_hone.search.comparison.answers import Answers
-from kedro_hone.search.comparison.cropping import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
+from kedro_hone.search.comparison.crops import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
 from kedro_hone.search.plan.budget import Phase, bound_validation, start_budget
 from kedro_hone.search.plan.routes import must_agree
-from kedro_hone.search.race.scoring import has_labels, predict, score_predictions
+from kedro_hone.search.scores import has_labels, predict, score_predictions
 from kedro_hone.search.setting import Setting, explain_outdated
 from kedro_hone.search.steps.runtimes import identify_runtime
 from kedro_hone.search.validation.judgement import find_conflict, find_fall, find_worst, find_wrong
-from kedro_hone.search.validation.probing import Found, Probing, choose_shares, list_flips
+from kedro_hone.search.validation.probe_outputs import Found, Probing, choose_shares, list_flips
 from kedro_hone.search.validation.steadiness import excuse_rows
 from kedro_hone.search.validation.unscored import list_unscored
 

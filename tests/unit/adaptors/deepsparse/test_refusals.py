@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.deepsparse import adaptor
 
 JOB = {"input": {"path": "", "inputs": [], "static_shapes": [{"name": "one", "sizes": {"batch": 1}}]}, "threads": 1}

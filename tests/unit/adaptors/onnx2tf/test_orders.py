@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.onnx2tf.adaptor import TOOLCHAIN
 
 orders = load_file("hone_orders_of_onnx2tf", str(TOOLCHAIN.worker.with_name("orders.py")), parts=False)

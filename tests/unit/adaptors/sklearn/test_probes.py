@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from hone_runtime.interfaces.texts import MISSING
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 
 probes = load_file("hone_probes_of_estimators", str(TOOLCHAIN.worker.with_name("probes.py")), parts=False)

@@ -7,7 +7,7 @@ import pytest
 
 from hone_runtime.contract.adaptor import Need
 from hone_runtime.sessions.agreement import compare
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.tensorflow.adaptor import ADAPTORS, TOOLCHAIN
 
 probes = load_file("hone_probes_of_nets", str(TOOLCHAIN.worker.with_name("probes.py")), parts=False)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.tvm import adaptor
 
 

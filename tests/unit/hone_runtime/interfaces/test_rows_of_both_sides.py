@@ -10,7 +10,7 @@ import pytest
 
 from hone_runtime.interfaces.tables import make_rows
 from hone_runtime.values.artifact import Artifact, TensorSpec
-from hone_runtime.worker.loading import load_file
+from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 
 

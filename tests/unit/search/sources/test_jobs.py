@@ -13,7 +13,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.outcome import Refused
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.sources import merging, sealing
+from kedro_hone.search.sources import adapters, sealed_files
 from kedro_hone.search.sources.jobs import call_toolchain
 from kedro_hone.sources.source_format import Flavor
 
@@ -46,7 +46,7 @@ def toolchain(tmp_path, monkeypatch):
     forms = frozenset({"transformers"})
     made = Toolchain(name="plain", folder=tmp_path / "plain", runs=forms, data=forms, limits=Limits(seconds=2))
     only = catalogue.Catalogue(toolchains={"plain": made}, adaptors={}, broken={})
-    monkeypatch.setattr(merging, "read_catalogue", lambda: only)
+    monkeypatch.setattr(adapters, "read_catalogue", lambda: only)
     return made
 
 
@@ -84,7 +84,7 @@ CASES = [
 def test_a_failure_is_told_by_its_class(tmp_path, toolchain, run, case):
     kind, slug, why, hint = case
     with pytest.raises(HoneError) as caught:
-        sealing._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, {})
+        sealed_files._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, {})
     assert (caught.value.slug, caught.value.what) == (slug, "models:/ada/1 cannot be read.")
     assert why in caught.value.why
     assert hint in caught.value.hint
@@ -103,7 +103,7 @@ def test_the_hint_of_a_refusal_is_its_formats_own_before_a_general_one(tmp_path,
     kind, slug, hint = case
     hints = {"recipe-invalid": "Name one of them.", "": "Log another one."}
     with pytest.raises(HoneError) as caught:
-        sealing._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, hints)
+        sealed_files._describe(toolchain, give(tmp_path / "files", kind), RECIPE, run, hints)
     assert caught.value.slug == slug
     assert caught.value.hint.startswith(hint)
 
@@ -114,7 +114,7 @@ def test_only_a_refusal_says_that_the_base_is_another_model(tmp_path, toolchain,
     flavor = Flavor(format="transformers", files=(), metadata={"kind": kind})
     (tmp_path / "files").mkdir()
     with pytest.raises(HoneError) as caught:
-        merging._call(tmp_path / "files", tmp_path / "merged", flavor, RECIPE, run)
+        adapters._call(tmp_path / "files", tmp_path / "merged", flavor, RECIPE, run)
     assert (caught.value.slug, "models:/base/1" in caught.value.what) == (slug, True)
     assert why in caught.value.why
     assert hint in caught.value.hint

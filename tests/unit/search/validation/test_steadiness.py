@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kedro_hone.search.comparison.agreement import compare_arrays
-from kedro_hone.search.sources.rows import Unsteady
+from kedro_hone.search.stability.single_rows import Unsteady
 from kedro_hone.search.validation import steadiness
 
 WANT = np.random.default_rng(0).normal(size=(20, 3))

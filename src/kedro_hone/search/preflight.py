@@ -1,0 +1,142 @@
+"""Checks before the model is pulled: the target of publishing, the program, the metric, and the gate split."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from hone_runtime.contract.registry import check_names
+from hone_runtime.contract.target import Target, check_proposals, find_name, find_target
+from hone_runtime.errors import HoneError
+from hone_runtime.signing.sign import find_signer
+from hone_runtime.text import open_logger
+from hone_runtime.values.base import Json, Value
+from hone_runtime.values.digest import digest_json
+from hone_runtime.values.samples import Score, TrackedFile
+from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_confidence
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
+from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
+
+logger = open_logger(__name__)
+
+VERSION = 1
+"""Increased if a check's result may differ; part of its key in the store."""
+
+
+class _Checked(Value):
+    rows: int | None
+
+
+def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
+    """Check the target of publishing, the program, the metric, and whether the gate split can prove the recipe's limit.
+
+    The registry for the winner is queried, and the signing key is tried. A worker opens the program and the data; the
+    model is not needed. The result is stored.
+
+    Raises:
+        HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program, or
+            a name that the registry refuses), ``registry-unknown``, ``registry-broken``, ``program-failed``,
+            ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
+    """
+    publish = recipe.publish
+    if publish.enabled or recipe.gates.beat_published:
+        target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
+        if recipe.gates.beat_published:
+            _check_published(target, recipe)
+    if publish.enabled:
+        check_names(target.registry, name=target.name, alias=publish.alias)
+        if publish.pull_request:
+            check_proposals(target.registry)
+        find_signer()
+    asked = recipe.program
+    program = find_program(asked.name, project=run.project)
+    metric = digest_metric(asked.metric, project=run.project)
+    others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
+    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5, others]
+    key = digest_json(["recipe-checks", VERSION, *inputs])
+    found = store.read_value(key, _Checked.model_validate)
+    if found is None:
+        job: dict[str, Json] = {"program": program.path, "program_options": {**asked.options}, "gate": gate.path}
+        job |= {"metric": asked.metric, "metrics": list(others)}
+        found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
+        store.write_value(key, found.model_dump())
+    if found.rows:  # without any rows, preparing the data explains the error
+        check_provable(found.rows, recipe)
+
+
+def _check_published(target: Target, recipe: Recipe) -> None:
+    """Look up the published version that the winner must beat; raise before hours are spent if that fails."""
+    name = find_name(target, recipe.model.uri)
+    if target.registry.list_aliases(name) is None:
+        raise HoneError(
+            "recipe-invalid",
+            "gates.beat_published cannot be judged.",
+            why="The registry that the winner goes to has no aliases, so nothing says which version is published.",
+            hint="Remove gates.beat_published, or publish to another registry by publish.uri.",
+        )
+
+
+def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, other: str | None = None) -> None:
+    """Refuse rows that cannot prove the limit even if nothing is lost; warn if they probably cannot.
+
+    Args:
+        rows: The number of rows of the gate split.
+        recipe: Contains the limit of its metric.
+        score: The source's score on the search split, with the metric's span, which is also used for the gate split; it
+            is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
+        other: The metric's name in ``gates.drops``, to check that limit instead.
+
+    Raises:
+        HoneError: ``gate-unprovable``, with the number of rows needed.
+    """
+    gates, finalists = recipe.gates, recipe.confirm.finalists
+    limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
+    confidence = share_confidence(gates.confidence, finalists=finalists)
+    least = UNITS if score is not None and score.kind != "proportion" else 1
+    if score is not None:
+        _check_score(score, rows, least, key=f"gates.{key}" if other else "program.metric")
+    span = 1.0 if score is None else score.span
+    if span is None or (possible := span * (share := smallest_provable_drop(rows, confidence))) < limit:
+        return
+    bound = _round_up(possible)
+    estimated = "" if span == 1 else f" by the metric's span on the search split, {span:.4g}"
+    shared = f", shared by {finalists} finalists" if finalists > 1 else ""
+    what = f"prove a drop under {limit:g}{said}, even if nothing is lost."
+    why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
+    needed = max(least, needed_rows(max(limit / span, sys.float_info.epsilon), confidence))
+    hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."
+    certain = (
+        score is None
+        or score.kind == "proportion"
+        or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
+    )
+    if certain and share >= limit:
+        raise HoneError("gate-unprovable", f"{rows} gate rows cannot {what}", why=why, hint=hint)
+    logger.warning("warning   %d gate rows probably cannot %s %s %s", rows, what, why, hint)
+
+
+def _check_score(score: Score, rows: int, least: int, *, key: str) -> None:
+    if has_nothing_to_lose(score):
+        raise HoneError(
+            "gate-unprovable",
+            f"The source's {score.metric} is 0 on the search split.",
+            why="No candidate can be worse, so such rows prove nothing.",
+            hint=f"Check that the labels are the model's, or take another metric: hone.{key}.",
+        )
+    if rows < least:
+        raise HoneError(
+            "gate-unprovable",
+            f"{rows} gate rows are too few for an interval of {score.metric}, whatever the limit.",
+            why=f"It needs {least} rows at least: it is computed from how they differ.",
+            hint=f"Use a gate split of {least} rows or more; a few hundred are sensible.",
+        )
+
+
+def _round_up(value: float) -> str:
+    """Return a number with four digits that is not below it: a limit that is rounded down cannot be proved."""
+    scale = 10.0 ** (3 - math.floor(math.log10(value)))
+    return f"{math.ceil(value * scale) / scale:g}"

@@ -41,6 +41,9 @@ from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
 
+DRAWN = "the inputs were drawn at random, since there are no data: nothing is proved, and nothing is published"
+"""The first reason of a draft."""
+
 
 def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResult, reference: Reference) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
@@ -88,6 +91,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         told = list_shared(result.validations)
         reasons = [*reasons, *told] if finalists else [*told, *reasons]
     reasons += filter(None, (say_choice(result.choice), say_untried(result, setting.run)))
+    if setting.samples.drawn:  # such rows are not the user's: whatever holds on them, nothing is proved
+        verdict, reasons, winner, golden = Verdict.DRAFT, [DRAWN, *reasons], None, None
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None
     return Decision(

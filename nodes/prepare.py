@@ -22,7 +22,7 @@ from kedro_hone.search.comparison.crops import crop
 
 logger = open_logger(__name__)
 
-VERSION = 4
+VERSION = 5
 """Increase it if the code prepares different samples; it is part of their key in the store."""
 
 
@@ -37,12 +37,20 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     files = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}
     specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
     code = [digest_programs(), program.digest, recipe.program.options]
-    rows = [{name: file.md5 for name, file in files.items()}, *specs, recipe.shapes, recipe.calibration_rows]
+    drawn = [name for name, file in files.items() if file.drawn]
+    rows = [{name: file.md5 for name, file in files.items()}, *drawn, *specs, recipe.shapes, recipe.calibration_rows]
     digest = digest_json(["samples", VERSION, *code, *rows])
 
     def describe(notes: Json) -> tuple[Samples, list[str]]:
         made = {
-            name: Split(name=name, n=notes["splits"][name]["n"], path=file.source, md5=file.md5, rev=file.resolved_rev)
+            name: Split(
+                name=name,
+                n=notes["splits"][name]["n"],
+                path=file.source,
+                md5=file.md5,
+                rev=file.resolved_rev,
+                drawn=file.drawn,
+            )
             for name, file in files.items()
         }
         shapes = {name: f"shapes/{name}.npz" for name in recipe.shapes}

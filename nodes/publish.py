@@ -47,7 +47,8 @@ def publish(
             registered. ``registry-unreachable``; ``signing-unusable``.
     """
     recipe = setting.recipe
-    if decision.verdict is not Verdict.PASS or decision.artifact is None or not recipe.publish.enabled:
+    proven = decision.verdict is Verdict.PASS and decision.artifact is not None and not setting.samples.drawn
+    if not proven or not recipe.publish.enabled:
         return ()
     run = setting.run.model_copy(update={"run_id": evidence_folder.run_id})
     winner = prove_winner(setting, decision, evidence_folder, version=version)

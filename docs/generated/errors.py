@@ -11,6 +11,7 @@ CODES = {
     ExitCode.BUG: "A bug in kedro-hone. `data/hone/bug.log` has the traceback: please report it.",
     ExitCode.FAIL: "The verdict is FAIL.",
     ExitCode.INCONCLUSIVE: "The verdict is INCONCLUSIVE.",
+    ExitCode.DRAFT: "The verdict is DRAFT: there were no data, and nothing is proved.",
     ExitCode.INTERRUPTED: "Interrupted, such as by Ctrl-C. What was built is kept.",
     ExitCode.TERMINATED: "Ended by SIGTERM, such as by `timeout` or a CI system. What was built is kept.",
 }

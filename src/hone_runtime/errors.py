@@ -19,6 +19,7 @@ class ExitCode(IntEnum):
     BUG = 4
     FAIL = 10
     INCONCLUSIVE = 11
+    DRAFT = 12
     INTERRUPTED = 130
     TERMINATED = 143
 

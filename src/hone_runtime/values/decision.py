@@ -19,6 +19,7 @@ class Verdict(StrEnum):
     KEEP = "KEEP"
     FAIL = "FAIL"
     INCONCLUSIVE = "INCONCLUSIVE"
+    DRAFT = "DRAFT"
 
 
 class Decision(Made):

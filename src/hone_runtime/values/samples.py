@@ -26,6 +26,7 @@ class TrackedFile(Value):
     rev: str = Field(description="The revision as the catalog names it.")
     resolved_rev: str = Field(description="The commit that the revision names.")
     md5: str = Field(description="What DVC recorded of the content; it ends in `.dir` for a directory.")
+    drawn: bool = Field(default=False, description="Whether its rows were drawn at random, since there are no data.")
 
 
 class Split(Value):
@@ -36,6 +37,7 @@ class Split(Value):
     path: str = Field(description="The tracked path, in its repository.")
     md5: str = Field(description="The content's hash, as DVC knows it.")
     rev: str = Field(description="The commit that it was read at.")
+    drawn: bool = Field(default=False, description="Whether its rows were drawn at random, since there are no data.")
 
     @property
     def feeds(self) -> str:
@@ -56,6 +58,11 @@ class Samples(Made):
     shapes: dict[str, str] = Field(description="Name of the `.npz` of the batch that is timed, by the shape's name.")
     program: str = Field(description="Name of the program's file: in the tree, or in the library of built-in programs.")
     program_digest: str = Field(description="`sha256:…` of all its code, checked before it is run again.")
+
+    @property
+    def drawn(self) -> bool:
+        """Whether any of the rows were drawn at random: what is measured on them proves nothing."""
+        return any(split.drawn for split in self.splits.values())
 
     @property
     def identity(self) -> str:

@@ -30,6 +30,7 @@ _MODULES: Final = {
     "arrivals": "listen",
     "job": "listen",
     "listen": "listen",
+    "optimize": "optimize",
     "registries": "plugins",
     "replay": "runs",
     "report": "runs",
@@ -62,7 +63,7 @@ class _Commands(click.Group):
 def _run(**options: Any) -> None:
     """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
 
-    Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 3 bad recipe or input; 4 a bug.
+    Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 12 DRAFT; 3 bad recipe or input; 4 a bug.
     """
     configure_logging()
     options["runner"] = options.get("runner") or "kedro_hone.runner.SearchRunner"

@@ -26,7 +26,7 @@ TRANSIENT: Final = frozenset(
     }
 )
 """Errors of the environment, which may resolve without a change of the job."""
-VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE})
+VERDICTS: Final = frozenset({ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE, ExitCode.DRAFT})
 KILLED: Final = frozenset({ExitCode.TERMINATED, ExitCode.INTERRUPTED})
 """The exit codes of a run that was ended by SIGTERM or SIGINT, and ended in order."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 30.0, 3600.0

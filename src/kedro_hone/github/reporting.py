@@ -25,10 +25,10 @@ from kedro_hone.report.view import View
 
 _FAILING: Final = {
     "fail": {ExitCode.FAIL},
-    "inconclusive": {ExitCode.FAIL, ExitCode.INCONCLUSIVE},
+    "inconclusive": {ExitCode.FAIL, ExitCode.INCONCLUSIVE, ExitCode.DRAFT},
     "never": set[ExitCode](),
 }
-_VERDICTS: Final = (ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE)
+_VERDICTS: Final = (ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE, ExitCode.DRAFT)
 _CAUSES: Final = {ExitCode.INPUT: "the recipe or an input is wrong", ExitCode.BUG: "a bug of kedro-hone"}
 _HELD: Final = "`publish: on-pass` publishes from the default branch only, and this is not of it."
 

@@ -14,7 +14,7 @@ from hone_runtime.values.decision import Verdict
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.result_file import note_result
 
-_EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE}  # KEEP is a success
+_EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE, Verdict.DRAFT: ExitCode.DRAFT}  # KEEP is a success
 
 
 class VerdictHooks:

@@ -18,7 +18,13 @@ from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.view import View
 
-_STYLES: Final = {Verdict.PASS: "green", Verdict.KEEP: "blue", Verdict.FAIL: "red", Verdict.INCONCLUSIVE: "yellow"}
+_STYLES: Final = {
+    Verdict.PASS: "green",
+    Verdict.KEEP: "blue",
+    Verdict.FAIL: "red",
+    Verdict.INCONCLUSIVE: "yellow",
+    Verdict.DRAFT: "yellow",
+}
 
 
 def print_verdict(

@@ -34,7 +34,7 @@ class Evidence(Value):
         json_schema_extra={"properties": {"digest": {"type": "string"}}, "required": ["digest"]},
         description="The resolved settings with their `digest`.",
     )
-    verdict: Verdict = Field(description="`PASS`, `KEEP`, `FAIL` or `INCONCLUSIVE`.")
+    verdict: Verdict = Field(description="`PASS`, `KEEP`, `FAIL`, `INCONCLUSIVE` or `DRAFT`.")
     reasons: tuple[str, ...] = Field(description="One sentence each, the deciding one first.")
     source: records.SourceRecord = Field(description="The model, as it was measured against.")
     program: records.ProgramRecord | None = Field(None, description="What prepared the data and scored the outputs.")

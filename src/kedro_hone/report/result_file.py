@@ -19,7 +19,7 @@ class RunResult(Value):
 
     Attributes:
         folder: The run's folder; empty before it exists.
-        verdict: ``PASS``, ``KEEP``, ``FAIL`` or ``INCONCLUSIVE``; empty before there is one.
+        verdict: ``PASS``, ``KEEP``, ``FAIL``, ``INCONCLUSIVE`` or ``DRAFT``; empty before there is one.
         published: The URI of the new version; empty if there is none.
         awaits: The alias that a person's approval moves to it; empty if it waits for none.
         slug: The name of the error that ended the run; empty if none did.

@@ -24,12 +24,14 @@ _HEADLINES: Final = {
     Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
     Verdict.FAIL: "No candidate meets the recipe’s gates",
     Verdict.INCONCLUSIVE: "The measurements cannot decide",
+    Verdict.DRAFT: "A draft: the inputs were drawn at random, so nothing is proved",
 }
 _MEANINGS: Final = {
     Verdict.PASS: "A faster model holds every gate.",
     Verdict.KEEP: "No candidate was so much faster and held every gate: the original stays. This is a success.",
     Verdict.FAIL: "What the recipe demands was not reached.",
     Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
+    Verdict.DRAFT: "Missing for a proof: rows of the data that the model is used on, with labels where it has a task.",
 }
 _ORDER: Final = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
 _CALLS: Final = {

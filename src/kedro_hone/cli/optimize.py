@@ -1,0 +1,187 @@
+"""``kedro hone optimize``: from a model and its data to a verdict, without any file to write."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import click
+import yaml
+
+from hone_runtime.errors import ExitCode
+from hone_runtime.values.digest import digest_json
+from kedro_hone.core.environments.store import find_home
+from kedro_hone.derivation.project import DATA, write_project
+from kedro_hone.derivation.proposal import Proposal, propose
+from kedro_hone.derivation.request import (
+    Request,
+    make_absolute,
+    read_data,
+    read_pairs,
+    read_shape,
+    read_share,
+    read_values,
+)
+from kedro_hone.graph import configure
+from kedro_hone.report.result_file import VARIABLE, read_result
+
+_FOLDER = click.Path(path_type=Path, file_okay=False)
+_MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
+
+
+@click.command()
+@click.argument("source")
+@click.option("--data", multiple=True, metavar="FILE", help="The data; or SPLIT=FILE for calibration, search and gate.")
+@click.option("--no-data", is_flag=True, help="Draw the inputs at random: the verdict is a DRAFT, never published.")
+@click.option("--target", metavar="COLUMN", help="The column of the labels, or of the numbers to predict.")
+@click.option("--group", metavar="COLUMN", help="Rows with one value of this column stay in one split.")
+@click.option("--task", metavar="NAME", help="The task, such as tabular-regression, where it cannot be derived.")
+@click.option("--input", "inputs", **_MANY, help="The column or array of an input of the model.")
+@click.option("--classes", metavar="A,B", help="The names of the classes, in the order of the model's outputs.")
+@click.option("--option", "options", **_MANY, help="A further option of the task's program, such as scale=0.0039.")
+@click.option("--module", metavar="FILE:CLASS", help="The author's class of a PyTorch model; it is executed.")
+@click.option("--shape", "shapes", multiple=True, metavar="batch=N,…", help="Sizes that every candidate must serve.")
+@click.option("--max-drop", metavar="SHARE", help="The most that the metric may lose; the least provable if not given.")
+@click.option("--min-speedup", type=click.FloatRange(min=1), help="How much faster the winner must be.")
+@click.option("--budget", metavar="SECONDS", help="How long the search may take; or quick, default or thorough.")
+@click.option("--toolchains", metavar="A,B", help="The toolchains that take part.")
+@click.option("--trust", multiple=True, help="What may be executed: pickle, module, native or remote-code.")
+@click.option("--publish/--no-publish", default=False, help="Publish a winner; not by default.")
+@click.option("--to", metavar="URI", help="The model that a winner is published to, where it is another one.")
+@click.option("--set", "settings", **_MANY, help="Any other key of the recipe, such as gates.size_mb=5.")
+@click.option("--folder", type=_FOLDER, help="Where the run and the store are; in the user's cache if not given.")
+@click.option("--save", type=_FOLDER, help="Write what was derived to this folder, as a project of three files.")
+@click.option("--dry-run", is_flag=True, help="Print the recipe, the catalog and the routes; build nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; everything else goes to stderr.")
+@click.pass_context
+def optimize(context: click.Context, **given: Any) -> None:
+    """Make the model SOURCE faster, with proof: derive a recipe from it and from its data, and run it.
+
+    SOURCE is a path or a URI, such as models:/churn/3 or hf://owner/name. Exit codes are those of a run; 12 is a DRAFT.
+    """
+    start, request = Path.cwd(), _read_request(given)
+    folder = (given["folder"] or _name_folder(request)).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    _pin_registry(start)
+    with redirect_stdout(sys.stderr) if given["as_json"] else nullcontext():
+        proposal = propose(request, folder)
+        write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
+        for line in proposal.lines:
+            click.echo(line)
+        if given["save"]:
+            _save(folder, start / given["save"], proposal)
+        os.chdir(folder)
+        configure()
+        if given["dry_run"]:
+            _print_plan(context, proposal)
+            return
+        with _collect_result() as result:
+            code = _run(context)
+    if given["as_json"]:
+        click.echo(json.dumps({"exit_code": code, **result, "derived": list(proposal.lines)}, indent=2))
+    sys.exit(code)
+
+
+def _read_request(given: Mapping[str, Any]) -> Request:
+    """Return the request of a command line.
+
+    Raises:
+        HoneError: ``option-invalid``.
+    """
+    start = Path.cwd()
+    data = read_data(given["data"], start)
+    if bool(data) == given["no_data"]:
+        raise click.UsageError("give --data FILE; or --no-data for a draft" if not data else "--no-data has no --data")
+    settings: dict[str, Any] = {"publish.enabled": given["publish"], **read_values(given["settings"], "--set")}
+    if given["module"]:
+        place, separator, name = given["module"].rpartition(":")
+        settings["model.module"] = f"{make_absolute(place, start)}{separator}{name}" if "/" in place or place.endswith(".py") else given["module"]
+    trust = [*given["trust"], *(["module"] if given["module"] else [])]
+    named = {
+        "gates.speedup": given["min_speedup"],
+        "budget": given["budget"] and yaml.safe_load(given["budget"]),
+        "toolchains": given["toolchains"] and yaml.safe_load(f"[{given['toolchains']}]"),
+        "trust": trust or None,
+        "publish.uri": given["to"] and make_absolute(given["to"], start),
+    }
+    return Request(
+        source=make_absolute(given["source"], start),
+        data=data,
+        target=given["target"],
+        group=given["group"],
+        task=given["task"],
+        inputs=read_pairs(given["inputs"], "--input"),
+        classes=tuple(filter(None, (given["classes"] or "").split(","))),
+        options=read_values(given["options"], "--option"),
+        shapes=tuple(read_shape(one) for one in given["shapes"]),
+        max_drop=given["max_drop"] and read_share(given["max_drop"], "--max-drop"),
+        settings={**settings, **{name: value for name, value in named.items() if value is not None}},
+    )
+
+
+def _name_folder(request: Request) -> Path:
+    """Return a folder in the user's cache for a model and its data: a second run finds what was built."""
+    name = re.sub(r"[^A-Za-z0-9]+", "-", request.source.rpartition(":")[2]).strip("-")[-40:]
+    return find_home() / "projects" / f"{name}-{digest_json([request.source, dict(request.data)])[7:17]}"
+
+
+def _pin_registry(start: Path) -> None:
+    """Fix the tracking URI that MLflow would derive from the current folder, before another one is entered."""
+    for name in ("mlflow.db", "data/mlflow.db"):
+        if "MLFLOW_TRACKING_URI" not in os.environ and (start / name).is_file():
+            os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{start / name}"
+    if "MLFLOW_TRACKING_URI" not in os.environ and (start / "mlruns").is_dir():
+        os.environ["MLFLOW_TRACKING_URI"] = (start / "mlruns").as_uri()
+
+
+def _save(folder: Path, target: Path, proposal: Proposal) -> None:
+    """Write the derived project to a folder; its splits are copied."""
+    write_project(target, recipe=proposal.recipe, catalog=proposal.catalog)
+    if (folder / DATA).is_dir():
+        shutil.copytree(folder / DATA, target / DATA, dirs_exist_ok=True)
+    click.echo(f"saved     {target}: `cd {target} && kedro-hone run` runs it again")
+
+
+def _print_plan(context: click.Context, proposal: Proposal) -> None:
+    from kedro_hone.cli.routes import routes  # noqa: PLC0415 - it imports the planning of routes
+
+    click.echo(f"\n# conf/base/parameters.yml\n{yaml.safe_dump({'hone': proposal.recipe}, sort_keys=False)}")
+    click.echo(f"# conf/base/catalog.yml\n{yaml.safe_dump(dict(proposal.catalog), sort_keys=False)}")
+    context.invoke(routes, as_json=False)
+
+
+def _run(context: click.Context) -> int:
+    """Run the pipelines of the current folder's project, and return the exit code."""
+    from kedro_hone.cli import run  # noqa: PLC0415 - it imports this module
+
+    try:
+        context.invoke(run)
+    except SystemExit as end:
+        return int(end.code or ExitCode.SUCCESS)
+    return ExitCode.SUCCESS
+
+
+@contextmanager
+def _collect_result() -> Iterator[dict[str, Any]]:
+    """Yield a dict that has the result of a run when the block ends: the folder, the verdict, what was published."""
+    result: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        outer = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = outer or str(Path(scratch) / "result.json")
+        try:
+            yield result
+        finally:
+            found = read_result(Path(os.environ[VARIABLE]))
+            result |= found.model_dump()
+            if found.folder:
+                result["report"] = str(Path(found.folder) / "report.html")
+            if outer is None:
+                del os.environ[VARIABLE]

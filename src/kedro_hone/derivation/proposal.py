@@ -1,0 +1,230 @@
+"""A recipe and a catalog for a model and its data, with a sentence for each thing that was derived."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from fsspec.core import url_to_fs
+from fsspec.utils import get_protocol
+from numpy.typing import NDArray
+
+from hone_runtime.contract.registries import find_registry
+from hone_runtime.errors import HoneError
+from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.samples import GATE, SEARCH
+from kedro_hone.core.stats.intervals import smallest_provable_drop
+from kedro_hone.core.stats.levels import share_confidence
+from kedro_hone.core.store.artifacts import Store
+from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.derivation.columns import describe_columns
+from kedro_hone.derivation.drawn import ROWS, draw_splits
+from kedro_hone.derivation.example import read_example
+from kedro_hone.derivation.program import ChosenProgram, choose_program
+from kedro_hone.derivation.project import DATA, list_entries, nest
+from kedro_hone.derivation.request import WHOLE, Request
+from kedro_hone.derivation.rows import Table
+from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
+from kedro_hone.derivation.source import pull_source
+from kedro_hone.derivation.splits import Division, describe, divide, write_splits
+from kedro_hone.derivation.tables import read_table
+from kedro_hone.programs import call_program, find_program, keep_program, load_program, locate_program
+from kedro_hone.recipe.schema import Recipe, read_recipe
+
+_DEFAULT_DROP: Final = 0.01
+_BOUNDED: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
+"""The programs whose rows are right or wrong: how much they prove depends on their number alone."""
+_DRAFT_DROP: Final = 0.05
+"""The limit of a draft's drop, which a few hundred drawn rows can show."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """What was derived from a request.
+
+    Attributes:
+        recipe: The value of ``hone`` in the parameters.
+        catalog: The entries of the splits.
+        lines: What was derived, and from what: one sentence each.
+        drawn: Whether there are no data, so that the verdict will be a draft.
+    """
+
+    recipe: Mapping[str, Any]
+    catalog: Mapping[str, Any]
+    lines: tuple[str, ...] = ()
+    drawn: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Data:
+    """The files of the splits, relative to the project or URLs, and what is known of their rows."""
+
+    files: Mapping[str, str]
+    chosen: ChosenProgram
+    drop: float
+    lines: tuple[str, ...] = field(default_factory=tuple)
+
+
+def propose(request: Request, folder: Path) -> Proposal:
+    """Pull the model, read the data, and derive the recipe and the catalog; the splits are written to the folder.
+
+    Args:
+        request: What the user named.
+        folder: The root of the project to be.
+
+    Raises:
+        HoneError: The model cannot be pulled, the data cannot be read, or something has to be named by a flag.
+    """
+    store = Store(folder / "data" / "hone" / "store")
+    run = RunFolder(root=folder / "data" / "hone" / "derivation", run_id="model", project=folder)
+    settings = nest(request.settings)
+    asked = read_recipe(_merge({"model": {"uri": request.source}}, settings))
+    version, source = pull_source(asked, store, run)
+    data = _read_data(request, source, asked, folder) if request.data else _draw_data(request, source, folder)
+    feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
+    shapes, why = choose_shapes(request, source, feeds)
+    options = dict(data.chosen.options)
+    if (length := max((sizes.get("length", 0) for sizes in shapes.values()), default=0)) and _takes_length(data.chosen):
+        options.setdefault("length", length)
+    recipe = {
+        "model": {"uri": request.source},
+        "program": {"name": data.chosen.name, **({"options": options} if options else {})},
+        "shapes": shapes,
+        "gates": {"drop": data.drop},
+    }
+    lines = (
+        f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
+        f"task      {data.chosen.name}, {data.chosen.why}",
+        *data.lines,
+        f"shapes    {describe_shapes(shapes)}, {why}",
+        f"gate      a drop of at most {data.drop:.2%} of the metric",
+    )
+    return Proposal(
+        recipe=_merge(recipe, settings),
+        catalog=list_entries(data.files, drawn=not request.data),
+        lines=lines,
+        drawn=not request.data,
+    )
+
+
+def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) -> _Data:
+    whole = request.data.get(WHOLE)
+    place = _fetch(whole or request.data[SEARCH], folder)
+    table = read_table(place, needs=[spec.name for spec in source.inputs])
+    chosen = choose_program(request, source, describe_columns(table))
+    notes = tuple(f"data      {note}" for note in table.notes)
+    if whole is not None:
+        division = _divide(table, request, chosen, asked)
+        files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
+        lines = tuple(f"data      {line}" for line in describe(division))
+        return _Data(files=files, chosen=chosen, drop=_choose_drop(request, division.provable), lines=notes + lines)
+    rows = read_table(_fetch(request.data[GATE], folder)).rows
+    lines = (*notes, f"data      the splits that --data names; {rows} rows in {GATE}")
+    level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
+    provable = smallest_provable_drop(rows, level) if chosen.name in _BOUNDED else None
+    return _Data(files=request.data, chosen=chosen, drop=_choose_drop(request, provable), lines=lines)
+
+
+def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe) -> Division:
+    classes = chosen.name.endswith("classification") and chosen.name != "token-classification"
+    return divide(
+        table,
+        target=chosen.target,
+        group=request.group,
+        content=chosen.content,
+        classes=classes,
+        limit=request.max_drop or _DEFAULT_DROP,
+        finalists=asked.confirm.finalists,
+        confidence=asked.gates.confidence,
+        bounded=chosen.name in _BOUNDED,
+    )
+
+
+def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:
+    registry = find_registry(request.source, project=folder)
+    example = read_example(request.source, registry, source)
+    files = draw_splits(request, source, example, folder / DATA)
+    origin = "in the range of the model's example" if example else "from its signature, as it has no example"
+    lines = (
+        f"data      NONE: {sum(ROWS.values())} rows were drawn, {origin}. The verdict is a DRAFT, never published",
+    )
+    named = {split: str(path.relative_to(folder)) for split, path in files.items()}
+    chosen = choose_program(request, source, ())
+    return _Data(files=named, chosen=chosen, drop=request.max_drop or _DRAFT_DROP, lines=lines)
+
+
+def _fetch(place: str, folder: Path) -> Path:
+    """Return a local path of a file or folder; one at a URL is copied to the project first."""
+    if get_protocol(place) in {"file", "local"}:
+        return Path(place)
+    files, path = url_to_fs(place)
+    copy = folder / "data" / "fetched" / Path(path).name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        files.get(path, str(copy), recursive=files.isdir(path))
+    except (OSError, ValueError) as error:
+        hint = "Check the URL, and the credentials of its file system."
+        raise HoneError("data-unreadable", f"{place} cannot be read.", why=str(error), hint=hint) from error
+    return copy
+
+
+def _choose_drop(request: Request, provable: float | None) -> float:
+    """Return the limit of the gate ``drop``: what was asked for, else 1 %, else the least that the rows can prove.
+
+    Raises:
+        HoneError: ``gate-unprovable``: the limit that was asked for cannot be proved.
+    """
+    wanted = request.max_drop if request.max_drop is not None else _DEFAULT_DROP
+    if provable is None or provable <= wanted:
+        return wanted
+    if request.max_drop is None:
+        return provable
+    raise HoneError(
+        "gate-unprovable",
+        f"The rows cannot prove a drop of at most {wanted:.2%}.",
+        why=f"Even if nothing is lost, the interval reaches {provable:.2%}.",
+        hint=f"Use more rows, or --max-drop {provable:.2%}.",
+    )
+
+
+def _has_free_sizes(source: Artifact) -> bool:
+    return any(isinstance(dim, str) for spec in source.inputs for dim in spec.shape[1:])
+
+
+def _takes_length(chosen: ChosenProgram) -> bool:
+    return "length" in load_program(chosen.name).OPTIONS
+
+
+def _prepare_inputs(
+    data: _Data, source: Artifact, folder: Path, store: Store, run: RunFolder
+) -> dict[str, NDArray[Any]]:
+    """Return the model's inputs for the search split, as the program makes them."""
+    program = find_program(data.chosen.name, project=folder)
+    with store.workspace() as scratch:
+        kept = keep_program(program, scratch)
+        job = {
+            "program": str(locate_program(kept, scratch, digest=program.digest)),
+            "program_options": dict(data.chosen.options),
+            "splits": {SEARCH: {"path": str(_fetch(str(folder / data.files[SEARCH]), folder))}},
+        }
+        call_program("read", job=job, source=source, output=scratch, store=store, run=run)
+        with np.load(scratch / SEARCH / "feeds.npz") as arrays:
+            return {name: arrays[name] for name in arrays.files}
+
+
+def _describe_inputs(source: Artifact) -> str:
+    sides = (source.inputs, source.outputs)
+    texts = [", ".join(f"{spec.name} ({', '.join(map(str, spec.shape))})" for spec in side[:6]) for side in sides]
+    return " → ".join(f"{text}{' …' if len(side) > 6 else ''}" for text, side in zip(texts, sides, strict=True))  # noqa: PLR2004 - as many as fit a line
+
+
+def _merge(recipe: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recipe with settings over it, section by section."""
+    merged = dict(recipe)
+    for name, value in settings.items():
+        known = merged.get(name)
+        merged[name] = _merge(known, value) if isinstance(known, dict) and isinstance(value, Mapping) else value
+    return merged

@@ -8,23 +8,27 @@ configuration is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 from kedro.config import MissingConfigException
 from kedro.framework import project
-from kedro.framework.session import KedroSession
-from kedro.framework.startup import bootstrap_project
-from kedro.io import CatalogProtocol
 from kedro.utils import find_kedro_project
 
 from hone_runtime.errors import HoneError
-from kedro_hone.recipe.plan import Plan, make_plan
-from kedro_hone.recipe.schema import read_recipe
+
+if TYPE_CHECKING:
+    from kedro.io import CatalogProtocol
+
+    from kedro_hone.recipe.plan import Plan
 
 _current: dict[str, Mapping[str, Any]] = {}
+
+PARTS: Final = ("pull", "build", "compare", "publish", "assess", "choose")
+"""The names of the pipelines, besides that of the whole one."""
 
 
 def find_root() -> Path:
@@ -39,6 +43,8 @@ def find_work() -> Path:
 
 def configure() -> None:
     """Configure Kedro for the enclosing project, or for this package in a folder with only ``conf/``."""
+    from kedro.framework.startup import bootstrap_project  # noqa: PLC0415 - every command of Kedro imports this module
+
     if found := find_kedro_project(Path.cwd()):
         bootstrap_project(found)
     else:
@@ -47,6 +53,8 @@ def configure() -> None:
 
 def read_catalog() -> CatalogProtocol[Any, Any]:
     """Return the project's catalog for the environment ``KEDRO_ENV``, outside of a run."""
+    from kedro.framework.session import KedroSession  # noqa: PLC0415
+
     session = KedroSession.create(find_root(), save_on_close=False, env=os.environ.get("KEDRO_ENV"))
     return session.load_context().catalog
 
@@ -59,13 +67,54 @@ def set_parameters(parameters: Mapping[str, Any]) -> None:
     project.pipelines.set_requested(wanted)
 
 
+def name_pipelines(names: Sequence[str]) -> list[str]:
+    """Return the names in this project of some pipelines; without any, that of kedro-hone's whole pipeline.
+
+    A project with pipelines of its own has kedro-hone's below a prefix, which is also the name of the whole. Nothing is
+    registered for this: the recipe may still change.
+    """
+    try:
+        registry = import_module(f"{project.PACKAGE_NAME}.pipeline_registry")
+    except ModuleNotFoundError:
+        return [*names]
+    prefix = getattr(getattr(registry, "register_pipelines", None), "prefix", None)
+    if prefix is None:
+        return [*names]
+    return [f"{prefix}.{name}" if name in PARTS else name for name in names] or [prefix]
+
+
+def forget_parameters() -> None:
+    """Discard the recipe of an earlier session in this process."""
+    _current.clear()
+
+
+def has_recipe() -> bool:
+    """Return whether the current session, or the project's configuration without one, has a recipe.
+
+    Raises:
+        HoneError: As ``find_parameters``.
+    """
+    return bool(_current) or find_parameters(_open_loader()) is not None
+
+
 def read_plan() -> Plan:
     """Return the plan of the current recipe.
 
     Raises:
         HoneError: ``recipe-invalid``, ``adaptor-unknown`` or ``toolchain-unknown``.
     """
+    from kedro_hone.recipe.plan import make_plan  # noqa: PLC0415
+    from kedro_hone.recipe.schema import read_recipe  # noqa: PLC0415
+
     return make_plan(read_recipe(_current["hone"] if _current else read_parameters()))
+
+
+def _open_loader() -> Mapping[str, Any]:
+    """Return Kedro's loader of the project's configuration for the environment ``KEDRO_ENV``."""
+    settings = project.settings
+    conf, env = str(find_root() / settings.CONF_SOURCE), os.environ.get("KEDRO_ENV")
+    loader: Mapping[str, Any] = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, **settings.CONFIG_LOADER_ARGS)
+    return loader
 
 
 def read_parameters() -> Mapping[str, Any]:
@@ -74,11 +123,9 @@ def read_parameters() -> Mapping[str, Any]:
     Raises:
         HoneError: ``recipe-invalid``: there is none, or the parameters cannot be read.
     """
-    settings = project.settings
-    conf, env = str(find_root() / settings.CONF_SOURCE), os.environ.get("KEDRO_ENV")
-    loader = settings.CONFIG_LOADER_CLASS(conf_source=conf, env=env, **settings.CONFIG_LOADER_ARGS)
-    parameters = find_parameters(loader)
+    parameters = find_parameters(_open_loader())
     if parameters is None:
+        conf = find_root() / project.settings.CONF_SOURCE
         hint = (
             "Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
             "Tutorial in the documentation shows a whole one, and Recipe in the documentation has all keys."

@@ -1,17 +1,96 @@
-"""The registered pipelines, generated from the recipe."""
+"""The registered pipelines, generated from the recipe.
+
+Settings and registry of a project are imported by every command of Kedro. So the pipelines, and what they import, are
+made when one of them is first looked into.
+"""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final
 
+from kedro.framework import project
 from kedro.pipeline import Pipeline
 
-from kedro_hone.graph import read_plan
-from kedro_hone.pipelines import build, compare, demo, publish, pull
+from kedro_hone.graph import PARTS, has_recipe, read_plan
+
+PREFIX: Final = "hone"
 
 
-def register_pipelines() -> dict[str, Pipeline]:
-    """Return ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish), ``choose`` and ``demo``."""
+def register_pipelines(prefix: str | None = None) -> dict[str, Pipeline]:
+    """Return the pipelines of the recipe by name.
+
+    Args:
+        prefix: None for a project that has no other pipelines. Otherwise the name of the whole pipeline, and the
+            beginning of the others' names: ``hone``, ``hone.pull`` and so on. ``__default__`` is then not among them.
+
+    Returns:
+        ``pull``, ``build``, ``compare``, ``publish``, ``assess`` (all but publish) and ``choose``; without a prefix
+        also ``__default__`` and ``demo``. With a prefix and without a recipe none.
+    """
+    if prefix is None:
+        from kedro_hone.pipelines import demo  # noqa: PLC0415
+
+        return {**_make_pipelines(), "demo": demo.create_pipeline()}
+    if not has_recipe():
+        return {}
+    make = cache(_make_pipelines)
+    names = {prefix: "__default__", **{f"{prefix}.{part}": part for part in PARTS}}
+    return {name: _Deferred(partial(_take, make, part)) for name, part in names.items()}
+
+
+def add_pipelines(theirs: Callable[[], Mapping[str, Pipeline]], prefix: str = PREFIX) -> Callable[[], dict[str, Any]]:
+    """Return a project's ``register_pipelines`` with kedro-hone's pipelines added.
+
+    ```python
+    register_pipelines = add_pipelines(register_pipelines)
+    ```
+
+    Kedro's ``find_pipelines`` fails for a requested pipeline that the project's package does not contain. So the
+    project's function is called without kedro-hone's among those requested, and not at all if no other is.
+    """
+
+    def register() -> dict[str, Pipeline]:
+        wanted = project.pipelines._requested_pipelines  # noqa: SLF001 - Kedro offers no other way
+        others = None if wanted is None else [name for name in wanted if not _is_below(prefix, name)]
+        try:
+            project.pipelines.set_requested(others)
+            found = dict(theirs()) if others is None or others else {}
+        finally:
+            project.pipelines.set_requested(wanted)
+        return found if wanted is not None and others == wanted else {**found, **register_pipelines(prefix)}
+
+    register.prefix = prefix  # type: ignore[attr-defined]  # for ``graph.name_pipelines``
+    return register
+
+
+class _Deferred(Pipeline):
+    """A pipeline that is made at the first access to anything of it."""
+
+    def __init__(self, make: Callable[[], Pipeline]) -> None:
+        self._make = make  # the attributes of a pipeline are set when they are needed
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_make" not in self.__dict__:  # no attribute of a pipeline, or not yet one itself
+            raise AttributeError(name)
+        self.__dict__.update(self.__dict__.pop("_make")().__dict__)
+        return getattr(self, name)
+
+
+def _is_below(prefix: str, name: str) -> bool:
+    return name == prefix or name.startswith(f"{prefix}.")
+
+
+def _take(make: Callable[[], Mapping[str, Pipeline]], name: str) -> Pipeline:
+    return make()[name]
+
+
+def _make_pipelines() -> dict[str, Pipeline]:
+    """Return the pipelines of the recipe, without the demo's."""
+    from kedro_hone.pipelines import build, compare, publish, pull  # noqa: PLC0415
+
     plan = read_plan()
     with warnings.catch_warnings():
         # One namespace feeds another here, and Kedro warns that each such dataset may be misspelt.
@@ -24,4 +103,4 @@ def register_pipelines() -> dict[str, Pipeline]:
         }
     assess = parts["pull"] + parts["build"] + parts["compare"]
     whole = {"assess": assess, "__default__": assess + parts["publish"]}
-    return {**parts, **whole, "choose": compare.create_choice_pipeline(plan), "demo": demo.create_pipeline()}
+    return {**parts, **whole, "choose": compare.create_choice_pipeline(plan)}

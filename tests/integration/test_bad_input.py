@@ -198,11 +198,14 @@ CASES = {
     "no catalog": Case(
         "catalog-incomplete",
         lambda project: (project.root / "conf" / "base" / "catalog.yml").unlink(),
-        ("There is no catalog.", "catalog*"),
+        ("There is no catalog.", "catalog*", "gate: {type: kedro_hone.datasets.FileDataset, path: data/gate.csv}"),
     ),
-    "catalog that is no YAML": Case("catalog-incomplete", catalog("store: {", "store: {{"), ("cannot be read", "line")),
-    "catalog without a store": Case("catalog-incomplete", catalog("store: {", "shop: {"), ("no entry 'store'",)),
-    "catalog without a split": Case("catalog-incomplete", catalog("search:", "find:"), ("no entry 'search'",)),
+    "catalog that is no YAML": Case("catalog-incomplete", catalog("gate: {", "gate: {{"), ("cannot be read", "line")),
+    "catalog without a split": Case(
+        "catalog-incomplete",
+        catalog("search:", "find:"),
+        ("no entry 'search'", "search: {type: kedro_hone.datasets.FileDataset, path: data/search.csv}"),
+    ),
     "no folder of the environment": Case(
         "recipe-invalid", lambda project: shutil.rmtree(project.root / "conf" / "local"), ("mkdir conf/local",)
     ),

@@ -15,7 +15,7 @@ from kedro.framework.cli.project import run as kedro_run
 
 from hone_runtime.errors import ExitCode
 from kedro_hone.cli.failures import explain, explain_failures
-from kedro_hone.graph import configure
+from kedro_hone.graph import configure, name_pipelines
 from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
@@ -63,9 +63,14 @@ class _Commands(click.Group):
 def _run(**options: Any) -> None:
     """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
 
-    Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 12 DRAFT; 3 bad recipe or input; 4 a bug.
+    Exit codes: 0 a winner was published or the source stays; 10 FAIL; 11 INCONCLUSIVE; 12 DRAFT; 3 bad recipe or
+    input; 4 a bug.
     """
     configure_logging()
+    if options.get("pipeline"):
+        (options["pipeline"],) = name_pipelines([options["pipeline"]])
+    else:
+        options["pipelines"] = name_pipelines(options.get("pipelines") or ())
     options["runner"] = options.get("runner") or "kedro_hone.runner.SearchRunner"
     try:
         kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it

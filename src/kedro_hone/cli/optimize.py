@@ -103,7 +103,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     settings: dict[str, Any] = {"publish.enabled": given["publish"], **read_values(given["settings"], "--set")}
     if given["module"]:
         place, separator, name = given["module"].rpartition(":")
-        settings["model.module"] = f"{make_absolute(place, start)}{separator}{name}" if "/" in place or place.endswith(".py") else given["module"]
+        settings["model.module"] = f"{_locate_code(place, start)}{separator}{name}"
     trust = [*given["trust"], *(["module"] if given["module"] else [])]
     named = {
         "gates.speedup": given["min_speedup"],
@@ -125,6 +125,11 @@ def _read_request(given: Mapping[str, Any]) -> Request:
         max_drop=given["max_drop"] and read_share(given["max_drop"], "--max-drop"),
         settings={**settings, **{name: value for name, value in named.items() if value is not None}},
     )
+
+
+def _locate_code(place: str, start: Path) -> str:
+    """Return a file of code with its absolute path, and the name of a package unchanged."""
+    return make_absolute(place, start) if place.endswith(".py") else place
 
 
 def _name_folder(request: Request) -> Path:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
-
 from kedro_hone.derivation.rows import Column, Kind, Table
+from numpy.typing import NDArray
 
 _MOST_VALUES: Final = 1_000
 

@@ -153,14 +153,14 @@ def _choose_by_outputs(source: Artifact, target: ColumnFacts) -> tuple[str, str]
     """Choose by the first output's shape and type, and the target's values."""
     output, image = source.outputs[0], any(len(spec.shape) == _IMAGE_AXES for spec in source.inputs)
     classifier = "image-classification" if image else "tabular-classification"
-    size = output.shape[1] if len(output.shape) == 2 else None  # noqa: PLR2004 - rows and classes
+    size = output.shape[1] if len(output.shape) == 2 else None
     if output.dtype == "str" or (isinstance(size, int) and size > 1 and (target.whole or target.kind == "text")):
         shown = "text" if output.dtype == "str" else f"{size} numbers"
         return classifier, f"since the output {output.name!r} has {shown} for each row, and {target.name!r} classes"
     single = len(output.shape) == 1 or size == 1
-    if single and target.kind == "number" and len(target.values or range(3)) > 2:  # noqa: PLR2004 - 0 and 1
+    if single and target.kind == "number" and len(target.values or range(3)) > 2:
         return "tabular-regression", f"since the output {output.name!r} is one number for each row"
-    if target.shape or len(output.shape) > 2:  # noqa: PLR2004 - rows and classes
+    if target.shape or len(output.shape) > 2:
         return FIDELITY, f"since no built-in task has outputs of the shape {_show(output)}"
     fitting = ["tabular-regression", classifier, FIDELITY]
     raise HoneError(
@@ -234,7 +234,7 @@ def _name_classes(name: str, source: Artifact, target: ColumnFacts) -> dict[str,
     raise HoneError(
         "labels-mismatch",
         f"The labels in {target.name!r} are text, and the model has only numbers of classes.",
-        why=f"Its output {output.name!r} has the shape {_show(output)}; which of its columns is which class is unknown.",
+        why=f"Its output {output.name!r} has the shape {_show(output)}; the order of the classes is unknown.",
         hint=f"Name the classes in the order of its outputs: --classes {values.replace(', ', ',')}.",
     )
 

@@ -10,6 +10,9 @@ from typing import Any, Final
 import numpy as np
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
+from kedro_hone.derivation.rows import Table
+from kedro_hone.derivation.splits import Division, describe, divide, write_splits
+from kedro_hone.derivation.tables import read_table
 from numpy.typing import NDArray
 
 from hone_runtime.contract.registries import find_registry
@@ -21,16 +24,13 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.derivation.columns import describe_columns
-from kedro_hone.derivation.drawn import ROWS, draw_splits
+from kedro_hone.derivation.drawn import ROWS, Drawing, draw_splits
 from kedro_hone.derivation.example import read_example
 from kedro_hone.derivation.program import ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, list_entries, nest
 from kedro_hone.derivation.request import WHOLE, Request
-from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.source import pull_source
-from kedro_hone.derivation.splits import Division, describe, divide, write_splits
-from kedro_hone.derivation.tables import read_table
 from kedro_hone.programs import call_program, find_program, keep_program, load_program, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
@@ -146,7 +146,8 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
 def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:
     registry = find_registry(request.source, project=folder)
     example = read_example(request.source, registry, source)
-    files = draw_splits(request, source, example, folder / DATA)
+    sizes = {dim: size for shape in reversed(request.shapes) for dim, size in shape.items()}
+    files = draw_splits(Drawing(source=source, example=example, sizes=sizes), folder / DATA)
     origin = "in the range of the model's example" if example else "from its signature, as it has no example"
     lines = (
         f"data      NONE: {sum(ROWS.values())} rows were drawn, {origin}. The verdict is a DRAFT, never published",
@@ -218,7 +219,7 @@ def _prepare_inputs(
 def _describe_inputs(source: Artifact) -> str:
     sides = (source.inputs, source.outputs)
     texts = [", ".join(f"{spec.name} ({', '.join(map(str, spec.shape))})" for spec in side[:6]) for side in sides]
-    return " → ".join(f"{text}{' …' if len(side) > 6 else ''}" for text, side in zip(texts, sides, strict=True))  # noqa: PLR2004 - as many as fit a line
+    return " → ".join(f"{text}{' …' if len(side) > 6 else ''}" for text, side in zip(texts, sides, strict=True))
 
 
 def _merge(recipe: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -104,7 +104,8 @@ def read_values(given: Iterable[str], flag: str) -> dict[str, Any]:
     try:
         return {name: yaml.safe_load(value) for name, value in read_pairs(given, flag).items()}
     except yaml.YAMLError as error:
-        raise _explain(f"A value of {flag} cannot be read.", str(error), "Quote text with special characters.") from None
+        hint = "Quote text with special characters."
+        raise _explain(f"A value of {flag} cannot be read.", str(error), hint) from None
 
 
 def read_shape(text: str) -> dict[str, int]:

@@ -20,9 +20,7 @@ _MULTIPLE: Final = 8
 Shapes = dict[str, dict[str, int]]
 
 
-def choose_shapes(
-    request: Request, source: Artifact, feeds: Mapping[str, NDArray[Any]] | None
-) -> tuple[Shapes, str]:
+def choose_shapes(request: Request, source: Artifact, feeds: Mapping[str, NDArray[Any]] | None) -> tuple[Shapes, str]:
     """Return the shapes by name, and why, in words.
 
     Args:
@@ -44,7 +42,8 @@ def choose_shapes(
     if (lengths := _count_tokens(feeds)) is not None and free == ["length"]:
         low, high = (_round_up(float(np.quantile(lengths, share)), source) for share in (0.5, 0.95))
         sizes = [{"batch": batch, "length": length} for batch, length in zip(batches, (low, high), strict=False)]
-        return {_name(one): one for one in sizes}, f"by the texts' median ({low}) and 95th percentile ({high}) of tokens"
+        why = f"by the texts' median ({low}) and 95th percentile ({high}) of tokens"
+        return {_name(one): one for one in sizes}, why
     known = {dim: _find_size(dim, source, feeds) for dim in free}
     sizes = [{"batch": batch, **known} for batch in batches]
     return {_name(one): one for one in sizes}, f"{why}, and the data's {', '.join(free)}"
@@ -57,7 +56,7 @@ def _name(sizes: Mapping[str, int]) -> str:
 def _count_tokens(feeds: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
     """Return each row's number of tokens; None if the inputs have no mask of them."""
     mask = feeds.get("attention_mask")
-    return None if mask is None or mask.ndim != 2 else mask.sum(axis=1)  # noqa: PLR2004 - rows and tokens
+    return None if mask is None or mask.ndim != 2 else mask.sum(axis=1)
 
 
 def _round_up(length: float, source: Artifact) -> int:

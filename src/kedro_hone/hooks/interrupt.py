@@ -5,14 +5,17 @@ from __future__ import annotations
 import signal
 import threading
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
 from hone_runtime.text import open_logger
-from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.hooks.membership import has_own
+
+if TYPE_CHECKING:
+    from kedro_hone.core.store.runs import RunFolder
 
 _LOGGER = open_logger(__name__)
 
@@ -42,7 +45,7 @@ class InterruptHooks:
         self.interrupted, self._run = False, None
         parallel = "ParallelRunner" in str(run_params.get("runner"))
         main = threading.current_thread() is threading.main_thread()  # only the main thread may set a handler
-        if parallel or not main or "race" not in pipeline.all_outputs():
+        if parallel or not main or not has_own(pipeline) or "race" not in pipeline.all_outputs():
             return
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._run = catalog.load("run")

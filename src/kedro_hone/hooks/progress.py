@@ -12,7 +12,7 @@ from kedro.pipeline.node import Node
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 
-from hone_runtime.values.measurement import Confirmation, RaceResult
+from kedro_hone.hooks.membership import has_own
 
 
 class ProgressHooks:
@@ -28,7 +28,7 @@ class ProgressHooks:
         """Start the display."""
         # Kedro's log handler writes to the same console, so that its lines go above the display.
         console = self._console or rich.get_console()
-        if not console.is_terminal:
+        if not console.is_terminal or not has_own(pipeline):
             return
         name, best = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[best]}"))
         columns = (SpinnerColumn(), name, BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn(), best)
@@ -69,6 +69,9 @@ class ProgressHooks:
 
 def name_best(value: object) -> str:
     """Return the best candidate so far, from the output of the race or the confirmation; otherwise an empty string."""
+    # Imported here: settings are imported by every command of Kedro.
+    from hone_runtime.values.measurement import Confirmation, RaceResult  # noqa: PLC0415
+
     if isinstance(value, RaceResult) and value.standings and value.standings[0].objective:
         return f"best so far {value.standings[0].objective.estimate:.1f}x: {value.standings[0].id}"
     if isinstance(value, Confirmation) and value.finalists and value.finalists[0].deciding:

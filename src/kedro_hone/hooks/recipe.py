@@ -3,52 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import yaml
 from kedro.config import MissingConfigException
+from kedro.framework import project
 from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 
 from hone_runtime.errors import HoneError
-from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
-from kedro_hone.graph import find_parameters, set_parameters
+from kedro_hone.graph import find_parameters, forget_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
-from kedro_hone.programs import digest_metric, find_program
-from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.preflight import check_recipe
+from kedro_hone.hooks.membership import has_own, list_datasets
 
-_ENTRIES = frozenset({"store", "run", CALIBRATION, SEARCH, GATE, TRAINING})
-"""The entries that a user's own catalog must contain: no node makes them."""
-_COPY = "Copy conf/base/catalog.yml of kedro-hone's own repository, and change the splits."
-_NEEDED = ("params:hone", "store", "run", GATE)
+_NEEDED = ("params:hone", "store", "run", "gate")
 
 
 class RecipeHooks:
-    """Checks the recipe before anything starts, and generates the pipelines from it."""
+    """Checks the recipe before anything starts, and generates the pipelines from it.
+
+    In a project without a recipe, and for a run without a node of kedro-hone, it changes nothing.
+    """
+
+    def __init__(self) -> None:
+        self._project: Path | None = None
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
         """Read the run's parameters, with ``--params`` and ``--env``, and check that the files in them exist."""
-        configure_logging(context.project_path)
         # ``context.params`` would also read them, but it first registers the pipelines with the wrong recipe.
         parameters = find_parameters(context.config_loader)
-        if parameters is not None:
-            program = read_recipe(parameters).program
-            find_program(program.name, project=context.project_path)
-            digest_metric(program.metric, project=context.project_path)
-            set_parameters(parameters)
-            _require_catalog(context)
+        self._project = None if parameters is None else context.project_path
+        if parameters is None:
+            forget_parameters()
+            return
+        # Imported here, as below: settings are imported by every command of Kedro, also in a project without a recipe.
+        from kedro_hone.programs import digest_metric, find_program  # noqa: PLC0415
+        from kedro_hone.recipe.schema import read_recipe  # noqa: PLC0415
+
+        program = read_recipe(parameters).program
+        find_program(program.name, project=context.project_path)
+        digest_metric(program.metric, project=context.project_path)
+        set_parameters(parameters)
+        _require_catalog(context)
 
     @hook_impl
-    def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
+    def after_catalog_created(self, catalog: CatalogProtocol[Any, Any], save_version: str | None) -> None:
+        """Add the entries that a user need not write."""
+        if self._project is not None:
+            from kedro_hone.datasets.defaults import add_defaults  # noqa: PLC0415
+
+            nodes = chain.from_iterable(pipeline.nodes for pipeline in project.pipelines.values())
+            add_defaults(catalog, list_datasets(nodes), project=self._project, version=save_version)
+
+    @hook_impl(tryfirst=True)  # the other hooks load the run's folder from the catalog
+    def before_pipeline_run(
+        self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
+    ) -> None:
         """Check the program, the metric and the gate split as far as possible before the model is pulled."""
+        if self._project is None or not has_own(pipeline):
+            return
+        from kedro_hone.datasets.defaults import DATA, add_defaults  # noqa: PLC0415
+
+        configure_logging(self._project)
+        # Here only the nodes of this run count: another pipeline may give one of the names another meaning.
+        names = list_datasets(pipeline.nodes)
+        add_defaults(catalog, names, project=self._project, version=run_params.get("run_id"))
         inputs = pipeline.inputs()
-        if "store" in inputs:
-            _check_catalog(sorted(_ENTRIES & inputs), catalog)
+        _check_catalog(sorted(DATA & inputs), catalog)
         if inputs.issuperset(_NEEDED):
+            from kedro_hone.search.preflight import check_recipe  # noqa: PLC0415
+
             recipe, store, run, gate = (catalog.load(name) for name in _NEEDED)
             check_recipe(gate=gate, recipe=recipe, store=store, run=run)
 
@@ -59,17 +88,23 @@ def _require_catalog(context: KedroContext) -> None:
         context.config_loader["catalog"]
     except (MissingConfigException, yaml.YAMLError) as error:
         missing = isinstance(error, MissingConfigException)
-        hint = _COPY if missing else "Mend the YAML there."
+        hint = _write_lines(("calibration", "search", "gate")) if missing else "Mend the YAML there."
         what = "There is no catalog." if missing else "The catalog cannot be read."
         raise HoneError("catalog-incomplete", what, why=str(error), hint=hint) from error
 
 
 def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> None:
-    """Raise ``catalog-incomplete`` if the catalog lacks an entry that no node makes."""
+    """Raise ``catalog-incomplete`` if the catalog lacks a split of the data."""
     if missing := [name for name in names if name not in catalog]:
         raise HoneError(
             "catalog-incomplete",
             f"The catalog has no entry {missing[0]!r}.",
-            why=f"Not in conf/*/catalog.yml: {', '.join(missing)}; the pipelines read them, and no node makes them.",
-            hint=_COPY,
+            why=f"Not in conf/*/catalog.yml: {', '.join(missing)}; these are your data, and no node makes them.",
+            hint=_write_lines(missing),
         )
+
+
+def _write_lines(names: Iterable[str]) -> str:
+    lines = (f"{name}: {{type: kedro_hone.datasets.FileDataset, path: data/{name}.csv}}" for name in names)
+    said = "Add to conf/base/catalog.yml, with the paths of your own files:"
+    return "\n        ".join((said, *lines))

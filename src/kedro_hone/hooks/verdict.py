@@ -10,11 +10,10 @@ from kedro.pipeline import Pipeline
 from rich.console import Console
 
 from hone_runtime.errors import ExitCode
-from hone_runtime.values.decision import Verdict
-from kedro_hone.report.console import print_verdict
-from kedro_hone.report.result_file import note_result
+from kedro_hone.hooks.membership import has_own
 
-_EXIT_CODES = {Verdict.FAIL: ExitCode.FAIL, Verdict.INCONCLUSIVE: ExitCode.INCONCLUSIVE, Verdict.DRAFT: ExitCode.DRAFT}  # KEEP is a success
+_EXIT_CODES = {"FAIL": ExitCode.FAIL, "INCONCLUSIVE": ExitCode.INCONCLUSIVE, "DRAFT": ExitCode.DRAFT}
+"""Of the verdicts; PASS and KEEP are a success."""
 
 
 class VerdictHooks:
@@ -27,12 +26,21 @@ class VerdictHooks:
     @hook_impl
     def before_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         """Report the run's folder to the program that started the run."""
-        if "run" in pipeline.inputs():
+        if has_own(pipeline) and "run" in pipeline.inputs():
+            from kedro_hone.report.result_file import note_result  # noqa: PLC0415 - as below
+
             note_result(folder=str(catalog.load("run").folder))
 
     @hook_impl
     def after_pipeline_run(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         """Print the verdict, the path of the report, and how to call the winner."""
+        if not has_own(pipeline):
+            return
+        # Imported here: settings are imported by every command of Kedro.
+        from hone_runtime.values.decision import Verdict  # noqa: PLC0415
+        from kedro_hone.report.console import print_verdict  # noqa: PLC0415
+        from kedro_hone.report.result_file import note_result  # noqa: PLC0415
+
         made = pipeline.all_outputs()
         published = catalog.load("publications") if "publications" in made else ()
         if published:
@@ -40,7 +48,7 @@ class VerdictHooks:
         if "evidence" not in made:
             return
         evidence, run = catalog.load("evidence"), catalog.load("run")
-        self.exit_code = _EXIT_CODES.get(evidence.verdict, ExitCode.SUCCESS)
+        self.exit_code = _EXIT_CODES.get(evidence.verdict.value, ExitCode.SUCCESS)
         why = "" if evidence.verdict is Verdict.PASS else "; ".join(evidence.reasons)
         note_result(verdict=evidence.verdict.value, message=f"{why}." if why else "")
         print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)

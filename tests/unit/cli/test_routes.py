@@ -3,7 +3,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import time
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -23,8 +22,8 @@ from hone_runtime.values.measurement import (
 )
 from hone_runtime.values.outcome import Candidate, Refused
 from kedro_hone.cli.routes import LastRun, fold_rows
+from kedro_hone.datasets.defaults import DEFAULTS
 
-CATALOG = Path(__file__).parents[3] / "conf" / "base" / "catalog.yml"
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
 CLOSED = Refused(by="shop.closed", reason="it is closed on Mondays")
 UNREACHABLE = Refused(by="onnx", slug="no-converter", reason="no adaptor converts toy to onnx")
@@ -73,8 +72,8 @@ def work(tmp_path):
 
 
 def read_last(work) -> LastRun:
-    """Read it through the entries of the template's catalog, with another folder."""
-    entries = yaml.safe_load(CATALOG.read_text().replace("data/hone/work", str(work)))
+    """Read it through the default entries of the catalog, with another folder."""
+    entries = yaml.safe_load(DEFAULTS.read_text().replace("data/hone/work", str(work)))
     return LastRun(DataCatalog.from_config(entries))
 
 

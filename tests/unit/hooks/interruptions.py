@@ -15,8 +15,15 @@ from kedro.pipeline import node, pipeline
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.hooks.interrupt import InterruptHooks
 
-RACES = pipeline([node(lambda: 1, None, "race", name="race")])
-BUILDS = pipeline([node(lambda: 1, None, "built", name="build")])
+
+def step() -> int:
+    return 1
+
+
+step.__module__ = "kedro_hone.nodes.step"
+RACES = pipeline([node(step, None, "race", name="race")])
+BUILDS = pipeline([node(step, None, "built", name="build")])
+THEIRS = pipeline([node(lambda: 1, None, "race", name="race")])
 
 
 class Printing(logging.Handler):
@@ -122,7 +129,9 @@ def test_a_run_that_cannot_be_stopped_is_not_told_as_stopped(hooks, run, printin
     assert printing.said == []
 
 
-@pytest.mark.parametrize("changes", [{"pipeline": BUILDS}, {"run_params": {"runner": "ParallelRunner"}}])
+@pytest.mark.parametrize(
+    "changes", [{"pipeline": BUILDS}, {"pipeline": THEIRS}, {"run_params": {"runner": "ParallelRunner"}}]
+)
 def test_what_does_not_race_or_has_many_processes_is_left_to_python(hooks, run, changes):
     begin(hooks, run, **changes)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

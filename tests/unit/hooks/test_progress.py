@@ -9,13 +9,18 @@ from hone_runtime.values.measurement import Interval, RaceResult, Standing, Stat
 from kedro_hone.hooks.progress import ProgressHooks, name_best
 
 
-def pipeline():
-    return Pipeline([Node(lambda x: x, "a", "b", name="first"), Node(lambda x: x, "b", "c", name="second")])
+def step(x):
+    return x
 
 
-def run(console):
+def pipeline(package):
+    step.__module__ = f"{package}.nodes.step"
+    return Pipeline([Node(step, "a", "b", name="first"), Node(step, "b", "c", name="second")])
+
+
+def run(console, package="kedro_hone"):
     hooks = ProgressHooks(console)
-    nodes = pipeline()
+    nodes = pipeline(package)
     hooks.before_pipeline_run(nodes)
     for node in nodes.nodes:
         hooks.before_node_run(node)
@@ -48,6 +53,13 @@ def test_a_terminal_shows_what_runs_and_the_best_so_far():
 def test_elsewhere_nothing_is_shown():
     stream = io.StringIO()
     run(Console(file=stream, force_terminal=False))
+
+    assert stream.getvalue() == ""
+
+
+def test_another_packages_pipeline_is_not_shown():
+    stream = io.StringIO()
+    run(Console(file=stream, force_terminal=True, width=120), package="shop")
 
     assert stream.getvalue() == ""
 

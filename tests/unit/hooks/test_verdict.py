@@ -7,14 +7,34 @@ from types import SimpleNamespace
 
 import pytest
 from kedro.io import DataCatalog, MemoryDataset
+from kedro.pipeline import Node, Pipeline
 from rich.console import Console
 
 from hone_runtime.errors import ExitCode
 from hone_runtime.values.decision import Verdict
 from kedro_hone.hooks import verdict as module
+from kedro_hone.report import console
 from kedro_hone.report.result_file import VARIABLE, read_result
 
 REASONS = ("7 launches cannot tell whether it is faster", "other processes took 51 % of its cores")
+
+
+def make_pipeline(package):
+    def make():
+        return 1, 2
+
+    make.__module__ = f"{package}.nodes.make"
+    return Pipeline([Node(make, None, ["evidence", "publications"])])
+
+
+def test_another_packages_evidence_is_no_verdict(tmp_path, monkeypatch):
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "result.json"))
+    catalog = DataCatalog({"evidence": MemoryDataset("theirs"), "publications": MemoryDataset("theirs")})
+    hooks = module.VerdictHooks(Console(file=io.StringIO()))
+    hooks.before_pipeline_run(make_pipeline("shop"), catalog)
+    hooks.after_pipeline_run(make_pipeline("shop"), catalog)
+    assert hooks.exit_code == ExitCode.SUCCESS
+    assert not (tmp_path / "result.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -28,12 +48,12 @@ REASONS = ("7 launches cannot tell whether it is faster", "other processes took 
 )
 def test_the_reasons_are_told_where_it_is_no_pass(tmp_path, monkeypatch, verdict, code, message):
     monkeypatch.setenv(VARIABLE, str(tmp_path / "result.json"))
-    monkeypatch.setattr(module, "print_verdict", lambda *_, **__: None)
+    monkeypatch.setattr(console, "print_verdict", lambda *_, **__: None)
     evidence = SimpleNamespace(verdict=verdict, reasons=REASONS)
     made = {"evidence": evidence, "run": SimpleNamespace(folder=tmp_path), "publications": ()}
     catalog = DataCatalog({name: MemoryDataset(value, copy_mode="assign") for name, value in made.items()})
     hooks = module.VerdictHooks(Console(file=io.StringIO()))
-    hooks.after_pipeline_run(SimpleNamespace(all_outputs=lambda: {"evidence", "publications"}), catalog)
+    hooks.after_pipeline_run(make_pipeline("kedro_hone"), catalog)
     assert hooks.exit_code == code
     assert read_result(tmp_path / "result.json").model_dump(include={"verdict", "message"}) == {
         "verdict": verdict.value,

@@ -1,0 +1,88 @@
+"""The entries that a catalog gets without being written: the store, the run's folder, and the values between nodes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from kedro.io import AbstractDataset, CatalogProtocol
+from parse import Parser
+from parse import compile as compile_pattern
+
+from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
+
+DEFAULTS: Final = Path(__file__).with_name("defaults.yml")
+DATA: Final = frozenset({CALIBRATION, SEARCH, GATE, TRAINING})
+"""The entries without a default: the user's data."""
+
+_PLACEHOLDER: Final = re.compile(r"\{.*?\}")
+
+
+def add_defaults(
+    catalog: CatalogProtocol[Any, Any], names: Iterable[str], *, project: Path, version: str | None
+) -> None:
+    """Add an entry for each of some datasets that has a default and that the catalog lacks.
+
+    Args:
+        catalog: The catalog to extend.
+        names: Datasets of kedro-hone's nodes.
+        project: The project's root; the paths of the defaults count from there.
+        version: The version that Kedro saves this run's datasets under; None outside of a run.
+    """
+    known = {*catalog.keys()}
+    for name in sorted({*names} - known - DATA):
+        pattern, config = find_default(name)
+        if config is not None and not _has_pattern(catalog, name, pattern):
+            placed = {**config, "filepath": str(project / config["filepath"])}
+            catalog[name] = AbstractDataset.from_config(name, placed, save_version=version)
+
+
+def find_default(name: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the default of a dataset, as in a catalog, with the name or pattern that it is written under.
+
+    The paths in it are relative to the project. Without a default the pattern is empty, and the entry None.
+    """
+    defaults = read_defaults()
+    if name in defaults:
+        return name, {**defaults[name]}
+    for pattern, parser in _compile_patterns().items():
+        found = parser.parse(name)
+        if found is not None:
+            return pattern, {
+                key: value.format_map(found.named) if isinstance(value, str) else value
+                for key, value in defaults[pattern].items()
+            }
+    return "", None
+
+
+@cache
+def read_defaults() -> Mapping[str, Mapping[str, Any]]:
+    """Return all defaults, by name or pattern, as in a catalog."""
+    entries: dict[str, dict[str, Any]] = yaml.safe_load(DEFAULTS.read_text(encoding="utf-8"))
+    return entries
+
+
+@cache
+def _compile_patterns() -> Mapping[str, Parser]:
+    """Return the parsers of the defaults that are patterns; Kedro reads patterns with the same library."""
+    return {pattern: compile_pattern(pattern) for pattern in read_defaults() if _PLACEHOLDER.search(pattern)}
+
+
+def _has_pattern(catalog: CatalogProtocol[Any, Any], name: str, default: str) -> bool:
+    """Return whether a pattern of the user's catalog comes before the default, by Kedro's order of patterns.
+
+    A name comes before any pattern, and a pattern with more characters outside of its placeholders before others.
+    """
+    if not _PLACEHOLDER.search(default):
+        return False
+    resolver = getattr(catalog, "config_resolver", None)
+    pattern = resolver.match_dataset_pattern(name) if resolver is not None else None
+    return pattern is not None and _count_fixed(pattern) >= _count_fixed(default)
+
+
+def _count_fixed(pattern: str) -> int:
+    return len(_PLACEHOLDER.sub("", pattern))

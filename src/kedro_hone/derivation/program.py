@@ -178,7 +178,8 @@ def _show(spec: TensorSpec) -> str:
 
 def _explain_unlabelled(name: str, columns: Sequence[ColumnFacts], source: Artifact) -> HoneError:
     inputs = {spec.name for spec in source.inputs}
-    names = [one.name for one in columns if one.name not in inputs] or [one.name for one in columns]
+    likely = sorted(columns, key=lambda one: (one.name in {*inputs, *TEXTS}, len(one.values or range(10**6))))
+    names = [one.name for one in likely]
     hint = f"Name the column of the labels: --target {names[0]}."
     if "transformers" not in source.metadata:
         hint += f" Or compare the outputs alone: --task {FIDELITY}."

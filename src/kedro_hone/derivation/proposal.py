@@ -115,14 +115,13 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     place = _fetch(whole or request.data[SEARCH], folder)
     table = read_table(place, needs=[spec.name for spec in source.inputs])
     chosen = choose_program(request, source, describe_columns(table))
-    notes = tuple(f"data      {note}" for note in table.notes)
     if whole is not None:
         division = _divide(table, request, chosen, asked)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
-        return _Data(files=files, chosen=chosen, drop=_choose_drop(request, division.provable), lines=notes + lines)
+        return _Data(files=files, chosen=chosen, drop=_choose_drop(request, division.provable), lines=lines)
     rows = read_table(_fetch(request.data[GATE], folder)).rows
-    lines = (*notes, f"data      the splits that --data names; {rows} rows in {GATE}")
+    lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}",)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
     provable = smallest_provable_drop(rows, level) if chosen.name in _BOUNDED else None
     return _Data(files=request.data, chosen=chosen, drop=_choose_drop(request, provable), lines=lines)

@@ -1,0 +1,37 @@
+"""Kinds of columns with typed values: arrays, and the values of JSON and Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kedro_hone.derivation.rows import Column, Kind
+
+
+def find_kind(column: Column) -> Kind:
+    """Return the kind of the values that are not missing; numbers and truth values together are numbers."""
+    if isinstance(column, np.ndarray) and column.dtype.kind != "O":
+        if column.ndim > 1:
+            return "other"
+        return _KINDS.get(column.dtype.kind, "other")
+    found = {_find_one(value) for value in column if not is_missing(value)}
+    if found <= {"number", "truth"}:
+        return "truth" if found == {"truth"} else "number"
+    return found.pop() if len(found) == 1 else "other"
+
+
+_KINDS: dict[str, Kind] = {"b": "truth", "i": "number", "u": "number", "f": "number", "U": "text"}
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value represents a missing one: None or NaN."""
+    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+
+
+def _find_one(value: Any) -> Kind:
+    if isinstance(value, bool | np.bool_):
+        return "truth"
+    if isinstance(value, int | float | np.number):
+        return "number"
+    return "text" if isinstance(value, str) else "other"

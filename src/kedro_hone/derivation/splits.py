@@ -1,0 +1,207 @@
+"""Splits: the rows of one table, divided into calibration, search and gate by a hash of their content."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from hone_runtime.errors import HoneError
+from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS
+from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.levels import share_confidence
+from kedro_hone.derivation.assignment import SPARE, IndivisibleError, assign
+from kedro_hone.derivation.fingerprints import hash_rows
+from kedro_hone.derivation.rows import Table
+from kedro_hone.derivation.targets import check_target, count_classes, find_column
+from kedro_hone.derivation.units import unite
+
+LEAST_ROWS: Final = 4 * UNITS
+"""The fewest rows that are divided: a quarter is the search split, and an interval needs 20 rows."""
+
+_GATE, _SEARCH, _CALIBRATION = 0.6, 0.3, 0.1
+"""The share of the rows of each split; the gate split never has more than its own."""
+_CALIBRATION_ROWS, _CALIBRATION_MOST, _MOST_SHARE = 256, 1_024, 0.15
+"""Toolchains calibrate with some hundred rows: so many where 15 % of the rows are that many, and at most."""
+_LEEWAY = 20
+"""The gate split has at most this many times the rows that the limit needs if nothing is lost."""
+
+
+_HINT: Final = (
+    "Add rows, remove the rows of that class, or name the splits yourself: --data calibration=FILE --data search=FILE "
+    "--data gate=FILE."
+)
+
+
+@dataclass(frozen=True)
+class Division:
+    """The rows of one table, divided into three splits.
+
+    Attributes:
+        table: The table.
+        rows: The numbers of the rows of each split, in the order of the file, by the name of the split.
+        spare: The number of rows that no split needs.
+        target: The column of the target, if known.
+        group: The column whose equal values are in one split, if any.
+        classes: The number of rows of each class; None if the splits are not stratified.
+        copies: How many rows are copies of another row.
+        different: How many rows of the gate split are different.
+        limit: The largest drop that the gate shall allow; None if it is derived from the rows.
+        confidence: Of each finalist's interval, after sharing it among the finalists.
+        bounded: Whether a row can lose at most 1, as if it is right or wrong.
+    """
+
+    table: Table
+    rows: Mapping[str, tuple[int, ...]]
+    spare: int
+    target: str | None
+    group: str | None
+    classes: Mapping[str, int] | None
+    copies: int
+    different: int
+    limit: float | None
+    confidence: float
+    bounded: bool
+
+    @property
+    def provable(self) -> float | None:
+        """The smallest limit that the gate split can prove, rounded up to three digits; None for unbounded scores.
+
+        It is proved only if no row is lost. Copies of a row count once, so a gate may prove slightly less.
+        """
+        return _round_up(smallest_provable_drop(self.different, self.confidence)) if self.bounded else None
+
+    @property
+    def is_provable(self) -> bool:
+        """Whether the limit can be proved; also true if there is none, or if scores are unbounded."""
+        return self.limit is None or self.provable is None or self.provable <= self.limit
+
+    @property
+    def needed(self) -> int | None:
+        """The number of rows that the table needs to prove the limit; None without a limit or for unbounded scores."""
+        if self.limit is None or not self.bounded:
+            return None
+        return math.ceil(needed_rows(self.limit, self.confidence) / _GATE)
+
+
+def divide(
+    table: Table,
+    *,
+    target: str | None = None,
+    group: str | None = None,
+    content: Sequence[str] | None = None,
+    classes: bool | None = None,
+    limit: float | None = None,
+    finalists: int = 3,
+    confidence: float = 0.95,
+    bounded: bool = True,
+) -> Division:
+    """Divide the rows of a table into calibration, search and gate.
+
+    Rows with equal content are in one split, and so are rows with an equal ``group``. The split of a row depends only
+    on the content of the table, not on the order of its rows or its format.
+
+    Args:
+        table: The rows.
+        target: The column of the target; each of its classes is in all three splits. None divides without classes.
+        group: The column whose equal values stay together, such as a customer. Rows without a value are not grouped.
+        content: The columns that the model gets. By default all but the target and the group. Rows that are equal in
+            them are copies of each other, whatever their other columns.
+        classes: Whether the target contains classes; by default this depends on its values (``check_target``).
+        limit: The largest drop that the gate shall allow, by which the gate split is sized. None makes it as large as
+            possible.
+        finalists: The number of finalists of the confirmation, which share the confidence.
+        confidence: The confidence of all finalists together.
+        bounded: Whether a row can lose at most 1.
+
+    Raises:
+        HoneError: ``column-unknown``, ``target-unusable`` or ``data-indivisible``.
+    """
+    named = find_column(table, target, flag="--target") if target is not None else None
+    grouped = find_column(table, group, flag="--group") if group is not None else None
+    if table.rows < LEAST_ROWS:
+        raise _find_indivisible(
+            table, f"It has {table.rows} rows, and three splits need {LEAST_ROWS}.", "Use more rows: --data FILE."
+        )
+    labels = check_target(table, named, classes=classes) if named is not None else None
+    names = [name for name in content or table.names if name not in {named, grouped}]
+    if not names:
+        raise _find_indivisible(table, "It has no column but the target.", "Add the columns that the model takes.")
+    hashes = hash_rows({name: table.columns[find_column(table, name, flag="--data")] for name in names}, table.rows)
+    units = unite(hashes, None if grouped is None else table.columns[grouped])
+    level = share_confidence(confidence, finalists=finalists)
+    wanted = _size_splits(table.rows, limit=limit if bounded else None, confidence=level)
+    try:
+        rows = assign(units, labels, wanted)
+    except IndivisibleError as error:
+        raise _find_indivisible(table, str(error), _HINT) from error
+    return Division(
+        table=table,
+        rows={split: rows[split] for split in SPLITS},
+        spare=len(rows[SPARE]),
+        target=named,
+        group=grouped,
+        classes=None if labels is None else count_classes(labels),
+        copies=table.rows - len(set(hashes)),
+        different=len({hashes[row] for row in rows[GATE]}),
+        limit=limit,
+        confidence=level,
+        bounded=bounded,
+    )
+
+
+def write_splits(division: Division, folder: Path) -> dict[str, Path]:
+    """Write the splits in the format of the source, as the programs read it, and return their paths by name.
+
+    Values are unchanged. A ``.csv`` file becomes one with commas, in UTF-8; ``.npy`` files become ``.npz`` files, which
+    contain the names of the arrays.
+
+    Args:
+        division: The rows of each split.
+        folder: The folder in which the files are made, named by split; it is made if it does not exist.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    return division.table.content.write(division.rows, folder)
+
+
+def describe(division: Division) -> tuple[str, ...]:
+    """Return what was derived, for the user: a line with the splits, and further lines of what is special."""
+    table = division.table
+    by = "row hash" if division.group is None else f"row hash and `{division.group}`"
+    sides = ", ".join(f"{split} {len(rows):,}" for split, rows in division.rows.items())
+    strata = f", stratified by `{division.target}`" if division.classes is not None else ""
+    lines = [f"3 splits of {table.rows:,} rows by {by}{strata}: {sides}"]
+    if division.spare:
+        lines.append(f"{division.spare:,} rows are in no split: a larger gate split would only take longer")
+    if division.copies:
+        lines.append(f"rows that are copies of others, each in the split of the first: {division.copies:,}")
+    if not division.is_provable:
+        lines.append(
+            f"the gate split can prove a drop under {division.provable:g}, not under {division.limit:g}, which needs "
+            f"{division.needed:,} rows in all"
+        )
+    return (*lines, *table.notes)
+
+
+def _size_splits(rows: int, *, limit: float | None, confidence: float) -> dict[str, int]:
+    """Return the number of rows of each split, and of those that none needs."""
+    gate = math.floor(rows * _GATE)
+    calibration = max(math.ceil(rows * _CALIBRATION), min(_CALIBRATION_ROWS, math.floor(rows * _MOST_SHARE)))
+    search = rows - gate - calibration
+    if limit is not None and gate > (most := _LEEWAY * max(needed_rows(limit, confidence), UNITS)):
+        gate, search = most, min(search, math.ceil(most * _SEARCH / _GATE))
+        calibration = min(calibration, max(_CALIBRATION_MOST, math.ceil(most * _CALIBRATION / _GATE)))
+    return {CALIBRATION: calibration, SEARCH: search, GATE: gate, SPARE: rows - gate - search - calibration}
+
+
+def _find_indivisible(table: Table, why: str, hint: str) -> HoneError:
+    return HoneError("data-indivisible", f"{table.path.name} cannot be divided into three splits.", why=why, hint=hint)
+
+
+def _round_up(value: float) -> float:
+    """Return a number with three digits that is above it, since a limit must be above the interval's end."""
+    scale = 10.0 ** (2 - math.floor(math.log10(value)))
+    rounded = math.ceil(value * scale) / scale
+    return rounded if rounded > value else (math.ceil(value * scale) + 1) / scale

@@ -33,6 +33,8 @@ def add_defaults(
         project: The project's root; the paths of the defaults count from there.
         version: The version that Kedro saves this run's datasets under; None outside of a run.
     """
+    # Outside of a run the catalog makes a version itself, and refuses a dataset with another.
+    version = version or getattr(catalog, "_save_version", None)
     known = {*catalog.keys()}
     for name in sorted({*names} - known - DATA):
         pattern, config = find_default(name)

@@ -29,6 +29,13 @@ def test_what_the_catalog_lacks_is_added_below_the_project(tmp_path):
     assert (tmp_path / "data" / "hone" / "work" / "a.b.outcome.json").is_file()
 
 
+def test_outside_of_a_run_the_version_is_the_catalogs(tmp_path):
+    entry = {"type": "kedro_hone.datasets.RunDataset", "filepath": str(tmp_path), "versioned": True}
+    catalog = DataCatalog.from_config({"mine": entry})
+    add_defaults(catalog, ["run"], project=tmp_path, version=None)
+    assert catalog.load("run").run_id == catalog.load("mine").run_id
+
+
 def test_nothing_else_is_added(tmp_path):
     catalog = add(DataCatalog(), tmp_path, "store", "shop", *DATA)
     assert catalog.keys() == ["store"]

@@ -62,7 +62,7 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 @click.option("--dry-run", is_flag=True, help="Print the recipe, the catalog and the routes; build nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; everything else goes to stderr.")
 @click.pass_context
-def optimize(context: click.Context, **given: Any) -> None:
+def optimize(context: click.Context, /, **given: Any) -> None:
     """Make the model SOURCE faster, with proof: derive a recipe from it and from its data, and run it.
 
     SOURCE is a path or a URI, such as models:/churn/3 or hf://owner/name. Exit codes are those of a run; 12 is a DRAFT.

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from kedro_hone.derivation.rows import Column, Kind, Table
 from numpy.typing import NDArray
+
+from kedro_hone.derivation.rows import Column, Kind, Table
 
 _MOST_VALUES: Final = 1_000
 

@@ -137,14 +137,15 @@ def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFac
 def _choose_name(request: Request, source: Artifact, target: ColumnFacts | None) -> tuple[str, str]:
     if request.task is not None:
         return _PROGRAMS.get(request.task, request.task), "as --task names it"
-    if noted := source.metadata.get("transformers"):
-        task = str(noted["task"])  # type: ignore[index,call-overload]  # written by our own worker
+    noted: Any = source.metadata
+    if "transformers" in noted:
+        task = str(noted["transformers"]["task"])
         if task in _PROGRAMS:
             return _PROGRAMS[task], "by the architecture in the model's config"
         return FIDELITY, f"since no built-in task is {task}"
     if target is None:
         return FIDELITY, "since the data have no labels: outputs are compared with the source's"
-    if kind := _KINDS.get(str((source.metadata.get("sklearn") or {}).get("kind"))):  # type: ignore[union-attr]
+    if kind := _KINDS.get(str((noted.get("sklearn") or {}).get("kind"))):
         return kind, "by the kind of the estimator"
     return _choose_by_outputs(source, target)
 

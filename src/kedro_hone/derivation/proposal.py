@@ -10,9 +10,6 @@ from typing import Any, Final
 import numpy as np
 from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
-from kedro_hone.derivation.rows import Table
-from kedro_hone.derivation.splits import Division, describe, divide, write_splits
-from kedro_hone.derivation.tables import read_table
 from numpy.typing import NDArray
 
 from hone_runtime.contract.registries import find_registry
@@ -29,8 +26,11 @@ from kedro_hone.derivation.example import read_example
 from kedro_hone.derivation.program import ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, list_entries, nest
 from kedro_hone.derivation.request import WHOLE, Request
+from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.source import pull_source
+from kedro_hone.derivation.splits import Division, describe, divide, write_splits
+from kedro_hone.derivation.tables import read_table
 from kedro_hone.programs import call_program, find_program, keep_program, load_program, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 

@@ -60,9 +60,10 @@ def _count_tokens(feeds: Mapping[str, NDArray[Any]]) -> NDArray[Any] | None:
 
 
 def _round_up(length: float, source: Artifact) -> int:
-    limits: Any = (source.metadata.get("transformers") or {}).get("limits") or {}  # type: ignore[union-attr]
+    noted: Any = source.metadata.get("transformers") or {}
+    limits: dict[str, int] = noted.get("limits") or {}
     rounded = -(-int(np.ceil(length)) // _MULTIPLE) * _MULTIPLE
-    return min(rounded, int(limits.get("length", rounded)))
+    return min(rounded, limits.get("length", rounded))
 
 
 def _find_size(dim: str, source: Artifact, feeds: Mapping[str, NDArray[Any]]) -> int:
@@ -70,7 +71,7 @@ def _find_size(dim: str, source: Artifact, feeds: Mapping[str, NDArray[Any]]) ->
         {feeds[spec.name].shape[axis] for spec in source.inputs for axis, one in enumerate(spec.shape) if one == dim}
     )
     if len(sizes) == 1:
-        return sizes[0]
+        return int(sizes[0])
     raise HoneError(
         "task-unclear",
         f"The size of the model's dimension {dim!r} cannot be derived from the data.",

@@ -13,9 +13,7 @@ from kedro_hone.derivation.program import choose_program
 from kedro_hone.derivation.request import Request
 
 
-def make_source(
-    inputs: dict[str, tuple], outputs: dict[str, tuple], *, dtype: str = "float32", **metadata: Any
-) -> Artifact:
+def make_source(inputs, outputs, *, dtype="float32", **metadata: Any) -> Artifact:
     sides = (
         tuple(TensorSpec(name=name, dtype=kind, shape=("batch", *shape)) for name, shape in side.items())
         for side, kind in ((inputs, "float32"), (outputs, dtype))

@@ -12,9 +12,8 @@ from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 
 
 def make_source(*shapes, names=("x", "y"), **metadata):
-    inputs = tuple(
-        TensorSpec(name=name, dtype="float32", shape=shape) for name, shape in zip(names, shapes, strict=False)
-    )
+    named = zip(names, shapes, strict=False)
+    inputs = tuple(TensorSpec(name=name, dtype="float32", shape=shape) for name, shape in named)
     return Artifact(format="onnx", digest="sha256:0", inputs=inputs, outputs=inputs, metadata=metadata)
 
 

@@ -42,7 +42,7 @@ class Drawing:
         of the model's vocabulary; text is taken from the example.
 
         Raises:
-            HoneError: ``data-missing``: the model takes text and has no example, or a free dimension has no size.
+            HoneError: ``example-missing``: the model takes text and has no example, or a free dimension has no size.
         """
         return {spec.name: self._draw(spec, rows, generator) for spec in self.source.inputs}
 
@@ -91,7 +91,7 @@ def draw_splits(drawing: Drawing, folder: Path) -> dict[str, Path]:
     """Write an ``.npz`` of drawn inputs for each split to a folder, and return the paths by split.
 
     Raises:
-        HoneError: ``data-missing``.
+        HoneError: ``example-missing``.
     """
     generator = np.random.default_rng(SEED)
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,4 +105,4 @@ def draw_splits(drawing: Drawing, folder: Path) -> dict[str, Path]:
 def _explain_missing(why: str, flag: str = "--data FILE") -> HoneError:
     what = "Inputs cannot be drawn for this model without data."
     hint = f"Add {flag}; a file of real rows also makes the verdict a proof."
-    return HoneError("data-missing", what, why=why, hint=hint)
+    return HoneError("example-missing", what, why=why, hint=hint)

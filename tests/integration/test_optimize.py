@@ -1,0 +1,119 @@
+"""``kedro hone optimize`` from an empty folder: models and data of five kinds, without a file to write."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kedro_hone
+
+pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
+
+QUICK = (
+    *("--budget", "25", "--max-drop", "5%", "--set", "gates.other_load=1", "--set", "race.seconds=2"),
+    *("--set", "confirm.finalists=1", "--set", "confirm.looks=[3]", "--set", "missing_toolchains=skip"),
+)
+KINDS = {
+    "estimator": ("models:/churn/1", "--data", "customers.csv", "--target", "churned", "--trust", "pickle"),
+    "network": ("models:/net/1", "--data", "rows.npz"),
+    "onnx": ("net.onnx", "--data", "features.npy"),
+    "text": ("bert", "--data", "reviews.jsonl"),
+}
+PROGRAMS = {
+    "estimator": "tabular-classification",
+    "network": "tabular-classification",
+    "onnx": "fidelity",
+    "text": "text-classification",
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("first-models")
+    script = Path(__file__).parents[1] / "first_models.py"
+    subprocess.run([sys.executable, "-W", "ignore", str(script), str(folder)], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+@pytest.fixture
+def here(models, environments, tmp_path, monkeypatch) -> Path:
+    """A person's folder with the models and the data, and nothing else."""
+    monkeypatch.setenv("HONE_HOME", str(environments.root))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    folder = tmp_path / "here"
+    shutil.copytree(models, folder, ignore=shutil.ignore_patterns("mlruns", "mlartifacts"))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def optimize(*arguments: str, folder: Path) -> tuple[int, dict]:
+    """Call the command; return its exit code and its result, empty if it printed none."""
+    command = [sys.executable, "-m", "kedro_hone", "hone", "optimize", *arguments, "--folder", str(folder), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "200"})
+    (folder.parent / "stderr").write_text(done.stderr)
+    return done.returncode, json.loads(done.stdout) if done.stdout else {"stderr": done.stderr}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_command_leads_to_a_verdict_a_report_and_a_learner(here, tmp_path, kind):
+    before = {path.name for path in here.iterdir()}
+    told = ("--toolchains", "onnxruntime,openvino", "--publish", "--to", str(tmp_path / "winners" / kind), *QUICK)
+    code, result = optimize(*KINDS[kind], *told, folder=tmp_path / "run")
+    assert code == 0, (tmp_path / "stderr").read_text()[-4000:]
+    assert result["verdict"] == "PASS" or (kind == "onnx" and result["verdict"] == "KEEP"), result
+    assert Path(result["report"]).is_file()
+    assert any(line.startswith(f"task      {PROGRAMS[kind]}, ") for line in result["derived"])
+    assert {path.name for path in here.iterdir()} == before  # nothing was written next to the data
+    if result["verdict"] == "PASS":
+        learner = kedro_hone.load(result["published"])
+        assert learner.artifact.runtime in {"onnxruntime", "openvino", "composite"}
+
+
+@pytest.mark.large
+def test_a_keras_model_and_a_folder_of_arrays(keras_models, keras_rows, here, tmp_path):
+    with np.load(keras_rows) as rows:
+        (here / "digits").mkdir()
+        np.save(here / "digits" / "image.npy", rows["x"])
+        np.save(here / "digits" / "label.npy", rows["y"])
+    told = ("--toolchains", "tensorflow,onnxruntime,litert", "--publish", "--to", str(tmp_path / "winners"), *QUICK)
+    code, result = optimize(str(keras_models / "digits.keras"), "--data", "digits", *told, folder=tmp_path / "run")
+    assert (code, result["verdict"]) == (0, "PASS"), (tmp_path / "stderr").read_text()[-4000:]
+    assert kedro_hone.load(result["published"]).artifact
+
+
+def test_without_data_nothing_is_published(here, tmp_path):
+    told = ("--publish", "--to", str(tmp_path / "winners"), "--set", "gates.drop=0.99", "--set", "gates.speedup=0.01")
+    code, result = optimize(
+        "models:/net/1", "--no-data", *told, "--toolchains", "onnxruntime", *QUICK, folder=tmp_path / "run"
+    )
+    assert (code, result["verdict"], result["published"]) == (12, "DRAFT", ""), (tmp_path / "stderr").read_text()
+    assert not (tmp_path / "winners").exists()
+    evidence = json.loads((Path(result["folder"]) / "evidence.json").read_text())
+    assert evidence["winner"] is None
+    assert all(split["drawn"] for split in evidence["data"])
+    assert "nothing is proved" in evidence["reasons"][0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "slug", "flag"),
+    [
+        (("models:/chrn/1", "--data", "customers.csv"), "model-unknown", "'churn'"),
+        (("models:/churn/1", "--data", "customers.csv"), "pickle-not-trusted", "--trust pickle"),
+        (("net.onnx", "--data", "featurs.npy"), "data-unreadable", "'features.npy'"),
+        (("net.onnx", "--data", "rows.npz", "--target", "labels"), "data-unreadable", "'label'"),
+        (("net.onnx", "--data", "rows.npz", "--max-drop", "0.01%"), "gate-unprovable", "--max-drop"),
+        (("net.onnx", "--data", "rows.npz", "--set", "gates.sped=2"), "recipe-invalid", "speedup"),
+    ],
+)
+def test_a_mistake_is_named_with_its_flag_before_anything_is_built(here, tmp_path, arguments, slug, flag):
+    code, result = optimize(*arguments, folder=tmp_path / "run")
+    assert code == 3
+    assert f"hone explain {slug}" in result["stderr"]
+    assert flag in result["stderr"]

@@ -37,12 +37,19 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     files = {name: splits[name] for name in (*SPLITS, TRAINING) if name in splits}
     specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
     code = [digest_programs(), program.digest, recipe.program.options]
-    rows = [{name: file.md5 for name, file in files.items()}, *specs, recipe.shapes, recipe.calibration_rows]
+    rows = [{name: file.content for name, file in files.items()}, *specs, recipe.shapes, recipe.calibration_rows]
     digest = digest_json(["samples", VERSION, *code, *rows])
 
     def describe(notes: Json) -> tuple[Samples, list[str]]:
         made = {
-            name: Split(name=name, n=notes["splits"][name]["n"], path=file.source, md5=file.md5, rev=file.resolved_rev)
+            name: Split(
+                name=name,
+                n=notes["splits"][name]["n"],
+                path=file.source,
+                md5=file.md5,
+                rev=file.resolved_rev,
+                sha256=file.sha256,
+            )
             for name, file in files.items()
         }
         shapes = {name: f"shapes/{name}.npz" for name in recipe.shapes}
@@ -81,7 +88,7 @@ def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) 
         "data-overlap",
         f"The {first} and {second} splits share {count} row(s).",
         why=f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing.",
-        hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
+        hint="Remove the shared rows from one of them, then commit the change where DVC tracks them.",
     )
 
 

@@ -38,7 +38,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
     code = [digest_programs(), program.digest, recipe.program.options]
     drawn = [name for name, file in files.items() if file.drawn]
-    rows = [{name: file.md5 for name, file in files.items()}, *drawn, *specs, recipe.shapes, recipe.calibration_rows]
+    rows = [{name: file.content for name, file in files.items()}, *drawn, *specs, recipe.shapes, recipe.calibration_rows]
     digest = digest_json(["samples", VERSION, *code, *rows])
 
     def describe(notes: Json) -> tuple[Samples, list[str]]:
@@ -49,6 +49,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
                 path=file.source,
                 md5=file.md5,
                 rev=file.resolved_rev,
+                sha256=file.sha256,
                 drawn=file.drawn,
             )
             for name, file in files.items()
@@ -89,7 +90,7 @@ def _explain_overlap(*, splits: list[str], count: int, example_rows: list[int]) 
         "data-overlap",
         f"The {first} and {second} splits share {count} row(s).",
         why=f"Row {row} of {first} is row {other} of {second}: a score on rows that were used before proves nothing.",
-        hint="Remove the shared rows from one of them, then dvc add, git commit, dvc push.",
+        hint="Remove the shared rows from one of them, then commit the change where DVC tracks them.",
     )
 
 

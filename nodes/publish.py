@@ -125,7 +125,7 @@ def _list_tags(winner: ProvenWinner, evidence: Evidence) -> dict[str, str]:
         winner,
         recipe=str(evidence.recipe["digest"]),
         speedup=evidence.speedup.ratio.estimate if evidence.speedup else None,
-        data={row.name: row.md5 for row in evidence.data},
+        data={row.name: row.pin for row in evidence.data},
     )
     return {**tags, **list_readable_tags(evidence)}
 

@@ -5,7 +5,9 @@ Their files are in trees of the store, each under the digest of its value; the v
 
 from __future__ import annotations
 
-from pydantic import Field
+from typing import Self
+
+from pydantic import Field, model_validator
 
 from hone_runtime.values.base import Made, Value
 from hone_runtime.values.digest import digest_json
@@ -17,16 +19,34 @@ SPLITS = (CALIBRATION, SEARCH, GATE)
 There is a fourth split for fine-tuning, ``training``, if an adaptor of the recipe has ``Need.TRAINING_DATA``."""
 
 
+NOT_VERSIONED = "not versioned: pinned by"
+
+
 class TrackedFile(Value):
-    """A file or directory that DVC tracks, at a pinned git revision, as a verified copy on this machine."""
+    """A file or directory as a verified copy on this machine.
+
+    DVC tracks it, at a pinned git revision; or nothing does, and the digest of the content is all that pins it.
+    """
 
     path: str = Field(description="The copy, absolute and read-only.")
-    source: str = Field(description="Its path in its repository.")
-    repo: str = Field(description="The repository as the catalog names it: a folder or the URL of a git repository.")
-    rev: str = Field(description="The revision as the catalog names it.")
-    resolved_rev: str = Field(description="The commit that the revision names.")
-    md5: str = Field(description="What DVC recorded of the content; it ends in `.dir` for a directory.")
+    source: str = Field(description="Its path in its repository; without one in the project, or its URL.")
+    repo: str = Field("", description="The repository as the catalog names it: a folder or the URL of a repository.")
+    rev: str = Field("", description="The revision as the catalog names it.")
+    resolved_rev: str = Field("", description="The commit that the revision names.")
+    md5: str = Field("", description="What DVC recorded of the content; it ends in `.dir` for a directory.")
+    sha256: str = Field("", description="`sha256:…` of the content, where nothing versions it; otherwise empty.")
     drawn: bool = Field(default=False, description="Whether its rows were drawn at random, since there are no data.")
+
+    @model_validator(mode="after")
+    def _check_pinned(self) -> Self:
+        if bool(self.md5) == bool(self.sha256):
+            raise ValueError("data are pinned either by DVC's md5, or by a sha256")
+        return self
+
+    @property
+    def content(self) -> str:
+        """The digest of the content, by DVC or by this program."""
+        return self.md5 or self.sha256
 
 
 class Split(Value):
@@ -34,10 +54,16 @@ class Split(Value):
 
     name: str = Field(description="`calibration`, `search`, `gate` or `training`.")
     n: int = Field(description="The number of rows.")
-    path: str = Field(description="The tracked path, in its repository.")
-    md5: str = Field(description="The content's hash, as DVC knows it.")
-    rev: str = Field(description="The commit that it was read at.")
+    path: str = Field(description="The tracked path, in its repository; where nothing versions it, in the project.")
+    md5: str = Field(description="The content's hash, as DVC knows it; empty where nothing versions it.")
+    rev: str = Field(description="The commit that it was read at; empty where nothing versions it.")
+    sha256: str = Field("", description="`sha256:…` of the content, where nothing versions it; otherwise empty.")
     drawn: bool = Field(default=False, description="Whether its rows were drawn at random, since there are no data.")
+
+    @property
+    def pin(self) -> str:
+        """What pins the content, in words where DVC does not."""
+        return f"{NOT_VERSIONED} {self.sha256}" if self.sha256 else self.md5
 
     @property
     def feeds(self) -> str:

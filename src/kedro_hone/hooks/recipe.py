@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from kedro.config import MissingConfigException
@@ -14,13 +14,18 @@ from kedro.framework.context import KedroContext
 from kedro.framework.hooks import hook_impl
 from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
+from kedro.pipeline.node import Node
 
 from hone_runtime.errors import HoneError
-from kedro_hone.graph import find_parameters, forget_parameters, set_parameters
+from kedro_hone.graph import find_parameters, find_root, forget_parameters, set_parameters
 from kedro_hone.hooks.logs import configure_logging
-from kedro_hone.hooks.membership import has_own, list_datasets
+from kedro_hone.hooks.membership import has_own, is_own, list_datasets
 
-_NEEDED = ("params:hone", "store", "run", "gate")
+if TYPE_CHECKING:
+    from hone_runtime.values.samples import TrackedFile
+
+GATE = "gate"
+_NEEDED = ("params:hone", "store", "run")
 
 
 class RecipeHooks:
@@ -31,6 +36,7 @@ class RecipeHooks:
 
     def __init__(self) -> None:
         self._project: Path | None = None
+        self._files: dict[str, TrackedFile] = {}
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
@@ -68,6 +74,7 @@ class RecipeHooks:
         if self._project is None or not has_own(pipeline):
             return
         from kedro_hone.datasets.defaults import DATA, add_defaults  # noqa: PLC0415
+        from kedro_hone.datasets.ordinary import check_entries, load_split  # noqa: PLC0415
 
         configure_logging(self._project)
         # Here only the nodes of this run count: another pipeline may give one of the names another meaning.
@@ -75,11 +82,33 @@ class RecipeHooks:
         add_defaults(catalog, names, project=self._project, version=run_params.get("run_id"))
         inputs = pipeline.inputs()
         _check_catalog(sorted(DATA & inputs), catalog)
-        if inputs.issuperset(_NEEDED):
+        check_entries(catalog, sorted(DATA & {name for node in filter(is_own, pipeline.nodes) for name in node.inputs}))
+        self._files.clear()
+        if inputs.issuperset((*_NEEDED, GATE)):
             from kedro_hone.search.preflight import check_recipe  # noqa: PLC0415
 
-            recipe, store, run, gate = (catalog.load(name) for name in _NEEDED)
+            recipe, store, run = (catalog.load(name) for name in _NEEDED)
+            gate = self._files[GATE] = load_split(catalog, GATE, project=self._project)
             check_recipe(gate=gate, recipe=recipe, store=store, run=run)
+
+    @hook_impl
+    def before_node_run(
+        self, node: Node, catalog: CatalogProtocol[Any, Any], inputs: dict[str, Any]
+    ) -> dict[str, Any] | None:
+        """Give kedro-hone's nodes the files of ordinary datasets, not the objects that Kedro loaded from them."""
+        if not is_own(node):
+            return None
+        from hone_runtime.values.samples import TrackedFile  # noqa: PLC0415
+        from kedro_hone.datasets.defaults import DATA  # noqa: PLC0415
+        from kedro_hone.datasets.ordinary import check_unchanged, load_split  # noqa: PLC0415
+
+        found = {}
+        for name in sorted(DATA & inputs.keys()):
+            file = inputs[name]
+            if not isinstance(file, TrackedFile):
+                file = found[name] = load_split(catalog, name, project=self._project or find_root())
+            check_unchanged(self._files.setdefault(name, file), file)
+        return found
 
 
 def _require_catalog(context: KedroContext) -> None:

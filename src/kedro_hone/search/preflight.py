@@ -56,7 +56,7 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
     program = find_program(asked.name, project=run.project)
     metric = digest_metric(asked.metric, project=run.project)
     others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
-    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.md5, others]
+    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.content, others]
     key = digest_json(["recipe-checks", VERSION, *inputs])
     found = store.read_value(key, _Checked.model_validate)
     if found is None:

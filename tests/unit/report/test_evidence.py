@@ -32,7 +32,7 @@ ROWS = {
     "candidates": "id route status reason failure_class latency quality size_bytes cold_start_ms peak_memory_bytes "
     "build_seconds cached rounds",
     "environments": "toolchain key lock_digest origin versions",
-    "data": "name path md5 rev n",
+    "data": "name path md5 rev sha256 n",
     "steps": "key adaptor run folder seconds outcome",
 }
 
@@ -149,7 +149,7 @@ def test_another_shape_of_the_evidence_has_another_id(published):
     """A field that changed or went raises the number in ``SCHEMA_ID``; note the digest of the new shape here."""
     assert (SCHEMA_ID, digest_json(strip_words(published))) == (
         "kedro-hone/evidence/2",
-        "sha256:39cfc2a9dcf3186d778e4957eea64f33321268cbfa0dd69d75a32d71a3b0cf5b",
+        "sha256:c8f79c3b4afda851e3f2b6e99afb849bd496f7b7f1260f5ab646a9a42114a140",
     )
 
 

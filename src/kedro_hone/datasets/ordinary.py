@@ -1,0 +1,111 @@
+"""Files of ordinary Kedro datasets, such as ``pandas.CSVDataset``, as data.
+
+What such a dataset loads is an object of Python, without a pinned content. So its file is read instead, as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any, Final
+
+from fsspec import AbstractFileSystem
+from fsspec.implementations.local import LocalFileSystem
+from kedro.io import AbstractDataset, CachedDataset, CatalogProtocol
+
+from hone_runtime.text import hide_secrets
+from hone_runtime.values.samples import TrackedFile
+from kedro_hone.datasets.copies import explain_change, keep_copy
+from kedro_hone.datasets.errors import DataError
+
+FORMATS: Final = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
+"""What the programs read (``programs/worker/formats.py``)."""
+_CACHE: Final = "data/hone/files"
+_HARMLESS: Final[Mapping[str, Any]] = {"engine": "pyarrow"}
+"""Options of loading that do not change what is read."""
+
+
+def load_split(catalog: CatalogProtocol[Any, Any], name: str, *, project: Path) -> TrackedFile:
+    """Return a split of the data from the catalog, whatever the dataset of its entry is.
+
+    Raises:
+        DataError: ``data-unreadable``: it is no file that a program reads; as the dataset's own ``load``.
+    """
+    dataset = _unwrap(catalog[name])
+    if not _has_file(dataset):
+        value = catalog.load(name)
+        if isinstance(value, TrackedFile):
+            return value
+    check_file(dataset, name)
+    files, path = _locate(dataset)
+    inside = isinstance(files, LocalFileSystem) and Path(path).is_relative_to(project)
+    source = Path(path).relative_to(project).as_posix() if inside else hide_secrets(files.unstrip_protocol(path))
+    place, digest = keep_copy(files, path, name=source, cache=project / _CACHE)
+    return TrackedFile(path=str(place), source=source, sha256=digest)
+
+
+def check_entries(catalog: CatalogProtocol[Any, Any], names: Iterable[str]) -> None:
+    """Refuse entries whose data no program reads, before anything is loaded by them.
+
+    Raises:
+        DataError: ``data-unreadable``.
+    """
+    for name in names:
+        dataset = _unwrap(catalog[name]) if name in catalog else None
+        if dataset is not None and _has_file(dataset):
+            check_file(dataset, name)
+
+
+def check_file(dataset: AbstractDataset[Any, Any], name: str) -> None:
+    """Raise ``data-unreadable`` if the dataset has no file, or not one that a program reads as it is."""
+    kind, path = type(dataset).__name__, str(getattr(dataset, "_filepath", "") or "")
+    suffix = PurePosixPath(path).suffix
+    if not path:
+        why = f"A {kind} has no file of its own, and only files can be pinned by their content."
+    elif suffix not in FORMATS:
+        why = f"The file of this {kind} ends in {suffix or 'nothing'}; programs read {', '.join(FORMATS)}."
+    elif changed := _list_changes(dataset):
+        why = f"Its load_args ({', '.join(changed)}) change what is read, and programs read the file as it is."
+    else:
+        return
+    raise DataError(
+        "data-unreadable",
+        f"The entry {name!r} of the catalog is no data that kedro-hone reads.",
+        why=why,
+        hint="Save the split in one of these formats, and write "
+        f"`{name}: {{type: kedro_hone.datasets.FileDataset, path: data/{name}.csv}}`.",
+    )
+
+
+def check_unchanged(first: TrackedFile, now: TrackedFile) -> None:
+    """Raise ``data-modified`` if data have another content than when this run first read them."""
+    if first.content != now.content:
+        raise explain_change(now.source, why=f"This run first read {first.content}, and now it has {now.content}.")
+
+
+def _has_file(dataset: AbstractDataset[Any, Any]) -> bool:
+    """Return whether it is an ordinary dataset of one file; kedro-hone's own datasets pin their data themselves."""
+    return bool(getattr(dataset, "_filepath", None)) and not type(dataset).__module__.startswith("kedro_hone.")
+
+
+def _unwrap(dataset: Any) -> AbstractDataset[Any, Any]:
+    """Return the dataset that Kedro's ``CachedDataset`` wraps, or the dataset itself."""
+    found: AbstractDataset[Any, Any] = dataset._dataset if isinstance(dataset, CachedDataset) else dataset  # noqa: SLF001
+    return found
+
+
+def _list_changes(dataset: AbstractDataset[Any, Any]) -> list[str]:
+    """Return the options of loading that a program would not apply, by name."""
+    given: Mapping[str, Any] = getattr(dataset, "_load_args", None) or {}
+    usual: Mapping[str, Any] = {**_HARMLESS, **(getattr(type(dataset), "DEFAULT_LOAD_ARGS", None) or {})}
+    return sorted(key for key, value in given.items() if key not in usual or usual[key] != value)
+
+
+def _locate(dataset: Any) -> tuple[AbstractFileSystem, str]:
+    """Return the file system and the path of a dataset's file; of a versioned one, that of the version it loads."""
+    find = getattr(dataset, "_get_load_path", None)
+    path = str(find() if find is not None else dataset._filepath)  # noqa: SLF001 - Kedro's datasets offer no other way
+    files = getattr(dataset, "_fs", None)
+    if getattr(dataset, "_protocol", "file") in {"file", "local"} or files is None:
+        return LocalFileSystem(), str(Path(path).absolute())
+    return files, path

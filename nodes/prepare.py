@@ -38,7 +38,13 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     specs = [[spec.model_dump(mode="json") for spec in side] for side in (source.inputs, source.outputs)]
     code = [digest_programs(), program.digest, recipe.program.options]
     drawn = [name for name, file in files.items() if file.drawn]
-    rows = [{name: file.content for name, file in files.items()}, *drawn, *specs, recipe.shapes, recipe.calibration_rows]
+    rows = [
+        {name: file.content for name, file in files.items()},
+        *drawn,
+        *specs,
+        recipe.shapes,
+        recipe.calibration_rows,
+    ]
     digest = digest_json(["samples", VERSION, *code, *rows])
 
     def describe(notes: Json) -> tuple[Samples, list[str]]:

@@ -1,7 +1,7 @@
 """Models and data as a person has them before the first run of ``kedro hone optimize``; trained, with labels.
 
-``python first_models.py FOLDER`` registers ``churn`` and ``net`` in ``FOLDER/mlflow.db``. It writes ``net.onnx``, ``bert/``,
-``customers.csv``, ``rows.npz``, ``features.npy`` and ``reviews.jsonl``.
+``python first_models.py FOLDER`` registers ``churn`` and ``net`` in ``FOLDER/mlflow.db``. It writes ``net.onnx`` and
+``bert/``, and as data ``customers.csv``, ``rows.npz``, ``features.npy`` and ``reviews.jsonl``.
 """
 
 from __future__ import annotations

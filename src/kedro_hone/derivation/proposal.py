@@ -95,6 +95,8 @@ def propose(request: Request, folder: Path) -> Proposal:
         "shapes": shapes,
         "gates": {"drop": data.drop},
     }
+    if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
+        settings["toolchains"] = [source.runtime, *asked.toolchains]  # which converts it for the others
     lines = (
         f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
         f"task      {data.chosen.name}, {data.chosen.why}",

@@ -89,7 +89,7 @@ def test_a_keras_model_and_a_folder_of_arrays(keras_models, keras_rows, here, tm
 
 
 def test_without_data_nothing_is_published(here, tmp_path):
-    told = ("--publish", "--to", str(tmp_path / "winners"), "--set", "gates.drop=0.99", "--set", "gates.speedup=0.01")
+    told = ("--publish", "--to", str(tmp_path / "winners"), "--set", "gates.drop=0.99", "--set", "gates.speedup=1")
     code, result = optimize(
         "models:/net/1", "--no-data", *told, "--toolchains", "onnxruntime", *QUICK, folder=tmp_path / "run"
     )

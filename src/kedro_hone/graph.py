@@ -8,7 +8,7 @@ configuration is read.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 from kedro.config import MissingConfigException
 from kedro.framework import project
+from kedro.pipeline import Pipeline
 from kedro.utils import find_kedro_project
 
 from hone_runtime.errors import HoneError
 
 if TYPE_CHECKING:
+    from kedro.framework.context import KedroContext
     from kedro.io import CatalogProtocol
 
     from kedro_hone.recipe.plan import Plan
@@ -29,6 +31,29 @@ _current: dict[str, Mapping[str, Any]] = {}
 
 PARTS: Final = ("pull", "build", "compare", "publish", "assess", "choose")
 """The names of the pipelines, besides that of the whole one."""
+
+
+class DeferredPipeline(Pipeline):
+    """A pipeline that is made at the first access to anything of it."""
+
+    def __init__(self, make: Callable[[], Pipeline]) -> None:
+        self._make = make  # the attributes of a pipeline are set when they are needed
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or "_make" not in self.__dict__:  # no attribute of a pipeline, or not yet one itself
+            raise AttributeError(name)
+        self.__dict__.update(self.__dict__.pop("_make")().__dict__)
+        return getattr(self, name)
+
+
+def is_made(pipeline: Pipeline) -> bool:
+    """Return whether a pipeline can be looked into without making it."""
+    return "_make" not in vars(pipeline)
+
+
+def is_below(prefix: str, name: str) -> bool:
+    """Return whether the name of a pipeline is one of kedro-hone's below a prefix."""
+    return name == prefix or name.startswith(f"{prefix}.")
 
 
 def find_root() -> Path:
@@ -56,7 +81,10 @@ def read_catalog() -> CatalogProtocol[Any, Any]:
     from kedro.framework.session import KedroSession  # noqa: PLC0415
 
     session = KedroSession.create(find_root(), save_on_close=False, env=os.environ.get("KEDRO_ENV"))
-    return session.load_context().catalog
+    context = session.load_context()
+    for pipeline in project.pipelines.values():
+        len(pipeline.nodes)  # makes it, so that the catalog gets the entries of its datasets
+    return context.catalog
 
 
 def set_parameters(parameters: Mapping[str, Any]) -> None:
@@ -73,14 +101,35 @@ def name_pipelines(names: Sequence[str]) -> list[str]:
     A project with pipelines of its own has kedro-hone's below a prefix, which is also the name of the whole. Nothing is
     registered for this: the recipe may still change.
     """
-    try:
-        registry = import_module(f"{project.PACKAGE_NAME}.pipeline_registry")
-    except ModuleNotFoundError:
-        return [*names]
-    prefix = getattr(getattr(registry, "register_pipelines", None), "prefix", None)
+    prefix = find_prefix()
     if prefix is None:
         return [*names]
     return [f"{prefix}.{name}" if name in PARTS else name for name in names] or [prefix]
+
+
+def find_prefix() -> str | None:
+    """Return the prefix of kedro-hone's pipelines in this project; None if they have none."""
+    try:
+        registry = import_module(f"{project.PACKAGE_NAME}.pipeline_registry")
+    except ModuleNotFoundError:
+        return None
+    prefix: str | None = getattr(getattr(registry, "register_pipelines", None), "prefix", None)
+    return prefix
+
+
+def spare_graph(context: KedroContext) -> None:
+    """Let Kedro validate parameters without the pipelines of the recipe, if the session is for others' pipelines.
+
+    Kedro otherwise looks into every registered pipeline, and so makes all of them.
+    """
+    prefix = find_prefix()
+    if prefix is None:
+        return
+    wanted = project.pipelines._requested_pipelines  # noqa: SLF001 - as above
+    if any(is_below(prefix, name) for name in wanted or ()):
+        return
+    # Kedro overwrites this where pipelines are requested by other names than the default's.
+    context._pipelines_to_validate = [name for name in project.pipelines if not is_below(prefix, name)]  # noqa: SLF001
 
 
 def forget_parameters() -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from kedro.framework import project
 from kedro.pipeline import Pipeline
 
-from kedro_hone.graph import PARTS, has_recipe, read_plan
+from kedro_hone.graph import PARTS, DeferredPipeline, has_recipe, is_below, read_plan
 
 PREFIX: Final = "hone"
 
@@ -38,7 +38,7 @@ def register_pipelines(prefix: str | None = None) -> dict[str, Pipeline]:
         return {}
     make = cache(_make_pipelines)
     names = {prefix: "__default__", **{f"{prefix}.{part}": part for part in PARTS}}
-    return {name: _Deferred(partial(_take, make, part)) for name, part in names.items()}
+    return {name: DeferredPipeline(partial(_take, make, part)) for name, part in names.items()}
 
 
 def add_pipelines(theirs: Callable[[], Mapping[str, Pipeline]], prefix: str = PREFIX) -> Callable[[], dict[str, Any]]:
@@ -54,7 +54,7 @@ def add_pipelines(theirs: Callable[[], Mapping[str, Pipeline]], prefix: str = PR
 
     def register() -> dict[str, Pipeline]:
         wanted = project.pipelines._requested_pipelines  # noqa: SLF001 - Kedro offers no other way
-        others = None if wanted is None else [name for name in wanted if not _is_below(prefix, name)]
+        others = None if wanted is None else [name for name in wanted if not is_below(prefix, name)]
         try:
             project.pipelines.set_requested(others)
             found = dict(theirs()) if others is None or others else {}
@@ -64,23 +64,6 @@ def add_pipelines(theirs: Callable[[], Mapping[str, Pipeline]], prefix: str = PR
 
     register.prefix = prefix  # type: ignore[attr-defined]  # for ``graph.name_pipelines``
     return register
-
-
-class _Deferred(Pipeline):
-    """A pipeline that is made at the first access to anything of it."""
-
-    def __init__(self, make: Callable[[], Pipeline]) -> None:
-        self._make = make  # the attributes of a pipeline are set when they are needed
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or "_make" not in self.__dict__:  # no attribute of a pipeline, or not yet one itself
-            raise AttributeError(name)
-        self.__dict__.update(self.__dict__.pop("_make")().__dict__)
-        return getattr(self, name)
-
-
-def _is_below(prefix: str, name: str) -> bool:
-    return name == prefix or name.startswith(f"{prefix}.")
 
 
 def _take(make: Callable[[], Mapping[str, Pipeline]], name: str) -> Pipeline:

@@ -1,6 +1,8 @@
-"""Kedro's settings of this project."""
+"""Kedro's settings of this project, and what a project of others takes of them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.progress import ProgressHooks
@@ -12,3 +14,17 @@ CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_str
 # kedro-mlflow 2.0.3, if only installed, breaks every run with mlflow >= 3.17; the underscore is needed. kedro-telemetry
 # sends usage data unless users object, and in a folder with only conf/ they were not asked.
 DISABLE_HOOKS_FOR_PLUGINS = ("kedro_mlflow", "kedro-telemetry")
+
+# What `from kedro_hone.settings import *` adds to a project's settings: how it loads its configuration is its own.
+__all__ = ["DISABLE_HOOKS_FOR_PLUGINS", "HOOKS"]
+
+
+def merge_into(settings: dict[str, Any]) -> None:
+    """Add kedro-hone's hooks to the settings of a project that has hooks of its own, as ``merge_into(globals())``.
+
+    All other values stay as they are; kedro-mlflow is disabled besides the plug-ins that the project disables.
+    """
+    theirs = tuple(hook for hook in settings.get("HOOKS", ()) if hook not in HOOKS)
+    settings["HOOKS"] = (*HOOKS, *theirs)
+    disabled = settings.get("DISABLE_HOOKS_FOR_PLUGINS", ())
+    settings["DISABLE_HOOKS_FOR_PLUGINS"] = tuple(dict.fromkeys((*disabled, DISABLE_HOOKS_FOR_PLUGINS[0])))

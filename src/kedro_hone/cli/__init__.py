@@ -28,6 +28,7 @@ _MODULES: Final = {
     "adaptor": "plugins",
     "approve": "listen",
     "arrivals": "listen",
+    "init": "init",
     "job": "listen",
     "listen": "listen",
     "optimize": "optimize",

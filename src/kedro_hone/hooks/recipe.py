@@ -17,7 +17,7 @@ from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
 from hone_runtime.errors import HoneError
-from kedro_hone.graph import find_parameters, find_root, forget_parameters, set_parameters
+from kedro_hone.graph import find_parameters, find_root, forget_parameters, is_made, set_parameters, spare_graph
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.membership import has_own, is_own, list_datasets
 
@@ -56,6 +56,7 @@ class RecipeHooks:
         digest_metric(program.metric, project=context.project_path)
         set_parameters(parameters)
         _require_catalog(context)
+        spare_graph(context)
 
     @hook_impl
     def after_catalog_created(self, catalog: CatalogProtocol[Any, Any], save_version: str | None) -> None:
@@ -63,7 +64,7 @@ class RecipeHooks:
         if self._project is not None:
             from kedro_hone.datasets.defaults import add_defaults  # noqa: PLC0415
 
-            nodes = chain.from_iterable(pipeline.nodes for pipeline in project.pipelines.values())
+            nodes = chain.from_iterable(pipeline.nodes for pipeline in filter(is_made, project.pipelines.values()))
             add_defaults(catalog, list_datasets(nodes), project=self._project, version=save_version)
 
     @hook_impl(tryfirst=True)  # the other hooks load the run's folder from the catalog

@@ -1,0 +1,15 @@
+"""Changes as a person sees them before they are made."""
+
+from __future__ import annotations
+
+from kedro_hone.scaffold.changes import Change, format_diff
+
+
+def test_the_diff_has_what_is_new_and_where(tmp_path):
+    old = Change(tmp_path / "a.yml", "one: 1\n", "two: 2\n")
+    new, empty = Change(tmp_path / "b.yml", None, "three: 3\n"), Change(tmp_path / ".gitkeep", None, "")
+    assert format_diff([old, new, empty], tmp_path).splitlines() == [
+        "--- a/a.yml", "+++ b/a.yml", "@@ -1 +1,2 @@", " one: 1", "+two: 2",
+        "--- /dev/null", "+++ b/b.yml", "@@ -0,0 +1 @@", "+three: 3",
+        "--- /dev/null", "+++ b/.gitkeep",
+    ]  # fmt: skip

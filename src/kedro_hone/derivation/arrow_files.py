@@ -44,7 +44,7 @@ class DatasetContent:
 
         made = {name: folder / name for name in splits}
         for name, rows in splits.items():
-            made[name].mkdir()
+            made[name].mkdir(exist_ok=True)
             with OSFile(str(made[name] / _DATA), "wb") as sink, ipc.new_stream(sink, self.table.schema) as stream:
                 stream.write_table(self.table.take(rows).combine_chunks())
             state = {"_data_files": [{"filename": _DATA}], "_indices_data_files": None, "_split": name}

@@ -9,7 +9,7 @@ from typing import Final
 from kedro_hone.derivation.rows import Kind
 
 MISSING: Final = frozenset(
-    {"", " ", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"}
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"}
     | {"N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
 )
 """The cells that pandas reads as a missing number."""

@@ -12,7 +12,7 @@ from kedro_hone.derivation.rows import Column, Kind
 def find_kind(column: Column) -> Kind:
     """Return the kind of the values that are not missing; numbers and truth values together are numbers."""
     if isinstance(column, np.ndarray) and column.dtype.kind != "O":
-        if column.ndim > 1:
+        if column.ndim > 1 and column.shape[1:] != (1,):
             return "other"
         return _KINDS.get(column.dtype.kind, "other")
     found = {_find_one(value) for value in column if not is_missing(value)}
@@ -27,6 +27,11 @@ _KINDS: dict[str, Kind] = {"b": "truth", "i": "number", "u": "number", "f": "num
 def is_missing(value: Any) -> bool:
     """Return whether a value represents a missing one: None or NaN."""
     return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
+
+
+def name_value(value: Any) -> str:
+    """Return a class, or another value, as text for the user: whole floats as whole numbers."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _find_one(value: Any) -> Kind:

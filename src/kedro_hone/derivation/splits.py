@@ -27,12 +27,15 @@ _CALIBRATION_ROWS, _CALIBRATION_MOST, _MOST_SHARE = 256, 1_024, 0.15
 """Toolchains calibrate with some hundred rows: so many where 15 % of the rows are that many, and at most."""
 _LEEWAY = 20
 """The gate split has at most this many times the rows that the limit needs if nothing is lost."""
+_LIMIT = 0.002
+"""The limit for which it is sized if none is known."""
 
 
 _HINT: Final = (
-    "Add rows, remove the rows of that class, or name the splits yourself: --data calibration=FILE --data search=FILE "
-    "--data gate=FILE."
+    "Add rows, remove the rows of a class that is too rare, or name the splits yourself: --data calibration=FILE "
+    "--data search=FILE --data gate=FILE."
 )
+_BY_GROUP: Final = "Name a column with more groups, of fewer rows each: --group NAME. "
 
 
 @dataclass(frozen=True)
@@ -110,8 +113,7 @@ def divide(
         content: The columns that the model gets. By default all but the target and the group. Rows that are equal in
             them are copies of each other, whatever their other columns.
         classes: Whether the target contains classes; by default this depends on its values (``check_target``).
-        limit: The largest drop that the gate shall allow, by which the gate split is sized. None makes it as large as
-            possible.
+        limit: The largest drop that the gate shall allow, by which the gate split is sized; None sizes it for 0.002.
         finalists: The number of finalists of the confirmation, which share the confidence.
         confidence: The confidence of all finalists together.
         bounded: Whether a row can lose at most 1.
@@ -129,14 +131,14 @@ def divide(
     names = [name for name in content or table.names if name not in {named, grouped}]
     if not names:
         raise _find_indivisible(table, "It has no column but the target.", "Add the columns that the model takes.")
-    hashes = hash_rows({name: table.columns[find_column(table, name, flag="--data")] for name in names}, table.rows)
+    hashes = hash_rows({name: table.columns[name] for name in names}, table.rows)
     units = unite(hashes, None if grouped is None else table.columns[grouped])
     level = share_confidence(confidence, finalists=finalists)
     wanted = _size_splits(table.rows, limit=limit if bounded else None, confidence=level)
     try:
         rows = assign(units, labels, wanted)
     except IndivisibleError as error:
-        raise _find_indivisible(table, str(error), _HINT) from error
+        raise _find_indivisible(table, str(error), _BY_GROUP + _HINT if grouped else _HINT) from error
     return Division(
         table=table,
         rows={split: rows[split] for split in SPLITS},
@@ -190,7 +192,7 @@ def _size_splits(rows: int, *, limit: float | None, confidence: float) -> dict[s
     gate = math.floor(rows * _GATE)
     calibration = max(math.ceil(rows * _CALIBRATION), min(_CALIBRATION_ROWS, math.floor(rows * _MOST_SHARE)))
     search = rows - gate - calibration
-    if limit is not None and gate > (most := _LEEWAY * max(needed_rows(limit, confidence), UNITS)):
+    if gate > (most := _LEEWAY * max(needed_rows(limit or _LIMIT, confidence), UNITS)):
         gate, search = most, min(search, math.ceil(most * _SEARCH / _GATE))
         calibration = min(calibration, max(_CALIBRATION_MOST, math.ceil(most * _CALIBRATION / _GATE)))
     return {CALIBRATION: calibration, SEARCH: search, GATE: gate, SPARE: rows - gate - search - calibration}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.text import suggest
-from kedro_hone.derivation import array_files, arrow_files, csv_files, json_files
+from kedro_hone.derivation import array_files, arrow_files, csv_files, json_files, picture_files
 from kedro_hone.derivation.rows import Table, find_unreadable
 
 FORMATS: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".npz", ".npy", ".parquet")
@@ -20,7 +20,8 @@ def read_table(path: Path, *, needs: Collection[str] = ()) -> Table:
     """Read one file or folder of data as rows.
 
     A folder contains files of one format, whose rows come one after another; ``.npy`` files in it are arrays next to
-    each other. It may also be a folder that ``datasets.save_to_disk`` wrote.
+    each other. It may also be a folder that ``datasets.save_to_disk`` wrote, or one of pictures, with a folder for each
+    class.
 
     Args:
         path: The file or folder.
@@ -51,6 +52,8 @@ def _read_folder(path: Path, needs: Collection[str]) -> Table:
         raise find_unreadable(path, f"It has several splits: {', '.join(named)}.", hint)
     files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
     suffixes = sorted({file.suffix.lower() for file in files})
+    if not files and (pictures := picture_files.list_pictures(path)):
+        return picture_files.read_pictures(pictures, path)
     if len(suffixes) != 1:
         kinds = " and ".join(suffixes) or "none"
         raise find_unreadable(path, f"The folder has {kinds} of {', '.join(FORMATS)}; one is needed.", _HINT)

@@ -52,21 +52,19 @@ def find_target(table: Table) -> str | None:
 
 
 def read_known(table: Table, name: str) -> list[Any]:
-    """Return the values of a column with one value for each row: numbers and text as such, None if missing.
+    """Return the values of a column with one value for each row: numbers as floats, text unchanged, None if missing.
 
     Cells of a column of numbers of a ``.csv`` file become numbers.
     """
     column, kind = table.columns[name], table.kinds[name]
-    values = column.tolist() if isinstance(column, np.ndarray) else column
+    values = column.ravel().tolist() if isinstance(column, np.ndarray) else column
     return [_read_value(value, number=kind == "number") for value in values]
 
 
 def _read_value(value: Any, *, number: bool) -> Any:
-    if isinstance(value, str):
-        if value == "" or (number and value in cells.MISSING):
-            return None
-        return float(value) if number else value
-    return None if kinds.is_missing(value) else value
+    if kinds.is_missing(value) or value == "" or (number and isinstance(value, str) and value in cells.MISSING):
+        return None
+    return float(value) if number else value
 
 
 def check_target(table: Table, name: str, *, classes: bool | None = None) -> tuple[Any, ...] | None:
@@ -92,18 +90,22 @@ def check_target(table: Table, name: str, *, classes: bool | None = None) -> tup
     values = read_known(table, name)
     _check_missing(table, name, values)
     counts = Counter(values)
+    shown = kinds.name_value(values[0])
     if len(counts) == 1:
-        why = f"All {table.rows:,} rows have {_show(values[0])}, so a model that ignores its input is always right."
+        why = f"All {table.rows:,} rows have `{shown}`, so a model that ignores its input is always right."
         raise _find_unusable(table, name, why, "Add rows of other classes, or name another column: --target NAME.")
     whole = all(not isinstance(value, float) or value.is_integer() for value in counts)
-    if len(counts) == table.rows and classes is not False and (whole or classes) and table.rows > _MOST_CLASSES:
-        why = (
-            f"Each of its {table.rows:,} rows has another value, such as {_show(values[0])}: it is an index or a name."
-        )
+    if len(counts) == table.rows and (whole if classes is None else classes or _are_numbered(values)):
+        why = f"Each of its {table.rows:,} rows has another value, such as `{shown}`, as an index has."
         raise _find_unusable(table, name, why, _suggest_target(table, name))
     if classes is None:
         classes = table.kinds[name] != "number" or (whole and len(counts) <= _MOST_CLASSES)
     return tuple(values) if classes else None
+
+
+def _are_numbered(values: Sequence[Any]) -> bool:
+    """Return whether values are the numbers of the rows, from 0 or 1."""
+    return values[0] in {0, 1} and list(values) == [values[0] + at for at in range(len(values))]
 
 
 def _check_missing(table: Table, name: str, values: Sequence[Any]) -> None:
@@ -119,7 +121,7 @@ def _check_missing(table: Table, name: str, values: Sequence[Any]) -> None:
 def _suggest_target(table: Table, name: str) -> str:
     usual = [known for known in LABELS if known in table.columns and known != name]
     few = [known for known in table.names if known != name and _has_few(table, known)]
-    near = [*usual, *few][:3]
+    near = [*dict.fromkeys([*usual, *few])][:3]
     return (f"Columns with few values are {', '.join(map(repr, near))}. " if near else "") + "Name one: --target NAME."
 
 
@@ -133,10 +135,6 @@ def _find_unusable(table: Table, name: str, why: str, hint: str) -> HoneError:
     return HoneError("target-unusable", f"{name!r} of {table.path.name} cannot be the target.", why=why, hint=hint)
 
 
-def _show(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else repr(value)
-
-
 def count_classes(classes: Sequence[Any]) -> Mapping[str, int]:
     """Return the number of rows of each class by its name, sorted by name."""
-    return dict(sorted(Counter(map(_show, classes)).items()))
+    return dict(sorted(Counter(map(kinds.name_value, classes)).items()))

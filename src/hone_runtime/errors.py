@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from enum import IntEnum
 from functools import partial
 from pathlib import Path
@@ -67,6 +68,24 @@ class HoneError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         return partial(type(self), why=self.why, hint=self.hint), (self.slug, self.what)
+
+
+def combine(errors: Sequence[HoneError]) -> HoneError:
+    """Return one error for several: that one if there is only one, else ``start-refused`` with a line for each.
+
+    Args:
+        errors: At least one error; equal ones count once.
+    """
+    known = list(dict.fromkeys((error.slug, error.what, error.why, error.hint) for error in errors))
+    if len(known) == 1:
+        return errors[0]
+    texts = [f"{number}. {what} {why} {hint} ({slug})" for number, (slug, what, why, hint) in enumerate(known, 1)]
+    return HoneError(
+        "start-refused",
+        f"{len(known)} things must be mended before a run can start.",
+        why="\n        ".join(texts),  # indented like the first one
+        hint="Mend each of them; `kedro hone check` looks for all of them at once, and builds nothing.",
+    )
 
 
 def read_page(slug: str) -> str:

@@ -107,7 +107,7 @@ def test_without_data_nothing_is_published(here, tmp_path):
         (("models:/chrn/1", "--data", "customers.csv"), "model-unknown", "'churn'"),
         (("models:/churn/1", "--data", "customers.csv"), "pickle-not-trusted", "--trust pickle"),
         (("net.onnx", "--data", "featurs.npy"), "data-unreadable", "'features.npy'"),
-        (("net.onnx", "--data", "rows.npz", "--target", "labels"), "data-unreadable", "'label'"),
+        (("net.onnx", "--data", "rows.npz", "--target", "labels"), "column-unknown", "'label'"),
         (("net.onnx", "--data", "rows.npz", "--max-drop", "0.01%"), "gate-unprovable", "--max-drop"),
         (("net.onnx", "--data", "rows.npz", "--set", "gates.sped=2"), "recipe-invalid", "speedup"),
     ],

@@ -37,7 +37,7 @@ from kedro_hone.adaptors.registries.mlflow.registry import MlflowRegistry
 from kedro_hone.cli import hone
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.preflight import check_recipe
+from kedro_hone.search.preflight import find_problems
 from kedro_hone.search.sources.recognition import _is_ours
 from kedro_hone.sources.openers import write_source
 
@@ -485,7 +485,8 @@ def test_a_key_that_cannot_sign_stops_a_run_before_anything_is_pulled(tmp_path, 
     monkeypatch.setenv(PASSWORD, "open lemon")
     recipe = read_recipe({"model": {"uri": "models:/nowhere/1"}})
     run = RunFolder(root=tmp_path, run_id="1", project=tmp_path)
-    assert catch(lambda: check_recipe(gate=None, recipe=recipe, store=None, run=run)).slug == "signing-unusable"
+    found = find_problems(gate=None, recipe=recipe, store=None, run=run)
+    assert "signing-unusable" in [error.slug for error in found]
     monkeypatch.setenv(PASSWORD, "open sesame")
     if harm == "password":
         assert find_signer().key == private
@@ -558,7 +559,7 @@ def test_sigstore_without_an_identity_stops_a_run_before_anything_is_pulled(tmp_
     monkeypatch.setenv(SIGNING_KEY, "sigstore")
     recipe = read_recipe({"model": {"uri": "models:/nowhere/1"}})
     run = RunFolder(root=tmp_path, run_id="1", project=tmp_path)
-    error = catch(lambda: check_recipe(gate=None, recipe=recipe, store=None, run=run))
+    *_, error = find_problems(gate=None, recipe=recipe, store=None, run=run)  # the model does not exist either
     assert (error.slug, "finds no identity" in error.why) == ("signing-unusable", True)
 
 

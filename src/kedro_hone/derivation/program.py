@@ -73,7 +73,7 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
 
     Raises:
         HoneError: ``task-unclear``: several programs fit, or the data lack the labels that the task needs;
-            ``data-unreadable``: the target or an input is not in the data.
+            ``column-unknown`` or ``data-unreadable``: the target or an input is not in the data.
     """
     target = _find_target(request, source, columns)
     name, why = _choose_name(request, source, target) if columns else (FIDELITY, "since there are no data")
@@ -131,7 +131,7 @@ def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFac
     names = [one.name for one in columns]
     why = f"The data have: {', '.join(names)}." if names else "There are no data."
     hint = f"{suggest(request.target, names)}Name the column of the labels by --target."
-    raise HoneError("data-unreadable", f"The data have no column {request.target!r}.", why=why, hint=hint)
+    raise HoneError("column-unknown", f"The data have no column {request.target!r}.", why=why, hint=hint)
 
 
 def _choose_name(request: Request, source: Artifact, target: ColumnFacts | None) -> tuple[str, str]:

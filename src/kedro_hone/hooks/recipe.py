@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from kedro.io import CatalogProtocol
 from kedro.pipeline import Pipeline
 from kedro.pipeline.node import Node
 
-from hone_runtime.errors import HoneError
+from hone_runtime.errors import HoneError, combine
 from kedro_hone.graph import find_parameters, find_root, forget_parameters, is_made, set_parameters, spare_graph
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.membership import has_own, is_own, list_datasets
@@ -86,11 +87,17 @@ class RecipeHooks:
         check_entries(catalog, sorted(DATA & {name for node in filter(is_own, pipeline.nodes) for name in node.inputs}))
         self._files.clear()
         if inputs.issuperset((*_NEEDED, GATE)):
-            from kedro_hone.search.preflight import check_recipe  # noqa: PLC0415
+            from kedro_hone.search.preflight import collect_errors, find_problems  # noqa: PLC0415
 
             recipe, store, run = (catalog.load(name) for name in _NEEDED)
-            gate = self._files[GATE] = load_split(catalog, GATE, project=self._project)
-            check_recipe(gate=gate, recipe=recipe, store=store, run=run)
+
+            def load(name: str) -> None:
+                self._files[name] = load_split(catalog, name, project=self._project or find_root())
+
+            unread = list(collect_errors(partial(load, name) for name in sorted(DATA & inputs)))
+            problems = find_problems(gate=self._files.get(GATE), recipe=recipe, store=store, run=run)
+            if problems := [*unread, *problems]:
+                raise combine(problems)
 
     @hook_impl
     def before_node_run(

@@ -1,10 +1,12 @@
-"""Checks before the model is pulled: the target of publishing, the program, the metric, and the gate split."""
+"""Checks before the model is pulled: the source, the target of publishing, the program, the metric, the gate split."""
 
 from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterable, Iterator
 
+from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import check_names
 from hone_runtime.contract.target import Target, check_proposals, find_name, find_target
 from hone_runtime.errors import HoneError
@@ -31,17 +33,50 @@ class _Checked(Value):
     rows: int | None
 
 
-def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
-    """Check the target of publishing, the program, the metric, and whether the gate split can prove the recipe's limit.
+def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run: RunFolder) -> list[HoneError]:
+    """Check the source, the target of publishing, the program, the metric, and the gate split, all of them.
 
-    The registry for the winner is queried, and the signing key is tried. A worker opens the program and the data; the
-    model is not needed. The result is stored.
+    The registries are queried, and the signing key is tried. A worker opens the program and the data; nothing is
+    pulled. The result of the worker is stored.
 
-    Raises:
-        HoneError: ``program-unknown``, ``metric-unknown``, ``recipe-invalid`` (an unknown option of the program, or
-            a name that the registry refuses), ``registry-unknown``, ``registry-broken``, ``program-failed``,
-            ``data-unreadable``, ``gate-unprovable`` or ``signing-unusable``.
+    Args:
+        gate: The gate split; None if it cannot be read.
+        recipe: The recipe.
+        store: The store.
+        run: The run, or one for a check alone.
+
+    Returns:
+        One error for each check that failed, in the order of a run: such as ``model-unknown``, ``registry-unknown``,
+        ``program-unknown``, ``metric-unknown``, ``recipe-invalid``, ``program-failed``, ``data-unreadable``,
+        ``gate-unprovable`` or ``signing-unusable``.
     """
+    checks: tuple[Callable[[], object], ...] = (
+        lambda: _check_source(recipe, run),
+        lambda: _check_target(recipe, run),
+        *((lambda: _check_program(gate, recipe, store, run),) if gate is not None else ()),
+    )
+    return list(collect_errors(checks))
+
+
+def collect_errors(checks: Iterable[Callable[[], object]]) -> Iterator[HoneError]:
+    """Call checks one after another, and yield what they raise for people."""
+    for check in checks:
+        try:
+            check()
+        except Exception as error:
+            known = HoneError.find(error)
+            if known is None:
+                raise
+            yield known
+
+
+def _check_source(recipe: Recipe, run: RunFolder) -> None:
+    uri = recipe.model.uri
+    registry = find_registry(uri, project=run.project)
+    registry.resolve(registry.find_source(uri))
+
+
+def _check_target(recipe: Recipe, run: RunFolder) -> None:
     publish = recipe.publish
     if publish.enabled or recipe.gates.beat_published:
         target = find_target(recipe.model.uri, uri=publish.uri, name=publish.name, project=run.project)
@@ -52,6 +87,9 @@ def check_recipe(*, gate: TrackedFile, recipe: Recipe, store: Store, run: RunFol
         if publish.pull_request:
             check_proposals(target.registry)
         find_signer()
+
+
+def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
     asked = recipe.program
     program = find_program(asked.name, project=run.project)
     metric = digest_metric(asked.metric, project=run.project)

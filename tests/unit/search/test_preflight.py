@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from hone_runtime.errors import HoneError
+from hone_runtime.errors import HoneError, combine
 from hone_runtime.values.samples import Score, TrackedFile
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -10,7 +10,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search import preflight as recipe_checks
-from kedro_hone.search.preflight import check_provable, check_recipe
+from kedro_hone.search.preflight import check_provable, find_problems
 
 BOUND = smallest_provable_drop(300, share_confidence(0.95, finalists=2))
 """What 300 rows prove at best for each of two finalists."""
@@ -110,10 +110,10 @@ def test_another_metric_has_a_bound_of_its_own():
 def check_names(tmp_path, recipe):
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     gate = TrackedFile(path="gate.csv", source="gate.csv", repo=".", rev="HEAD", resolved_rev="0", md5="0")
-    with pytest.raises(HoneError) as caught:
-        check_recipe(gate=gate, recipe=read_recipe(recipe), store=Store(tmp_path / "store"), run=run)
+    asked = read_recipe({"program": {"name": "nowhere"}, **recipe})
+    found = find_problems(gate=gate, recipe=asked, store=Store(tmp_path / "store"), run=run)
     assert not run.folder.exists()
-    return caught.value
+    return next(error for error in found if error.slug not in {"model-unknown", "registry-missing"})
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,19 @@ def test_names_that_the_registry_refuses_are_refused_before_the_pull(tmp_path, m
     error = check_names(tmp_path, {"model": {"uri": model}, "publish": publish})
     assert error.slug in {"recipe-invalid", "registry-unknown"}
     assert says in error.why
+
+
+def test_every_problem_is_found_at_once(tmp_path):
+    run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
+    recipe = {"model": {"uri": "models/m"}, "program": {"name": "nowhere"}, "publish": {"alias": "3"}}
+    gate = TrackedFile(path="gate.csv", source="gate.csv", sha256="sha256:0")
+    found = find_problems(gate=gate, recipe=read_recipe(recipe), store=Store(tmp_path / "store"), run=run)
+    assert [error.slug for error in found] == ["model-unknown", "recipe-invalid", "program-unknown"]
+    error = combine(found)
+    assert error.slug == "start-refused"
+    assert [line.strip()[:2] for line in error.why.split("\n")] == ["1.", "2.", "3."]
+    assert combine(found[:1]) is found[0]
+    assert combine([found[1], found[1]]) is found[1]
 
 
 def test_names_are_not_asked_for_where_nothing_is_published(tmp_path):

@@ -28,6 +28,7 @@ _MODULES: Final = {
     "adaptor": "plugins",
     "approve": "listen",
     "arrivals": "listen",
+    "check": "check",
     "init": "init",
     "job": "listen",
     "listen": "listen",

@@ -41,7 +41,7 @@ class RecipeHooks:
 
     @hook_impl
     def after_context_created(self, context: KedroContext) -> None:
-        """Read the run's parameters, with ``--params`` and ``--env``, and check that the files in them exist."""
+        """Read the run's parameters, with ``--params`` and ``--env``, and check the recipe."""
         # ``context.params`` would also read them, but it first registers the pipelines with the wrong recipe.
         parameters = find_parameters(context.config_loader)
         self._project = None if parameters is None else context.project_path
@@ -49,12 +49,9 @@ class RecipeHooks:
             forget_parameters()
             return
         # Imported here, as below: settings are imported by every command of Kedro, also in a project without a recipe.
-        from kedro_hone.programs import digest_metric, find_program  # noqa: PLC0415
         from kedro_hone.recipe.schema import read_recipe  # noqa: PLC0415
 
-        program = read_recipe(parameters).program
-        find_program(program.name, project=context.project_path)
-        digest_metric(program.metric, project=context.project_path)
+        read_recipe(parameters)
         set_parameters(parameters)
         _require_catalog(context)
         spare_graph(context)

@@ -347,6 +347,8 @@ def _describe_verdict(verdict: Verdict) -> dict[str, Any]:
                     "1.0 is inside. About 2,300 rows in the gate split would decide.",
                 ),
             }
+        case Verdict.DRAFT:
+            return {"verdict": verdict, "reasons": ("The inputs were drawn at random: nothing is proved.",)}
 
 
 def _describe_provenance() -> dict[str, Any]:

@@ -182,7 +182,7 @@ def drop_finalists(evidence):
     return evidence.model_copy(update={"confirmation": confirmation})
 
 
-@pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.FAIL, Verdict.INCONCLUSIVE])
+@pytest.mark.parametrize("verdict", [Verdict.KEEP, Verdict.FAIL, Verdict.INCONCLUSIVE, Verdict.DRAFT])
 def test_no_other_verdict_promises_speed(verdict):
     assert "×" not in View(make_evidence(verdict)).headline
 

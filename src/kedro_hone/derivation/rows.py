@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from numpy.typing import NDArray
+
 from hone_runtime.errors import HoneError
 
-Column = Sequence[Any]
+Column = Sequence[Any] | NDArray[Any]
 """One value for each row: an array with rows first, or Python's values; of a ``.csv`` file the text of each cell."""
 
 Kind = Literal["number", "truth", "text", "other"]

@@ -51,7 +51,7 @@ class Snapshot(Value):
         """Refuse paths that git does not accept: a hostile server could write outside the folder."""
         for path in files:
             if {"", ".", ".."} & {*path.split("/")} or "\0" in path:
-                raise ValueError(f"{path[:200]!r} is no path in a repository")
+                raise ValueError(f"{path[:200]!r} is not a path in a repository")
         return files
 
     @property

@@ -121,7 +121,7 @@ def explain_changes(path: Path) -> Iterator[None]:
     try:
         yield
     except StrangeTreeError as error:
-        raise make_corrupt(path, f"it is no version of a model: {error}") from error
+        raise make_corrupt(path, f"it is not a version of a model: {error}") from error
     except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise HoneError(
             "model-unknown",

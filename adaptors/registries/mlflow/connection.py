@@ -224,7 +224,7 @@ def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _
                 f"The MLflow registry at {tracking_uri} does not know what it is asked for.",
                 why=f"{f'The server is MLflow {said}. ' if said else ''}{_quote(error)}",
                 hint="Update the server: aliases need MLflow 2.3, and logged models 3.0. Or correct "
-                "MLFLOW_TRACKING_URI, if it is no server of MLflow's.",
+                "MLFLOW_TRACKING_URI, if it is not an MLflow server.",
             ) from error
         if isinstance(error, RestException):
             raise HoneError(

@@ -72,7 +72,7 @@ class Revision:
     def _recorded(self) -> Any:
         """DVC's hash: its name is ``md5``, or ``md5-dos2unix`` before DVC 3."""
         source, repo, what = self._source, self._repo, "is not tracked by DVC"
-        why = "It is kept by git alone, or holds tracked files without being one; no digest of it is recorded."
+        why = "Only git tracks it, or it is a folder with tracked files; no digest of it is recorded."
         try:
             entry = self._files.info(self._path).get("dvc_info", {}).get("entry")
         except FileNotFoundError:

@@ -87,9 +87,9 @@ def test_a_folder_of_json_lines_is_one_split(read, tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2 is no JSON"),
-        ("[1]", "line 2 is no JSON object"),
-        ('{"a": ' + "[" * 100_000, "line 2 is no JSON|recursion"),
+        ("{", "line 2 is not JSON"),
+        ("[1]", "line 2 is not a JSON object"),
+        ('{"a": ' + "[" * 100_000, "line 2 is not JSON|recursion"),
     ],
 )
 def test_lines_that_are_none_are_named(read, tmp_path, line, said):

@@ -127,7 +127,7 @@ def explain_changes(path: Path) -> Iterator[None]:
             "model-unknown",
             f"{path} was changed or deleted while it was read.",
             why=str(error)[:200],
-            hint="Run again when nothing writes to it.",
+            hint="Run again when no process writes to it.",
         ) from error
 
 

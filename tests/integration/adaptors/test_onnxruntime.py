@@ -534,4 +534,4 @@ def test_rows_with_missing_values_have_no_ranges(bench, tmp_path, digits_onnx, d
     arrays["image"][:, 0, 2] = np.nan
     np.savez(tmp_path / "missing.npz", **arrays)
     notes, _ = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=str(tmp_path / "missing.npz"))
-    assert notes["refused"] == "the calibration rows hold NaN in image, so that ranges are not known"
+    assert notes["refused"] == "the calibration rows hold NaN in image, so their ranges are unknown"

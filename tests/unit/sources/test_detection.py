@@ -179,5 +179,5 @@ def test_what_is_not_known_is_named_as_its_user_does(tmp_path):
     with pytest.raises(HoneError) as refused:
         read_flavor(pulled, trust=frozenset(), uri="models/edge")
     assert refused.value.what == "models/edge contains no model that can be optimized."
-    assert "It holds: net.bin." in refused.value.why
+    assert "It contains: net.bin." in refused.value.why
     assert "pulled" not in str(refused.value)

@@ -102,7 +102,7 @@ def explain(error: BaseException, place: Reference, *, endpoint: str, last: int 
     if slug == "registry-unreachable" and constants.is_offline_mode():
         slug = "registry-offline"
     if (seconds := read_wait(error)) is not None:
-        said += f" It requests a wait of  {seconds:g} seconds."
+        said += f" It requests a wait of {seconds:g} seconds."
     return describe(slug, place, said, endpoint=endpoint)
 
 

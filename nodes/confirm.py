@@ -283,7 +283,7 @@ def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: 
     shown = least if least == most else f"{least} to {most}"
     if load <= BUSY:
         return f"this takes about {shown} s; {end}"
-    return f"this takes at least {shown} sif other processes use {load:.0%} of the cores, as in the race;  {end}"
+    return f"this takes at least {shown} s if other processes use {load:.0%} of the cores, as in the race; {end}"
 
 
 def say_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:

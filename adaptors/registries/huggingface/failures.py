@@ -46,7 +46,7 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "registry-full": (
         "The Hub takes no more files for {uri}; nothing was committed.",
         "{said}",
-        "Free storage of the account, or ask for more; then run `python -m kedro_hone run --pipelines publish`.",
+        "Free storage of the account, or request more; then run `python -m kedro_hone run --pipelines publish`.",
     ),
     "registry-moved": (
         "{name} has changed since it was optimized; nothing was pushed.",

@@ -46,7 +46,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
         version, evidence = check_published(uri, folder, find_registry(uri), policy)
         said = describe_signature(folder)
     signer = "one of the keys" if keys else asked["identity"]
-    _say("files", "each is as the manifest says")
+    _say("files", "each matches the manifest")
     _say("tags", DIGEST in version.tags and f"{DIGEST} is that of the manifest", missing="the registry has none")
     _say("evidence", evidence)
     _say(

@@ -63,7 +63,7 @@ class ModelSection(Section):
     )
     inputs: tuple[TensorSpec, ...] = Field(
         (),
-        description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "
+        description="Its inputs, each as `{name, dtype, shape}`, if neither model nor signature defines them; equal "
         "names in shapes are equal sizes, as in `[batch, length]`.",
     )
     ranges: Ranges = Field(
@@ -114,8 +114,8 @@ class PublishSection(Section):
     )
     approval: Literal["never", "first", "always"] = Field(
         "never",
-        description="Whose word moves the alias: nobody's (never), a person's while no version of the model has it "
-        "(first), or for each winner (always). Until then the winner is a version without the alias; "
+        description="When a person must approve a winner before the alias is moved: never; while no version of the "
+        "model has the alias (first); or for each winner (always). Until then the version has no alias; "
         "`kedro hone approve URI` moves it.",
     )
 

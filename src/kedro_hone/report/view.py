@@ -132,7 +132,7 @@ class View:
             if one.provable is not None:
                 least, sure = wording.format_drop(one.metric, one.provable), wording.format_percent(one.drop.confidence)
                 limit = "" if one.limit is None else wording.format_drop(one.metric, one.limit)
-                demand = f"; the recipe asks for {limit}" if limit else ""
+                demand = f"; the recipe requires {limit}" if limit else ""
                 return (
                     f"With {one.n:,} rows the gate split cannot prove a limit below {least} at {sure}, even when "
                     f"nothing is lost{demand}."

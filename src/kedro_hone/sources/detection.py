@@ -123,7 +123,7 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             "recipe-invalid",
             "The recipe names a class, and the model takes none.",
             why=f"hone.model.module is {pulled.author.place!r}, and the model is {source.noun}.",
-            hint="Name a model that holds the state of that class, an exported program (.pt2) or what "
+            hint="Name a model with the state of that class, an exported program (.pt2) or what "
             "safetensors.torch.save_model(model, 'model.safetensors') writes; or leave hone.model.module out.",
         )
     if source.trust is not None and source.trust not in trust:

@@ -36,7 +36,7 @@ _HINTS = {
     "recipe.",
     "recipe-invalid": "Add what its forward takes to the recipe: "
     "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
-    "pickle-not-trusted": "Log the model again as the reason says, "
+    "pickle-not-trusted": "Log the model again as the reason suggests, "
     "or add trust: [pickle] to the recipe if you trust its author.",
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "

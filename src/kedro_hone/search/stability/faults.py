@@ -181,7 +181,7 @@ def check_finite(counts: Sequence[NotFinite]) -> Iterator[str]:
             lost = f"; {one.lost} have no finite number" if one.lost else ""
             yield (
                 f"the source's output {one.output!r} is not finite in {one.odd} of {one.rows} rows ({told}){lost}: "
-                "a candidate is right there where it returns the same"
+                "a candidate must return the same values there"
             )
 
 

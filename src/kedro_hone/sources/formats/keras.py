@@ -31,7 +31,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     if len(found) > 1:
         names = ", ".join(path.name for path in found[:4])
         raise _explain(
-            "The folder holds several models of Keras.", f"They are {names}.", "Leave only the right one in it."
+            "The folder contains several models of Keras.", f"They are {names}.", "Leave only the right one in it."
         )
     if not found and (old := [path for path in files if path.suffix == ".h5"]):
         what = f"The model is a file of HDF5 ({old[0].name})."

@@ -92,5 +92,5 @@ def test_a_call_is_of_the_session_of_its_shapes():
 
 
 def test_a_model_without_shapes_is_none():
-    with pytest.raises(ValueError, match="no shapes that it was compiled for"):
+    with pytest.raises(ValueError, match="does not list the shapes"):
         compiled.open_shapes({"static_shapes": []}, [FREE], open_named([]))

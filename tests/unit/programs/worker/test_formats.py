@@ -60,7 +60,7 @@ def test_json_lines_have_numbers_text_and_lists(read, tmp_path):
     assert (found["a"].tolist(), found["b"].tolist(), found["c"].tolist()) == ([1, 2], ["x", "y"], [[1, 2], []])
     assert found["a"].dtype == np.int64
     (tmp_path / "a.jsonl").write_text("\n")
-    assert read(tmp_path / "a.jsonl") == "data-empty: a.jsonl has no rows. it holds no JSON object"
+    assert read(tmp_path / "a.jsonl") == "data-empty: a.jsonl has no rows. it contains no JSON object"
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"b": 2}\n')
     np.testing.assert_array_equal(read(tmp_path / "a.jsonl")["a"], [1, np.nan])
 

@@ -223,7 +223,7 @@ PAIRS = [
     (np.array([[True]]), np.array([[False]]), "differs by 1 of"),
     (TEXT[:1], TEXT[:1].astype(object), ""),
     (TEXT[:1], TEXT[1:], "is a different text"),
-    (np.zeros((1, 2)), np.zeros((1, 3)), "has the shape (1, 3), and (1, 2) is due"),
+    (np.zeros((1, 2)), np.zeros((1, 3)), "has the shape (1, 3) instead of (1, 2)"),
 ]
 
 

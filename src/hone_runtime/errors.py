@@ -82,9 +82,9 @@ def combine(errors: Sequence[HoneError]) -> HoneError:
     texts = [f"{number}. {what} {why} {hint} ({slug})" for number, (slug, what, why, hint) in enumerate(known, 1)]
     return HoneError(
         "start-refused",
-        f"{len(known)} things must be mended before a run can start.",
+        f"{len(known)} things must be corrected before a run can start.",
         why="\n        ".join(texts),  # indented like the first one
-        hint="Mend each of them; `kedro hone check` looks for all of them at once, and builds nothing.",
+        hint="Correct each of them; `kedro hone check` looks for all of them at once, and builds nothing.",
     )
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hone_runtime.contract.adaptor import Adaptor
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_used, read_catalogue
+from hone_runtime.contract.catalogue import find_used, list_builtin, read_catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.store.steps import step_key
@@ -19,7 +19,7 @@ from kedro_hone.search.steps import runtimes
 SOURCE = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 
 
-@pytest.fixture(params=sorted(BUILTIN_TOOLCHAINS.keys() - {"composite"}))
+@pytest.fixture(params=sorted(list_builtin().keys() - {"composite"}))
 def adaptor(request, tmp_path) -> Adaptor:
     """An adaptor whose toolchain's folder is a copy; a composite has none."""
     adaptor = next(one for one in read_catalogue().adaptors.values() if one.toolchain.name == request.param)

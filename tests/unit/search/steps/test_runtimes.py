@@ -68,6 +68,27 @@ def test_every_file_that_runs_in_any_worker_rebuilds(adaptor, tmp_path, monkeypa
     assert len(set(keys)) == len(keys)
 
 
+def test_the_checks_of_conversions_rebuild_only_what_imports_them(adaptor, tmp_path, monkeypatch):
+    runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
+    monkeypatch.setattr(run, "_RUNTIME", runtime)
+    before = make_key(adaptor)
+    touch(runtime / "conversion" / "agreement.py")
+    code = "".join(path.read_text() for path in adaptor.toolchain.worker.parent.rglob("*.py"))
+    assert (make_key(adaptor) != before) == ("from hone_runtime.conversion" in code)
+
+
+@pytest.mark.parametrize("line", ["from hone_runtime import conversion", "import hone_runtime.conversion.agreement"])
+def test_a_worker_that_imports_the_checks_in_any_way_depends_on_them(tmp_path, monkeypatch, line):
+    runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
+    monkeypatch.setattr(run, "_RUNTIME", runtime)
+    worker = tmp_path / "hone_own" / "__init__.py"
+    worker.parent.mkdir()
+    worker.write_text(f"def transform(job):\n    {line}\n")
+    before = run.digest_worker(worker)
+    touch(runtime / "conversion" / "agreement.py")
+    assert run.digest_worker(worker) != before
+
+
 @pytest.mark.parametrize("room", ["learner", "signing", "contract", "values"])
 def test_what_runs_in_no_worker_rebuilds_nothing(adaptor, tmp_path, monkeypatch, room):
     runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))

@@ -22,7 +22,7 @@ WRITTEN = (
     "capabilities.yml",
     "requirements.in",
     "requirements.lock",
-    "worker/__init__.py",
+    "worker/hone_{name}/__init__.py",
 )
 EDITED = ("pyproject.toml", "CHANGELOG.md", "tests/integration/adaptors/test_{name}.py")
 """Besides its folder: its library among the modules of the import contracts, a line for users, and its own test."""

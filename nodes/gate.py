@@ -138,8 +138,8 @@ def say_choice(choice: Choice | None) -> str:
         return ""
     many = "which is the first choice" if choice.number == 1 else f"after {choice.number - 1} other choices"
     return (
-        f"{choice.candidate} was chosen by a person among {choice.offered} candidates that had been raced, {many} by "
-        f"the same data: it is judged at {choice.confidence:.2%}"
+        f"{choice.candidate} was chosen by a person from {choice.offered} raced candidates, {many} on "
+        f"the same data: it is judged with confidence {choice.confidence:.2%}"
     )
 
 
@@ -155,7 +155,7 @@ def say_untried(result: RaceResult, run: RunFolder) -> str:
     count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
     budget = "hone.budget: thorough" if run.read_end() or result.choice else "a larger hone.budget"
     more = f", and {budget} tries more" if built and not run.is_stopped() else ""
-    return f"{count} not tried: the report says why{more}" if untried else ""
+    return f"{count} not tried: the report has the reasons{more}" if untried else ""
 
 
 @dataclass

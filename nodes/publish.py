@@ -103,10 +103,10 @@ def prove_winner(
     """
     store, run_id, artifact = setting.store, evidence_folder.run_id, decision.artifact
     if artifact is None or evidence_folder.decision != decision.identity:
-        raise explain_incomplete(run_id, "The gates were asked again after it was written.")
+        raise explain_incomplete(run_id, "The gates were run again after it was written.")
     files = store.find_tree(evidence_folder.digest)
     if files is None:
-        raise explain_incomplete(run_id, f"The store in {store.root} does not hold it, or holds it damaged.")
+        raise explain_incomplete(run_id, f"The store in {store.root} does not contain it, or contains a damaged copy.")
     return ProvenWinner(
         artifact=artifact,
         files=store.locate(artifact),

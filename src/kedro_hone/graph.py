@@ -101,7 +101,8 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     except yaml.YAMLError as error:
         hint = (
-            "Mend the YAML there. The recipe is in conf/base/parameters.yml; Recipe in the documentation has its keys."
+            "Correct the YAML there. The recipe is in conf/base/parameters.yml; Recipe in the documentation lists "
+            "its keys."
         )
         raise HoneError("recipe-invalid", "The parameters cannot be read.", why=str(error), hint=hint) from error
     return found
@@ -114,6 +115,6 @@ def _check_folder(loader: Any) -> None:
         raise HoneError(
             "recipe-invalid",
             f"There is no folder {source.name}/{env}.",
-            why="Kedro reads the folder of its environment next to the base's, and nothing at all where it is missing.",
+            why="Kedro reads the folder of its environment next to the base's. If it is missing, Kedro reads nothing.",
             hint=f"Make it, `mkdir {source.name}/{env}`; an empty file in it, such as .gitkeep, keeps it in git.",
         )

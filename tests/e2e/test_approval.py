@@ -103,7 +103,7 @@ def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed):
         damage_file(sealed / name, damage)
         done = assessed.run("--pipelines", "publish", code=3)
         assert "hone explain evidence-incomplete" in done.output
-        assert "does not hold it, or holds it damaged" in " ".join(done.output.split()), (name, damage)
+        assert "does not contain it, or contains a damaged copy" in " ".join(done.output.split()), (name, damage)
         assert list_published(assessed) == []
         assert not (run / "publication.json").exists()
         (sealed / name).write_bytes(content)
@@ -259,7 +259,7 @@ def test_a_decision_after_the_report_is_reported_again_before_it_is_published(as
     assessed.run("--nodes", "confirm,gate")
     done = assessed.run("--pipelines", "publish", code=3)
     assert "hone explain evidence-incomplete" in done.output
-    assert "The gates were asked again" in done.output
+    assert "The gates were run again" in done.output
     assessed.run("--nodes", "report")
     assessed.run("--pipelines", "publish")
     (place,) = list_published(assessed)
@@ -329,7 +329,9 @@ def test_a_decision_of_another_confirmation_is_not_reported(assessed):
 def test_a_decision_that_contradicts_what_was_measured_is_not_reported(assessed):
     outcome = json.loads((assessed.work / "work" / "source.shop_slow.outcome.json").read_text())
     edit(assessed, "decision", winner="source.shop_slow", artifact=outcome)
-    assert_refused(assessed, "--nodes", "report", value="source.shop_slow is no finalist", slug="evidence-incomplete")
+    assert_refused(
+        assessed, "--nodes", "report", value="source.shop_slow is not a finalist", slug="evidence-incomplete"
+    )
     assessed.run("--pipelines", "compare", "--from-nodes", "gate")  # as the hint says
     assessed.run("--pipelines", "publish")
     assert len(list_published(assessed)) == 1

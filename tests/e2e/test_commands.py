@@ -72,7 +72,7 @@ def test_toolchains_are_listed_with_the_projects_own(finished):
 
 def test_capabilities_are_printed_beside_the_machine(finished):
     assert ask(finished, "toolchains", "--capabilities", "onnxruntime").startswith("# this machine: ")
-    assert "nothing is written down" in ask(finished, "toolchains", "--capabilities", "shop")
+    assert "nothing is recorded about" in ask(finished, "toolchains", "--capabilities", "shop")
     assert "Did you mean 'onnxruntime'?" in ask(finished, "toolchains", "--capabilities", "onxruntime", code=3)
 
 

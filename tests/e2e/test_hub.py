@@ -174,7 +174,7 @@ def test_a_model_that_moves_on_in_the_last_moment_is_exit_3(project, hub):
 @pytest.mark.parametrize(
     ("model", "publish", "says"),
     [
-        ("hf://org/matrix", {"uri": "hf://org/fast", "name": "org/fast"}, "names two models"),
+        ("hf://org/matrix", {"uri": "hf://org/fast", "name": "org/fast"}, "names two target models"),
         ("hf://org/matrix", {"name": "fast"}, "<owner>/<name>"),
         ("hf://org/matrix", {"uri": "models:/fast", "pull_request": True}, "has no pull requests"),
         ("hf://org/nothing", {}, "has no model 'org/nothing'"),

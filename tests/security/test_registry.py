@@ -172,7 +172,7 @@ def test_a_model_that_cannot_be_read_hides_no_other(tmp_path):
     (tmp_path / "bad-hone" / "1" / "hone.json").write_text("{")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "model.onnx").write_text("1")
-    (tmp_path / "odd" / os.fsdecode(b"\xff")).write_text("a name that is no text")
+    (tmp_path / "odd" / os.fsdecode(b"\xff")).write_text("a name that is not text")
     os.mkfifo(tmp_path / "pipe.onnx")
     found = find_arrivals(str(tmp_path), None, project=tmp_path)
     assert [Path(event.uri).name for event in found.events] == ["good", "2"]

@@ -72,7 +72,7 @@ class Loading:
             learner = self._fall_back(golden, why)
             why += clean_text(f" In its place, its source is loaded: {learner.source_uri}.")
         warnings.warn(
-            f"The winner does not compute here what it computed where it was measured. {why}",
+            f"The winner's outputs here differ from its outputs where it was measured. {why}",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -86,7 +86,7 @@ class Loading:
                 "model-corrupt",
                 f"The golden rows of {self.folder.name} cannot be read.",
                 why=describe_exception(error),
-                hint="Pull or download it again; when that does not help, publish it again.",
+                hint="Pull or download it again; if that does not help, publish it again.",
             ) from error
 
     def _try(self, artifact: Artifact, files: Path, golden: Golden) -> tuple[Learner | None, str]:
@@ -118,7 +118,7 @@ class Loading:
         """Return the URI and the digest of the source, from the registry or else from the evidence."""
         claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
         if base := claim.get("base"):
-            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has what the two make")
+            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has the merged model")
         tags = self.version.tags if self.version is not None else {}
         return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
 
@@ -134,7 +134,7 @@ class Loading:
         find_registry(uri).pull(uri, pulled)
         source = opener.write_source(pulled, files, golden.source)
         if source.digest != digest:
-            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
+            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest} instead of {digest}")
         if not self.vouched:
             refuse_code(source, files)
         return self.open(source, files)
@@ -143,7 +143,7 @@ class Loading:
 def _explain(why: str) -> HoneError:
     return HoneError(
         "winner-differs",
-        "The winner does not compute here what it computed where it was measured.",
+        "The winner's outputs here differ from its outputs where it was measured.",
         why=why,
-        hint="Optimize the source on this machine; or load it with on_mismatch='warn' where you checked its outputs.",
+        hint="Optimize the source on this machine; or load it with on_mismatch='warn' if you checked its outputs.",
     )

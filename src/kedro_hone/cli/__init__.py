@@ -86,7 +86,7 @@ run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__d
 
 @click.command()
 @click.argument("candidate")
-@click.option("--env", "-e", help="Kedro's environment of the search.")
+@click.option("--env", "-e", help="The Kedro environment of the search.")
 @click.pass_context
 def choose(context: click.Context, *, candidate: str, env: str | None) -> None:
     """Confirm, gate and publish CANDIDATE of the last race in place of the fastest; nothing is built or raced again.

@@ -59,7 +59,7 @@ def _require_catalog(context: KedroContext) -> None:
         context.config_loader["catalog"]
     except (MissingConfigException, yaml.YAMLError) as error:
         missing = isinstance(error, MissingConfigException)
-        hint = _COPY if missing else "Mend the YAML there."
+        hint = _COPY if missing else "Correct the YAML there."
         what = "There is no catalog." if missing else "The catalog cannot be read."
         raise HoneError("catalog-incomplete", what, why=str(error), hint=hint) from error
 

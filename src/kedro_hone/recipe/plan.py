@@ -177,9 +177,9 @@ class _Path:
 def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
     why = "An adaptor in it does not take the format of the one before, or nothing runs its end."
     if absent := [name for name in chain if name not in {a.name for a in adaptors}]:
-        why = f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
-    hint = "`kedro hone routes` lists the routes that there are; a chain extends one of them."
-    return HoneError("recipe-invalid", f"hone.routes: {' ▸ '.join(chain)} is no route.", why=why, hint=hint)
+        why = f"{', '.join(absent)} is not used: it is switched off, or its toolchain is not selected."
+    hint = "`python -m kedro_hone hone routes` lists all routes; a chain extends one of them."
+    return HoneError("recipe-invalid", f"hone.routes: {' ▸ '.join(chain)} is not a route.", why=why, hint=hint)
 
 
 def _grow(

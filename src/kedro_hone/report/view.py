@@ -21,15 +21,15 @@ from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import Scale, scale_ratios, scale_speedups
 
 _HEADLINES: Final = {
-    Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
+    Verdict.KEEP: "The original stays: no candidate was faster and passed every gate",
     Verdict.FAIL: "No candidate meets the recipe’s gates",
     Verdict.INCONCLUSIVE: "The measurements cannot decide",
 }
 _MEANINGS: Final = {
-    Verdict.PASS: "A faster model holds every gate.",
-    Verdict.KEEP: "No candidate was so much faster and held every gate: the original stays. This is a success.",
-    Verdict.FAIL: "What the recipe demands was not reached.",
-    Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
+    Verdict.PASS: "A faster model passes every gate.",
+    Verdict.KEEP: "No candidate was fast enough and passed every gate: the original stays. This is a success.",
+    Verdict.FAIL: "The recipe's requirement was not reached.",
+    Verdict.INCONCLUSIVE: "Nothing was published, because nothing was proved.",
 }
 _ORDER: Final = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
 _CALLS: Final = {
@@ -132,7 +132,7 @@ class View:
             if one.provable is not None:
                 least, sure = wording.format_drop(one.metric, one.provable), wording.format_percent(one.drop.confidence)
                 limit = "" if one.limit is None else wording.format_drop(one.metric, one.limit)
-                demand = f"; the recipe asks for {limit}" if limit else ""
+                demand = f"; the recipe requires {limit}" if limit else ""
                 return (
                     f"With {one.n:,} rows the gate split cannot prove a limit below {least} at {sure}, even when "
                     f"nothing is lost{demand}."
@@ -220,7 +220,11 @@ class View:
                 numbers.append(Number(label, write(old), remark=f"of the source, {remark}".rstrip(", ")))
         took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
         if calls is not None:
-            numbers.append(Number("Pays off after", f"{calls:,}", remark=f"calls; the optimization took {took}"))
+            numbers.append(
+                Number(
+                    "Pays off after", f"{calls:,}", remark=f"calls; the optimization takes {took} with an empty store"
+                )
+            )
         elif evidence.optimization_seconds:
             numbers.append(Number("Optimization", took))
         return tuple(numbers)

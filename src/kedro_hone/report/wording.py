@@ -56,6 +56,11 @@ def format_ms(milliseconds: float) -> str:
     return f"{_round(milliseconds)} ms" if milliseconds >= 0.1 else f"{_round(milliseconds * 1000)} µs"
 
 
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, such as ``1 build`` or ``2 builds``; the plural if it is not noun + s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def format_bytes(size: int) -> str:
     """Return a size in decimal units, such as ``1.24 MB``."""
     number = float(size)

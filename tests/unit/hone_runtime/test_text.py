@@ -105,7 +105,7 @@ def test_urls_lose_their_user_and_password(text, shown):
 
 def test_the_nearest_name_is_suggested():
     assert suggest("opnvino", {"openvino": 1, "onnxruntime": 2}) == "Did you mean 'openvino'? "
-    assert suggest("model", ["models", "hub"], "{}:/…") == "Did you mean models:/…? "
+    assert suggest("model", ["models", "hub"], "the scheme {}") == "Did you mean the scheme models? "
     assert suggest("zzz", ["models"]) == ""
 
 

@@ -14,7 +14,7 @@ from hone_runtime.values.decision import Verdict
 from kedro_hone.hooks import verdict as module
 from kedro_hone.report.result_file import VARIABLE, read_result
 
-REASONS = ("7 launches cannot tell whether it is faster", "other processes took 51 % of its cores")
+REASONS = ("7 launches cannot show whether it is faster", "other processes took 51 % of its cores")
 
 
 @pytest.mark.parametrize(

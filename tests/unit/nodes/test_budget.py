@@ -27,7 +27,7 @@ def race(*slugs, validated=()):
 
 
 def test_what_was_not_tried_is_counted(run):
-    assert say_untried(race(BUDGET), run) == "1 candidate was not tried: the report says why"
+    assert say_untried(race(BUDGET), run) == "1 candidate was not tried: the report has the reasons"
     assert say_untried(race(BUDGET, validated=[BUDGET] * 2), run).startswith("3 candidates were not tried")
 
 
@@ -48,7 +48,7 @@ def test_of_a_choice_the_search_was_an_earlier_one_whose_end_is_unknown(run):
 
 def test_where_a_person_stopped_the_search_no_budget_is_named(run):
     run.stop()
-    assert say_untried(race(validated=[BUDGET]), run) == "1 candidate was not tried: the report says why"
+    assert say_untried(race(validated=[BUDGET]), run) == "1 candidate was not tried: the report has the reasons"
 
 
 @pytest.mark.parametrize("slugs", [(), ("",), ("format",)])

@@ -102,7 +102,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
     except AssertionError as error:  # "scale issue": a range is NaN, for example if every batch contains NaN
         if "scale" not in str(error) or not (missing := batches.find_missing()):
             raise
-        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so that ranges are not known"}
+        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so their ranges are unknown"}
     return {}
 
 

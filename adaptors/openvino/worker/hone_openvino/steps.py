@@ -35,7 +35,7 @@ def _convert(job: Json, output: Path) -> Json:
     source = Path(job["input"]["path"], "model.onnx")
     with source.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content.find(b"_ORT_MEM_ADDR_") >= 0 or content[:1] == b"<":
-            raise ValueError("model.onnx is no ONNX, or its external data is an address in memory and no file")
+            raise ValueError("model.onnx is not ONNX, or its external data is an address in memory and no file")
     model = ov.convert_model(source)
     specs = (*job["input"]["inputs"], *job["input"]["outputs"])
     for port, spec in zip((*model.inputs, *model.outputs), specs, strict=True):

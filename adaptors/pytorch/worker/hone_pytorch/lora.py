@@ -207,7 +207,7 @@ def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config:
     embedding = "embedding_A" in parts
     first, second = (parts.get(f"embedding_{part}" if embedding else part) for part in "AB")
     if first is None or second is None or first.dim() != 2 or second.dim() != 2:
-        raise UnsuitedError(f"its weights for {name:.100} are no pair of matrices")
+        raise UnsuitedError(f"its weights for {name:.100} are not a pair of matrices")
     if not isinstance(module, nn.Linear | nn.Embedding) and type(module).__name__ != "Conv1D":
         raise UnsuitedError(f"{name:.100} is a {type(module).__name__}, into which nothing is merged here")
     change = _scale(name, first.shape[0], config) * (second @ first)

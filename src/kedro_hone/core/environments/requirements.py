@@ -107,7 +107,7 @@ def _read_requirement(line: str) -> Requirement | str:
     try:
         return _parse(line)
     except InvalidRequirement as error:
-        return f"the line {line!r} is no requirement: {str(error).splitlines()[0]}"
+        return f"the line {line!r} is not a requirement: {str(error).splitlines()[0]}"
 
 
 def _parse(text: str) -> Requirement:

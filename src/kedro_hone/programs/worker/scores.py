@@ -144,7 +144,7 @@ class Comparison:
             if not np.isclose(mean, wanted, rtol=SAME_SCORE, atol=SAME_SCORE):  # an interval of another metric
                 which = "metric" if metric.higher_is_better else "minus metric, since lower is better"
                 said = f"score (higher is better for each row) averages to {mean:.6g} instead of {wanted:.6g}"
-                why = f"{said}, which is {which}; mend its sign, or let score return None if it is no mean"
+                why = f"{said}, which is {which}; correct its sign, or let score return None if it is no mean"
                 raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
         if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
             return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
@@ -219,8 +219,8 @@ class Comparison:
             return ""
         name, way = self.metric.name, "higher" if self.metric.higher_is_better else "lower"
         found = f"{name!r} is better with the targets of other rows ({np.mean(values):.4g}) than with their own"
-        check = "check HIGHER_IS_BETTER of the metric, and that the targets are the model's"
-        return f"{found} ({self._value:.4g}), where {way} is taken to be better: {check}"
+        check = "check the metric's HIGHER_IS_BETTER, and that the targets are the model's"
+        return f"{found} ({self._value:.4g}), although {way} counts as better: {check}"
 
     def _roll(self, rows: int) -> Any:
         """Return the targets, each shifted by some rows."""

@@ -84,7 +84,7 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
                 "evidence-incomplete",
                 f"The raw timings of the node {node} are not in the store.",
                 why="They are part of the evidence, and the store was emptied or damaged since they were measured.",
-                hint=f"Measure again: `kedro run --pipelines compare --from-nodes {node}`.",
+                hint=f"Measure again: `python -m kedro_hone run --pipelines compare --from-nodes {node}`.",
             )
         with np.load(folder / TIMINGS, allow_pickle=False) as archive:
             arrays |= archive

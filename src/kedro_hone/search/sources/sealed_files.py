@@ -36,7 +36,7 @@ _HINTS = {
     "recipe.",
     "recipe-invalid": "Add what its forward takes to the recipe: "
     "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
-    "pickle-not-trusted": "Log the model again as the reason says, "
+    "pickle-not-trusted": "Log the model again as the reason suggests, "
     "or add trust: [pickle] to the recipe if you trust its author.",
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
@@ -61,7 +61,7 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
             "model-unsupported",
             f"No toolchain runs models of the format {flavor.format}.",
             why="The source model is the baseline of every comparison, so it must run.",
-            hint="See `kedro hone toolchains` for the formats that can be run.",
+            hint="See `python -m kedro_hone hone toolchains` for the formats that can be run.",
         )
     require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
     inputs = recipe.model.inputs or flavor.inputs
@@ -134,7 +134,7 @@ def _describe(
         return result.notes
     if isinstance(result, Refused):
         hint = hints.get(result.slug) or _HINTS.get(result.slug) or hints.get("") or _HINT
-        task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
+        task = f" Or change model.task, which is {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",

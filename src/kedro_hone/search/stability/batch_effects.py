@@ -44,14 +44,14 @@ def check_company(trials: SourceTrials, sample: Outputs, source: Artifact, noise
         raise explain_mixing(found)
     fine = replace(allowed, bounds=dict.fromkeys(allowed.bounds, COMPANY))
     if rounds_values(source) and (found := _find_difference(trials, sample, source, fine)):
-        yield f"the source quantizes, and what it returns for a row depends a little on the rows beside it: {found}"
+        yield f"the source quantizes, and its output for a row depends slightly on the other rows of the batch: {found}"
 
 
 def explain_mixing(found: str) -> HoneError:
     """Return the error for a source that mixes its rows, with the evidence in one sentence (``found``)."""
     return HoneError(
         "source-mixes-rows",
-        "The source model mixes the rows of a batch: what it returns for one depends on the others.",
+        "The source model mixes the rows of a batch: its output for one row depends on the others.",
         why=found,
         hint="Normalize by stored statistics, take means and softmax within each row, and put the rows on the "
         "first axis (batch_first=True); then save the model again.",

@@ -114,15 +114,15 @@ def check_repeated(trials: SourceTrials, source: Artifact, noise: Outputs) -> No
         found, words = (changed, ("at first", "in the next call")) if changed else (differs, _PROCESSES)
         raise HoneError(
             "source-random",
-            "The source model is random: the same rows give something else each time.",
+            "The source model is random: the same rows give different outputs each time.",
             why=found.describe(*words),
-            hint="Switch off at inference what draws numbers (dropout with training=self.training, noise), or return "
-            "the mean in place of a draw; then save the model again.",
+            hint="Switch off randomness at inference (dropout with training=self.training, noise), or return "
+            "the mean instead of a sample; then save the model again.",
         )
     if changed is not None:
         raise HoneError(
             "source-stateful",
-            "The source model remembers its calls: the same rows give something else in the next call.",
+            "The source model is stateful: the same rows give different outputs in the next call.",
             why=f"{changed.describe('at first', 'in the next call')} A new process repeats this, so it is not random.",
             hint="Let its state be an input and an output of the model, or reset it at each call; switch off dropout "
             "and noise, whose generator it may keep. Then save the model again.",
@@ -181,7 +181,7 @@ def check_finite(counts: Sequence[NotFinite]) -> Iterator[str]:
             lost = f"; {one.lost} have no finite number" if one.lost else ""
             yield (
                 f"the source's output {one.output!r} is not finite in {one.odd} of {one.rows} rows ({told}){lost}: "
-                "a candidate is right there where it returns the same"
+                "a candidate must return the same values there"
             )
 
 

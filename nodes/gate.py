@@ -28,7 +28,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.search.comparison.agreement import Fault, compare_outputs
 from kedro_hone.search.comparison.disagreement import find_disagreement
-from kedro_hone.search.gates.load import find_noise, say_waits
+from kedro_hone.search.gates.load import find_load, say_waits
 from kedro_hone.search.plan.routes import must_agree
 from kedro_hone.search.race.timings import SOURCE
 from kedro_hone.search.scores import has_labels, predict, score_predictions, score_source
@@ -111,11 +111,11 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
 def _list_waits(results: GateResults) -> list[str]:
     """Return a sentence that the winner waits for a quiet machine, if it does."""
-    noise = find_noise(results.judgements.get(results.winner or "", ()))
+    noise = find_load(results.judgements.get(results.winner or "", ()))
     return [] if noise is None else [say_waits(noise)]
 
 
-def find_worst(name: str, qualities: Sequence[Quality]) -> Quality:
+def combine_worst(name: str, qualities: Sequence[Quality]) -> Quality:
     """Return the quality to judge for a candidate that was scored in several ways: the largest drop of each metric.
 
     All of them must pass, so the level is not divided: an intersection-union test (R. L. Berger, "Multiparameter
@@ -196,7 +196,7 @@ class _Scorer:
             if isinstance(found, str):
                 return f"{one} cannot be scored on the gate split: {found}"
         labelled = has_labels(split, setting)
-        worst = find_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
+        worst = combine_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
         for one, path in outputs.items():
             feeds, outcome = setting.locate(split.feeds), self.outcomes[one]
             compared = compare_outputs(

@@ -20,7 +20,7 @@ from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
-from kedro_hone.search.gates.load import QUIET, find_noise, say_waits
+from kedro_hone.search.gates.load import QUIET, find_load, say_waits
 from kedro_hone.search.plan.toolset import name_machine, name_toolset
 from kedro_hone.search.setting import Setting
 
@@ -147,7 +147,7 @@ def find_wait(decision: Decision, evidence: Evidence) -> str:
     The recipe's limit only determines when a verdict is reached. Both the evidence and the decision are checked.
     """
     rows = [row for row in decision.gates if row.candidate == decision.winner]
-    shares = (find_noise(rows), evidence.confirmation.other_load)
+    shares = (find_load(rows), evidence.confirmation.other_load)
     noise = max((share for share in shares if share is not None), default=0.0)
     return say_waits(noise) if noise > QUIET else ""
 

@@ -194,10 +194,10 @@ def can_be_forked(variables: Mapping[str, str]) -> bool:
 
 def preload() -> None:
     """Import what commands import, and compile the report's templates, which each would compile again."""
-    from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS
+    from hone_runtime.contract.catalogue import list_builtin
     from kedro_hone.report.rendering import TEMPLATES
 
-    modules = [*PRELOADED, *BUILTIN_TOOLCHAINS.values()]
+    modules = [*PRELOADED, *list_builtin().values()]
     for package in ("kedro_hone.search.gates", "kedro_hone.sources.formats"):
         places = importlib.import_module(package).__path__
         modules += [f"{package}.{found.name}" for found in pkgutil.iter_modules(places)]

@@ -12,18 +12,10 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from hone_runtime.contract.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
+from hone_runtime.contract.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, list_parts, load
 from hone_runtime.contract.registry import NewVersions, Publication, Registry, VersionInfo
 from hone_runtime.errors import HoneError
 from hone_runtime.text import suggest
-
-REGISTRIES: Final[Mapping[str, str]] = {
-    "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-    "runs": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-    "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
-    "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
-}
-"""The built-in model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
 
 ENTRY_POINTS: Final = "kedro_hone.registries"
 """The entry-point group of other packages: the name is a scheme, the value a class or a factory function."""
@@ -74,12 +66,15 @@ def guard_registry(registry: Registry, offer: Offer) -> Registry:
     return registry
 
 
-def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
-    """Return every installed registry, by its scheme: built-in ones, then those of other packages. Nothing is imported.
+def read_registries(builtin: Mapping[str, str] | None = None) -> dict[str, Offer]:
+    """Return every installed registry, by its scheme: built-in ones, then those of other packages. None is imported.
+
+    ``builtin`` replaces the table of built-in ones, from a scheme to a class; a path has the empty scheme.
 
     Raises:
         HoneError: ``registry-scheme-taken``: two packages offer the same scheme.
     """
+    builtin = list_parts()["registries"].load() if builtin is None else builtin
     offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
     return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
 
@@ -91,7 +86,7 @@ def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
     return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
 
 
-def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
+def find_registry(uri: str, builtin: Mapping[str, str] | None = None, *, project: Path | None = None) -> Registry:
     """Return the registry that serves a URI, such as ``models:/digits/3``, or a path; it is made with its defaults.
 
     Relative paths are relative to the project, or to the current folder if no project is given.

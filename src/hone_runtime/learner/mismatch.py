@@ -7,14 +7,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.hardware import read_host
-from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.contract.plugins import describe_exception, list_parts
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER, GOLDEN
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import VersionInfo
@@ -32,8 +31,6 @@ from hone_runtime.values.trees import measure_tree
 OnMismatch = Literal["fallback", "warn", "refuse"]
 SOURCE_DIGEST: Final = "hone.source_digest"
 CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
-OPENER: Final = "kedro_hone.sources.openers"
-"""The module that opens sources: it is in a layer above the learner, so it is imported only when needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +126,7 @@ class Loading:
         place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
-        opener = import_module(OPENER)
+        opener = list_parts()["openers"].load()  # above the learner: imported only when needed
         if not self.vouched and Path(uri).exists():  # the URI may be untrusted
             measure_tree(Path(uri))  # before a device, or a whole disk, is read
             if Path(uri).is_dir():

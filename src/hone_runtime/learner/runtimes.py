@@ -90,7 +90,9 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
     toolchain = _find_toolchain(artifact)
     check_artifact(artifact)
     for name, value in {**UNTRACKED, **toolchain.environment}.items():
-        os.environ.setdefault(name, value)  # as in the measuring worker; the user's own settings are unchanged
+        # As in the measuring worker; the user's own settings are unchanged. They stay set, since runtimes read some of
+        # them later: AOTInductor the one that lets it check inputs, at the first call.
+        os.environ.setdefault(name, value)
     job = Job(
         function="load",
         worker=str(toolchain.worker),

@@ -535,3 +535,18 @@ def test_rows_with_missing_values_have_no_ranges(bench, tmp_path, digits_onnx, d
     np.savez(tmp_path / "missing.npz", **arrays)
     notes, _ = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=str(tmp_path / "missing.npz"))
     assert notes["refused"] == "the calibration rows hold NaN in image, so their ranges are unknown"
+
+
+def test_a_graph_in_double_precision_has_no_weights_of_four_bits(bench, tmp_path):
+    """``MatMulNBits`` computes in fp32 or fp16: what the quantizer writes of others is no valid graph."""
+    weight = np.random.default_rng(0).standard_normal((64, 64))
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        inputs=[vector("x", "batch", 64, dtype=TensorProto.DOUBLE)],
+        outputs=[vector("y", "batch", 64, dtype=TensorProto.DOUBLE)],
+        weights=[("w", weight)],
+    )
+    notes, output = bench.transform("onnxruntime.int4-weights", path)
+    assert notes == {"refused": "its MatMul and Gemm are in float64, and weights of four bits are for fp32 and fp16"}
+    assert not list(output.iterdir())

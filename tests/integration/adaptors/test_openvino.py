@@ -665,3 +665,20 @@ def test_operators_inside_a_branch_are_refused_in_our_own_words(bench, tmp_path)
     )
 
     assert notes["refused"].startswith("the model has operators inside If"), notes
+
+
+def test_accuracy_control_refuses_a_graph_in_double_precision(bench, tmp_path):
+    random = np.random.default_rng(0)
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("MatMul", ["image", "w"], ["logits"])],
+        inputs=[vector("image", "batch", 64, dtype=TensorProto.DOUBLE)],
+        outputs=[vector("logits", "batch", 64, dtype=TensorProto.DOUBLE)],
+        weights=[("w", random.standard_normal((64, 64)))],
+    )
+    rows = random.standard_normal((64, 64))
+    np.savez(tmp_path / "rows.npz", image=rows)
+    program = program_of(tmp_path, SimpleNamespace(x=rows, y=rows.argmax(1)))
+    job = {"calibration": str(tmp_path / "rows.npz"), "program": program}
+    notes, _ = bench.transform("openvino.int8-accuracy-control", convert(bench, path), **job)
+    assert notes == {"refused": "it computes in float64, in which OpenVINO runs no quantized operators"}

@@ -8,7 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from .models import Json, Model, Tensors, UnsuitedError, adopt, specify
+from hone_runtime.worker.refusal import UnsuitedError
+
+from .models import Json, Model, Tensors, adopt, specify
 
 _EXPORT = "export it as a SavedModel by model.export(folder), and name that folder"
 

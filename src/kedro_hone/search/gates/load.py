@@ -20,7 +20,7 @@ QUIET: Final = 0.25
 that was 1.45 to 2.5 times as fast under load was 0.85 times as fast on the idle machine."""
 
 
-def find_noise(rows: Iterable[Judgement]) -> float | None:
+def find_load(rows: Iterable[Judgement]) -> float | None:
     """Return the largest share of this gate's judgements if it is above ``QUIET``, otherwise None."""
     shares = [row.measured for row in rows if row.name == GATE.name and row.measured is not None]
     return max((share for share in shares if share > QUIET), default=None)

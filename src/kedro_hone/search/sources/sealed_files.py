@@ -8,6 +8,7 @@ from pathlib import Path
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.job import JobInput, StepResult
 from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.conversion.quantization import rounds
 from hone_runtime.errors import SLUGS, HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import ONNX_FACTS, Artifact, TensorSpec
@@ -20,7 +21,6 @@ from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.search.comparison.quantization import rounds
 from kedro_hone.search.sources.jobs import call_toolchain, explain_failure
 from kedro_hone.sources.catalogue import name_source, read_sources
 from kedro_hone.sources.source_format import Flavor

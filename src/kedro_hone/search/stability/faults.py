@@ -15,8 +15,8 @@ from hone_runtime.values.base import CPU
 from hone_runtime.values.samples import SEARCH
 from kedro_hone.search.comparison.arrays import open_arrays
 from kedro_hone.search.comparison.crops import MASK
-from kedro_hone.search.comparison.differences import Difference, Tolerance, find_first
-from kedro_hone.search.comparison.quantization import is_quantized
+from kedro_hone.search.comparison.differences import Discrepancy, Tolerance, find_first
+from kedro_hone.search.comparison.quantization import rounds_values
 from kedro_hone.search.scores import Run
 from kedro_hone.search.setting import Setting
 from kedro_hone.search.stability.batch_effects import COARSE, COMPANY, check_company, find_noise
@@ -108,7 +108,7 @@ def check_repeated(trials: SourceTrials, source: Artifact, noise: Outputs) -> No
     calls = [(one, other) for one, other in (trials.first, trials.again)]
     changed = next(filter(None, (_compare(*pair, source, bound=bound, noise=noise) for pair in calls)), None)
     pairs = list(zip(trials.first, trials.again, strict=True))
-    elsewhere = bound if changed else COARSE if is_quantized(source) else max(bound, _ELSEWHERE)
+    elsewhere = bound if changed else COARSE if rounds_values(source) else max(bound, _ELSEWHERE)
     differs = next(filter(None, (_compare(*pair, source, bound=elsewhere, noise=noise) for pair in pairs)), None)
     if differs is not None:
         found, words = (changed, ("at first", "in the next call")) if changed else (differs, _PROCESSES)
@@ -210,7 +210,7 @@ def _explain_rows(
     )
 
 
-def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float, noise: Outputs) -> Difference | None:
+def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float, noise: Outputs) -> Discrepancy | None:
     """Compare two trials of the same rows, in the same order."""
     before, after = one.read_real(source), other.read_real(source)
     return find_first(

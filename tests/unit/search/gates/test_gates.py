@@ -329,7 +329,7 @@ def test_what_could_not_be_confirmed_is_not_faster():
 def test_above_the_documented_share_a_winner_waits_whatever_the_recipe_allows(shares, noise):
     rows = [ask(load.GATE, 1.0, other_load=share) for share in shares]
     assert {row.judgement for row in rows} <= {Judged.HOLDS}
-    assert load.find_noise(rows) == noise
+    assert load.find_load(rows) == noise
 
 
 def test_a_winner_that_waits_says_for_what():

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hone_runtime.sessions.agreement import Part, Probe, compare
+from hone_runtime.conversion.agreement import Part, Probe, compare
 
 ROWS = 400
 X = np.random.default_rng(0).normal(size=(ROWS, 3))

@@ -13,6 +13,9 @@ import yaml
 from small_project import ADAPTORS, FAST, ROWS, Project, copy_project
 
 from kedro_hone.report.result_file import VARIABLE, read_result
+from kedro_hone.scaffold.project import PLACEHOLDER, Request, plan_changes
+from kedro_hone.scaffold.starters import STARTERS
+from kedro_hone.scaffold.texts import write_entries, write_recipe
 
 PIPELINE = '''
 """A pipeline of the team's own, which uses names that kedro-hone uses, too."""
@@ -167,6 +170,21 @@ def test_nothing_is_written_without_an_answer(team):
     assert "add --yes" in told
     assert "SPLIT=PATH" in team.tell("hone", "init", "--data", "test=a.csv", code=2)
     assert (team.root / "src" / "team" / "settings.py").read_bytes() == before
+
+
+def test_a_starter_makes_a_project_that_lacks_nothing(tmp_path):
+    (starter,) = STARTERS
+    made = Team(tmp_path / "fast-models")
+    options = ("--starter", starter.template_path, "--name=Fast models", "--telemetry=no")
+    command = [sys.executable, "-W", "ignore", "-m", "kedro", "new", *options]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    assert plan_changes(made.root, Request()) == []
+    base = made.root / "conf" / "base"
+    assert (base / "parameters.yml").read_text() == write_recipe(PLACEHOLDER)
+    assert (base / "catalog.yml").read_text() == write_entries({name: f"data/{name}.csv" for name in ROWS})
+    assert (made.root / "conf" / "local" / ".gitkeep").is_file()
+    assert "hone.choose" in made.tell("registry", "list")
+    assert "hone explain data-missing" in made.tell("run", code=3, module="kedro_hone")
 
 
 def test_any_other_folder_becomes_a_project_of_three_files(tmp_path):

@@ -134,5 +134,7 @@ class ProvenWinner:
 def explain_incomplete(run_id: str, why: str, *, hint: str = "") -> HoneError:
     """Return the error for evidence that is missing, altered, or for something else (``why``: one sentence)."""
     what = f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered."
-    again = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
+    again = (
+        "Write it again with `kedro run --nodes gate.report`, read the report, then `kedro run --pipelines publish`."
+    )
     return HoneError("evidence-incomplete", what, why=why, hint=hint or again)

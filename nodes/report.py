@@ -27,7 +27,7 @@ from hone_runtime.values.measurement import (
     Status,
     Validation,
 )
-from hone_runtime.values.outcome import Failed
+from hone_runtime.values.outcome import Failed, Outcome
 from hone_runtime.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
@@ -65,7 +65,7 @@ def report(
     """
     run, store, won = setting.run, setting.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation, gates=setting.recipe.gates):
-        hint = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
+        hint = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate.gate`. Nothing is measured again."
         raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
@@ -161,10 +161,17 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         cached=validation.cached,
         machine_options=machine_options,
         options=validation.candidate.options,
+        parts=_find_parts(outcome),
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
         note=" ".join(filter(None, _list_notes(validation, machine_options))),
     )
+
+
+def _find_parts(outcome: Outcome) -> dict[str, str]:
+    """Return the candidate that serves each shape of a composite; empty for any other outcome."""
+    parts = read_parts(outcome) if isinstance(outcome, Artifact) else ()
+    return {shape: part.candidate for part in parts for shape in part.shapes}
 
 
 def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[str, Json]]) -> Iterator[str]:

@@ -369,8 +369,7 @@ def test_a_winner_waits_for_its_alias_the_first_time(assessed, tmp_path):
     assessed.environment["HONE_RESULT"] = str(tmp_path / "result.json")
     assessed.set(publish={"approval": "first"})
     assert (
-        "waits for approval: `python -m kedro_hone hone approve models/matrix-hone/1`"
-        in assessed.run("--pipelines", "publish").output
+        "waits for approval: `kedro-hone approve models/matrix-hone/1`" in assessed.run("--pipelines", "publish").output
     )
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["awaits"], result["published"]) == ("honed", "models/matrix-hone/1")

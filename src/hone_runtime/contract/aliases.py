@@ -54,7 +54,7 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
             "approval-outdated",
             f"{info.uri} waits for another alias than the one that was approved.",
             why=f"{approved!r} was approved, and its tag {AWAITS} says {alias!r} now: somebody changed it.",
-            hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
+            hint="Find out who did, and approve it again by `kedro-hone approve` if it is right.",
         )
     if HELD in info.tags:
         raise HoneError(
@@ -77,7 +77,7 @@ def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
     """Return the error for an alias that does not exist yet because this winner awaits approval for it; else None."""
     if info.tags.get(AWAITS) == alias:
         why = f"{info.uri} was published and waits for it, until a person approves it."
-        way = f"Approve it by `python -m kedro_hone hone approve {info.uri}`"
+        way = f"Approve it by `kedro-hone approve {info.uri}`"
     elif info.tags.get(HELD) == alias:
         why = f"{info.uri} was published and waits for it: the machine was too busy with others when it was measured."
         way = "Run `kedro run --from-nodes confirm` on a quiet machine"

@@ -81,7 +81,7 @@ def test_capabilities_are_printed_beside_the_machine(finished):
 def test_the_last_report_is_printed(finished):
     text = ask(finished, "report")
     assert "PASS" in text
-    assert "shop.fast" in text
+    assert FAST in text
     assert "Published: models/matrix-hone/1" in text
     assert 'kedro_hone.load("models/matrix-hone/1")' in text
     named = ask(finished, "report", str(finished.work / "runs" / finished.evidence["run_id"]))

@@ -117,7 +117,8 @@ class LiveDisplay:
         self._live.start()
 
     def show(self) -> None:
-        """Do nothing: the block is drawn five times a second."""
+        """Draw the block at once; it is also drawn five times a second."""
+        self._live.refresh()
 
     def close(self) -> None:
         """Remove the block."""

@@ -68,7 +68,7 @@ def _explain_unknown(name: str, offered: list[str], result: RaceResult) -> HoneE
     if not name:
         what, why = (
             "The recipe names no candidate.",
-            "The recipe has no `choose`, which `python -m kedro_hone hone choose CANDIDATE` sets.",
+            "The recipe has no `choose`, which `kedro-hone choose CANDIDATE` sets.",
         )
     elif name in said:
         what, why = f"{name} cannot be chosen.", f"It has no result in the race: {said[name]}"

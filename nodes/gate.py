@@ -149,18 +149,25 @@ def say_choice(choice: Choice | None) -> str:
 
 
 def say_untried(result: RaceResult, run: RunFolder) -> str:
-    """Return how many candidates were not tried, or an empty string.
+    """Return how many candidates were not tried, or an empty string; those that were expected to be slower apart.
 
     A larger budget tries more of those that were not built or validated, unless a person stopped the search. If a
     faster candidate ended it, only an unlimited budget does. The same applies if a person chose, since that search was
     an earlier run's. The race has a separate limit.
     """
-    built = [one.slug for one in result.validations].count(BUDGET)
-    untried = built + [one.slug for one in result.standings].count(BUDGET)
-    count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
-    budget = "hone.budget: thorough" if run.read_end() or result.choice else "a larger hone.budget"
-    more = f", and {budget} tries more" if built and not run.is_stopped() else ""
-    return f"{count} not tried: the report has the reasons{more}" if untried else ""
+    end = run.read_end()
+    built = [one for one in result.validations if one.slug == BUDGET]
+    slower = [one for one in built if end and end in one.reason]
+    untried = len(built) - len(slower) + [one.slug for one in result.standings].count(BUDGET)
+    budget = "hone.budget: thorough" if end or result.choice else "a larger hone.budget"
+    more = f", and {budget} tries more" if len(built) > len(slower) and not run.is_stopped() else ""
+    said = [f"{_count(len(slower))} left out, being slower by expectation: {end}"] if slower else []
+    said += [f"{_count(untried)} not tried: the report has the reasons{more}"] if untried else []
+    return "; ".join(said)
+
+
+def _count(number: int) -> str:
+    return "1 candidate was" if number == 1 else f"{number} candidates were"
 
 
 @dataclass

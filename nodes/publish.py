@@ -84,7 +84,7 @@ def publish(
     if waits:
         changes |= {"note": f"It has no alias: {waits}."}
     if awaits:
-        command = f"python -m kedro_hone hone approve {changes['uri']}"
+        command = f"kedro-hone approve {changes['uri']}"
         note = f"It waits for approval: `{command}` moves the alias {awaits!r} to it."
         changes |= {"note": publication.note or note}
     with suppress(OSError):  # it is in the registry: a full disk must not undo that, and is reported below

@@ -27,7 +27,7 @@ from hone_runtime.values.measurement import (
     Status,
     Validation,
 )
-from hone_runtime.values.outcome import Failed
+from hone_runtime.values.outcome import Failed, Outcome
 from hone_runtime.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
@@ -66,7 +66,7 @@ def report(
     run, store, won = setting.run, setting.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation, gates=setting.recipe.gates):
         hint = (
-            "Run the gates again: `python -m kedro_hone run --pipelines compare --from-nodes gate`. Nothing is "
+            "Run the gates again: `kedro-hone run --pipelines compare --from-nodes gate.gate`. Nothing is "
             "measured again."
         )
         raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
@@ -164,10 +164,17 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         cached=validation.cached,
         machine_options=machine_options,
         options=validation.candidate.options,
+        parts=_find_parts(outcome),
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
         note=" ".join(filter(None, _list_notes(validation, machine_options))),
     )
+
+
+def _find_parts(outcome: Outcome) -> dict[str, str]:
+    """Return the candidate that serves each shape of a composite; empty for any other outcome."""
+    parts = read_parts(outcome) if isinstance(outcome, Artifact) else ()
+    return {shape: part.candidate for part in parts for shape in part.shapes}
 
 
 def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[str, Json]]) -> Iterator[str]:

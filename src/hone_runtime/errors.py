@@ -30,7 +30,7 @@ _PAGES: Final = Path(__file__).parent / "error_pages"
 SLUGS: Final = tuple(sorted({page.stem for page in _PAGES.glob("*.md")} - {"index"}))
 """Every slug: an error exists if it has a page in ``docs/errors``, which is installed with the code."""
 
-_EXPLAIN: Final = "python -m kedro_hone hone explain"
+_EXPLAIN: Final = "kedro-hone explain"
 _FORMAT: Final = f"{{what}}\n  why:  {{why}}\n  next: {{hint}}\n  more: {_EXPLAIN} {{slug}}"
 _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
     rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL

@@ -66,7 +66,7 @@ def test_an_error_page_says_why_what_to_do_and_how_it_looks(slug):
     assert text.startswith(f"# {slug}\n")
     assert re.match(r"\n\*\*[A-Z][^*]+\.\*\* ", text.removeprefix(f"# {slug}\n"))
     assert all(heading in text for heading in ("## Why it happens", "## What to do", "## How it looks"))
-    assert f"\n  more: python -m kedro_hone hone explain {slug}\n" in text
+    assert f"\n  more: kedro-hone explain {slug}\n" in text
 
 
 def test_every_adaptor_has_a_page_and_every_page_an_adaptor():

@@ -212,7 +212,7 @@ def test_what_was_confirmed_on_a_busy_machine_is_published_only_where_the_recipe
     assert (before["verdict"], before["winner"]) == ("INCONCLUSIVE", None)
     assert list_published(project) == []
     project.set(gates={"other_load": 1})
-    project.run("--from-nodes", "gate", code=0)
+    project.run("--from-nodes", "gate.gate", code=0)
     after = check_evidence(project)
     assert (after["verdict"], after["confirmation"]["launches"]) == ("PASS", before["confirmation"]["launches"])
     assert after["confirmation"]["other_load"] == before["confirmation"]["other_load"] > 0.1
@@ -228,7 +228,7 @@ def test_under_load_no_alias_moves_whatever_the_recipe_says(finished, tmp_path):
     project = copy_project(finished, tmp_path)
     before = find_alias(project)
     project.environment["SHOP_LOAD"] = "0.6"
-    said = "until `python -m kedro_hone run --from-nodes confirm` confirms it on a quiet machine"
+    said = "until `kedro-hone run --from-nodes confirm` confirms it on a quiet machine"
 
     busy = project.run("--from-nodes", "confirm")
 

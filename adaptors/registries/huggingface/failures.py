@@ -46,12 +46,12 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "registry-full": (
         "The Hub takes no more files for {uri}; nothing was committed.",
         "{said}",
-        "Free storage of the account, or request more; then run `python -m kedro_hone run --pipelines publish`.",
+        "Free storage of the account, or request more; then run `kedro-hone run --pipelines publish`.",
     ),
     "registry-moved": (
         "{name} has changed since it was optimized; nothing was pushed.",
         "{said}",
-        "Run `python -m kedro_hone run` again for the current model, or name another target in hone.publish.uri.",
+        "Run `kedro-hone run` again for the current model, or name another target in hone.publish.uri.",
     ),
     "registry-limited": (
         "The Hub at {endpoint} takes no more requests for now.",

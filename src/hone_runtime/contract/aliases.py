@@ -54,14 +54,14 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
             "approval-outdated",
             f"{info.uri} waits for a different alias than the approved one.",
             why=f"{approved!r} was approved, but its tag {AWAITS} was changed to {alias!r}.",
-            hint="Find out who changed it. If it is right, approve it again: `python -m kedro_hone hone approve`.",
+            hint="Find out who changed it. If it is right, approve it again: `kedro-hone approve`.",
         )
     if HELD in info.tags:
         raise HoneError(
             "approval-unneeded",
             f"{info.uri} waits for a quiet machine, not for an approval.",
             why=f"It has the tag {HELD}: other processes used too much of the cores while it was measured.",
-            hint="Run `python -m kedro_hone run --from-nodes confirm` on a quiet machine: a winner that passes there "
+            hint="Run `kedro-hone run --from-nodes confirm` on a quiet machine: a winner that passes there "
             "is published.",
         )
     if not alias or not info.is_optimized:
@@ -79,10 +79,10 @@ def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
     """Return the error for an alias that does not exist yet because this winner awaits approval for it; else None."""
     if info.tags.get(AWAITS) == alias:
         why = f"{info.uri} was published without it, and gets it once a person approves."
-        way = f"Approve it by `python -m kedro_hone hone approve {info.uri}`"
+        way = f"Approve it by `kedro-hone approve {info.uri}`"
     elif info.tags.get(HELD) == alias:
         why = f"{info.uri} was published without it: other processes kept the machine too busy while it was measured."
-        way = "Run `python -m kedro_hone run --from-nodes confirm` on a quiet machine"
+        way = "Run `kedro-hone run --from-nodes confirm` on a quiet machine"
     else:
         return None
     what = f"{info.name!r} has no alias {alias!r} yet."

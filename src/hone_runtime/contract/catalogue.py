@@ -99,7 +99,7 @@ class Catalogue:
         why = f"There are: {', '.join(sorted(known)) or 'none'}."
         if self.broken:
             why += f" Could not be imported: {', '.join(self.broken)}."
-        hint = suggest(name, known) + "`python -m kedro_hone hone toolchains` lists all, and what could not be "
+        hint = suggest(name, known) + "`kedro-hone toolchains` lists all, and what could not be "
         "imported."
         raise HoneError(f"{what}-unknown", f"There is no {what} {name!r}.", why=why, hint=hint)
 

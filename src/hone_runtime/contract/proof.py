@@ -137,7 +137,7 @@ def explain_incomplete(run_id: str, why: str, *, hint: str = "") -> HoneError:
         f"The evidence of the run {run_id} does not prove the winner that was to be published: nothing was registered."
     )
     again = (
-        "Write it again by `python -m kedro_hone run --nodes report`. Read the report, then publish: `python -m "
+        "Write it again by `kedro-hone run --nodes gate.report`. Read the report, then publish: `python -m "
         "kedro_hone run --pipelines publish`."
     )
     return HoneError("evidence-incomplete", what, why=why, hint=hint or again)

@@ -136,6 +136,6 @@ def _import(offer: Offer, uri: str) -> Callable[..., object]:
 
 def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
     what = f"The registry of the scheme {offer.name} cannot be used."
-    hint = "Update or uninstall the package; `python -m kedro_hone hone registries` shows what cannot be imported."
+    hint = "Update or uninstall the package; `kedro-hone registries` shows what cannot be imported."
     origin = f"It comes from {offer.origin}, and {culprit}"
     return guard("registry-broken", what, culprit=origin, hint=hint, ours=offer.origin == BUILT_IN)

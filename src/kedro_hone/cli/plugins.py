@@ -51,7 +51,7 @@ def list_() -> None:
         rows.append((own, toolchain.licence.value, described, ", ".join(names)))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
     if any(described == "none" for _, _, described, _ in rows):
-        click.echo("none: `python -m kedro_hone hone toolchains test NAME` prints the reason, and what to do")
+        click.echo("none: `kedro-hone toolchains test NAME` prints the reason, and what to do")
 
 
 @toolchains.command()

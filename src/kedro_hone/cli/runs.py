@@ -36,7 +36,7 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
     path = place / "evidence.json"
     if not path.is_file():
         why = "A run writes evidence.json once it has a verdict."
-        hint = "Run `python -m kedro_hone run`, or name a run's folder in data/hone/runs."
+        hint = "Run `kedro-hone run`, or name a run's folder in data/hone/runs."
         raise HoneError("report-missing", f"There is no report in {place}.", why=why, hint=hint)
     evidence, publication = parse_evidence(path.read_bytes()), read_publication(place)
     print_verdict(evidence, Console(), folder=place, publication=publication)

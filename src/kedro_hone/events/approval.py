@@ -41,9 +41,6 @@ def _find_policy() -> Policy | None:
         return None
     if not signer.public:
         why = "This machine signs with Sigstore, and an approval has no identity to compare the signature with."
-        hint = (
-            "Check it by `python -m kedro_hone hone verify --identity … --issuer …`, and move the alias with the "
-            "registry's client."
-        )
+        hint = "Check it by `kedro-hone verify --identity … --issuer …`, and move the alias with the registry's client."
         raise explain_unusable(why, hint=hint)
     return Policy(keys=(signer.public,))

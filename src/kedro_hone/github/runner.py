@@ -13,6 +13,7 @@ from typing import Final
 from hone_runtime.values.digest import digest_json
 from kedro_hone.github.context import read_context, write_output
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
+from kedro_hone.report.lines import GROUPS
 
 _LATEST: Final = Path("data", "hone", "latest")
 """The link to the latest run's folder, below a project."""
@@ -61,6 +62,7 @@ def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
         write_options(inputs, workspace, options)
         command = [sys.executable, "-m", "kedro_hone", "run", "--config", str(options)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
+        environment[GROUPS] = "off"
         secret = secrets.token_hex(16)
         _print_command(f"::stop-commands::{secret}")
         try:

@@ -71,6 +71,9 @@ class CandidateRecord(Checks):
         default_factory=dict,
         description="Those of which the recipe lists several values, with the candidate's own, by adaptor.",
     )
+    parts: dict[str, str] = Field(
+        default_factory=dict, description="Of a composite: the candidate whose artifact serves each shape."
+    )
 
 
 class RaceRecord(Value):

@@ -40,6 +40,7 @@ _CALLS: Final = {
     "keras": "outputs = model.predict(inputs)  # as the source does",
 }
 """How to call a winner, by its interface."""
+_SOURCE: Final = "source"
 _LOAD_GATE: Final = "other_load"
 _MOST: Final = 16  # the most shapes, and metrics, in a comparison of two runs
 
@@ -145,6 +146,22 @@ class View:
     def winner(self) -> str:
         """The winner's name."""
         return wording.format_candidate(self.evidence, self.evidence.winner.candidate) if self.evidence.winner else ""
+
+    @property
+    def winner_in_words(self) -> str:
+        """The winner as precision and runtime, of a composite for each shape."""
+        return wording.describe_candidate(self.evidence, self.evidence.winner.candidate) if self.evidence.winner else ""
+
+    @cached_property
+    def confirmed(self) -> dict[str, Interval]:
+        """The confirmed speed-ups, by the candidate's id: they replace the race's estimates everywhere."""
+        return {one.id: one.deciding.ratio for one in self.evidence.finalists if one.deciding}
+
+    @cached_property
+    def tally(self) -> dict[Status, int]:
+        """How many candidates have each status; the source is none."""
+        counts = {status: sum(one.id != _SOURCE for one in group) for status, group in self.groups.items()}
+        return {status: count for status, count in counts.items() if count}
 
     @cached_property
     def usage(self) -> str:
@@ -264,8 +281,8 @@ class View:
 
     @cached_property
     def ratios(self) -> dict[str, Interval]:
-        """The positions of the race's intervals on one scale, by the candidate's id."""
-        return scale_ratios(self.evidence)
+        """The positions of the speed-ups' intervals on one scale, by the candidate's id."""
+        return scale_ratios(self.evidence, self.confirmed)
 
     @cached_property
     def chart(self) -> Chart | None:

@@ -101,4 +101,4 @@ def test_the_list_fits_a_narrow_terminal_and_cuts_no_name(tmp_path, monkeypatch)
     assert max(map(len, table.splitlines())) == 80
     assert "int8-accuracy-control" in table
     assert re.search(r"│ tvm +│ open +│ none +│ cpu +│", table)
-    assert "`python -m kedro_hone hone toolchains test NAME` prints the reason" in after
+    assert "`kedro-hone toolchains test NAME` prints the reason" in after

@@ -31,7 +31,7 @@ def say_waits(share: float) -> str:
     shown = math.ceil(share * 1000) / 1000
     return (
         f"other processes took {shown:g} of the cores' time, and above {QUIET:g} no alias is moved: the winner waits "
-        "until `python -m kedro_hone run --from-nodes confirm` confirms it on a quiet machine"
+        "until `kedro-hone run --from-nodes confirm` confirms it on a quiet machine"
     )
 
 

@@ -61,7 +61,7 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
             "model-unsupported",
             f"No toolchain runs models of the format {flavor.format}.",
             why="The source model is the baseline of every comparison, so it must run.",
-            hint="See `python -m kedro_hone hone toolchains` for the formats that can be run.",
+            hint="See `kedro-hone toolchains` for the formats that can be run.",
         )
     require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
     inputs = recipe.model.inputs or flavor.inputs

@@ -335,4 +335,4 @@ def test_above_the_documented_share_a_winner_waits_whatever_the_recipe_allows(sh
 def test_a_winner_that_waits_says_for_what():
     said = load.say_waits(0.62)
     assert "0.62 of the cores' time" in said
-    assert "`python -m kedro_hone run --from-nodes confirm`" in said
+    assert "`kedro-hone run --from-nodes confirm`" in said

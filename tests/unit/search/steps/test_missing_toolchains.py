@@ -49,7 +49,7 @@ def test_an_error_names_every_one_that_is_missing_and_no_other_word_is_one(toolc
 
     assert "toy, other" in caught.value.what
     assert "no-such-package is not installed" in caught.value.why
-    assert "python -m kedro_hone hone toolchains build other" in caught.value.why
+    assert "kedro-hone toolchains build other" in caught.value.why
 
 
 def test_only_toolchains_count_that_a_source_of_its_format_can_reach(toolchain):

@@ -1,4 +1,4 @@
-"""What a person asks of ``kedro hone optimize``: the values of its arguments, parsed."""
+"""What a person asks of ``kedro-hone optimize``: the values of its arguments, parsed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The arguments of ``kedro hone optimize``.
+    """The arguments of ``kedro-hone optimize``.
 
     Attributes:
         source: The model's URI, or its absolute path.

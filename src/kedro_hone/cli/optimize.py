@@ -18,6 +18,9 @@ import yaml
 
 from hone_runtime.errors import ExitCode
 from hone_runtime.values.digest import digest_json
+from kedro_hone.cli.check import check_start
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.flags import name_flags
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.derivation.project import DATA, write_project
 from kedro_hone.derivation.proposal import Proposal, propose
@@ -30,7 +33,8 @@ from kedro_hone.derivation.request import (
     read_share,
     read_values,
 )
-from kedro_hone.graph import configure
+from kedro_hone.graph import configure, read_catalog, read_parameters
+from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -67,6 +71,12 @@ def optimize(context: click.Context, /, **given: Any) -> None:
 
     SOURCE is a path or a URI, such as models:/churn/3 or hf://owner/name. Exit codes are those of a run; 12 is a DRAFT.
     """
+    with name_flags():
+        _optimize(context, given)
+
+
+def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
+    """Derive the project, check what its run needs, and run it; a mistake ends it before anything is built."""
     start, request = Path.cwd(), _read_request(given)
     folder = (given["folder"] or _name_folder(request)).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -80,6 +90,7 @@ def optimize(context: click.Context, /, **given: Any) -> None:
             _save(folder, start / given["save"], proposal)
         os.chdir(folder)
         configure()
+        check_start(read_recipe(read_parameters()), read_catalog())
         if given["dry_run"]:
             _print_plan(context, proposal)
             return
@@ -165,10 +176,11 @@ def _print_plan(context: click.Context, proposal: Proposal) -> None:
 
 def _run(context: click.Context) -> int:
     """Run the pipelines of the current folder's project, and return the exit code."""
-    from kedro_hone.cli import run  # noqa: PLC0415 - it imports this module
+    from kedro_hone.cli import run_pipelines  # noqa: PLC0415 - it imports this module
 
     try:
-        context.invoke(run)
+        with explain_failures(), name_flags():
+            context.invoke(run_pipelines)
     except SystemExit as end:
         return int(end.code or ExitCode.SUCCESS)
     return ExitCode.SUCCESS

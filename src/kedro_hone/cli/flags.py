@@ -22,6 +22,7 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType(
         "program.options": "--option",
         "program.options.arrays": "--input NAME=COLUMN",
         "program.options.classes": "--classes A,B",
+        "program.options.features": "--option features=[A,B]",
         "publish.enabled": "--publish",
         "publish.uri": "--to",
         "shapes": "--shape",
@@ -30,6 +31,14 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The flag for each key of the recipe that has one; any other key has ``--set``."""
+
+_REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "program-unknown": "Name it by --task NAME, or leave that out.",
+        "toolchain-unknown": "Name them by --toolchains A,B.",
+    }
+)
+"""The flag for an error whose hint names no key."""
 
 _PHRASES: Final = tuple(
     (re.compile(pattern), text)
@@ -54,7 +63,9 @@ _PHRASES: Final = tuple(
             "; --dry-run looks for all of them, and builds",
         ),
         (r"`kedro run`", "the same command"),
-        (r" (?:in|of) the recipe\b", ""),
+        (r"Name one of these in the recipe's shapes, or leave it out", "Name one of these by --shape, or leave it out"),
+        (r", then commit the change where DVC tracks them", ", or give one file, which is divided: --data FILE"),
+        (r" (?:in|of) the recipe\b(?!')", ""),
     )
 )
 """What is written in another way on a command line, not only under another name. The first ones come first."""
@@ -77,9 +88,8 @@ def name_flags() -> Iterator[None]:
         known = HoneError.find(error)
         if known is None:
             raise
-        raise HoneError(
-            known.slug, translate(known.what), why=translate(known.why), hint=translate(known.hint)
-        ) from error
+        hint = " ".join(filter(None, (translate(known.hint), _REMEDIES.get(known.slug))))
+        raise HoneError(known.slug, translate(known.what), why=translate(known.why), hint=hint) from error
 
 
 def translate(text: str) -> str:

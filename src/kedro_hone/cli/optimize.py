@@ -27,6 +27,7 @@ from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
     Request,
     make_absolute,
+    read_budget,
     read_data,
     read_pairs,
     read_shape,
@@ -55,7 +56,9 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 @click.option("--shape", "shapes", multiple=True, metavar="batch=N,…", help="Sizes that every candidate must serve.")
 @click.option("--max-drop", metavar="SHARE", help="The most that the metric may lose; the least provable if not given.")
 @click.option("--min-speedup", type=click.FloatRange(min=1), help="How much faster the winner must be.")
-@click.option("--budget", metavar="SECONDS", help="How long the search may take; or quick, default or thorough.")
+@click.option(
+    "--budget", metavar="TIME", help="How long the search may take, such as 10m; or quick, default or thorough."
+)
 @click.option("--toolchains", metavar="A,B", help="The toolchains that take part.")
 @click.option("--trust", multiple=True, help="What may be executed: pickle, module, native or remote-code.")
 @click.option("--publish/--no-publish", default=False, help="Publish a winner; not by default.")
@@ -118,7 +121,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     trust = [*given["trust"], *(["module"] if given["module"] else [])]
     named = {
         "gates.speedup": given["min_speedup"],
-        "budget": given["budget"] and yaml.safe_load(given["budget"]),
+        "budget": given["budget"] and read_budget(given["budget"]),
         "toolchains": given["toolchains"] and yaml.safe_load(f"[{given['toolchains']}]"),
         "trust": trust or None,
         "publish.uri": given["to"] and make_absolute(given["to"], start),

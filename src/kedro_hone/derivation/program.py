@@ -79,9 +79,12 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
     name, why = _choose_name(request, source, target) if columns else (FIDELITY, "since there are no data")
     if name in _UNLABELLED and request.target is None:
         target = None
-    if target is None and columns and name not in {*_UNLABELLED, *_OWN_TARGETS}:
+    labelled = name not in {*_UNLABELLED, *_OWN_TARGETS} or (request.task is None and _is_table(source, columns))
+    if target is None and columns and labelled:
         raise _explain_unlabelled(name, columns, source)
     arrays: dict[str, str] = dict(request.inputs)
+    if target is not None:
+        _check_leak(target, source, arrays, columns)
     if target is not None and target.name != next((one for one in LABELS if _find(columns, one)), None):
         arrays["target"] = target.name
     arrays |= _match_inputs(name, source, [one for one in columns if one is not target], arrays)
@@ -123,7 +126,7 @@ def _find(columns: Sequence[ColumnFacts], name: str) -> ColumnFacts | None:
 def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
     """Return the column that the user named, or the one with a usual name that is no input of the model."""
     if request.target is None:
-        inputs = {spec.name for spec in source.inputs}
+        inputs = _list_inputs(source)
         found = (_find(columns, name) for name in LABELS if name not in inputs)
         return next(filter(None, found), None)
     if (named := _find(columns, request.target)) is not None:
@@ -132,6 +135,33 @@ def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFac
     why = f"The data have: {', '.join(names)}." if names else "There are no data."
     hint = f"{suggest(request.target, names)}Name the column of the labels by --target."
     raise HoneError("column-unknown", f"The data have no column {request.target!r}.", why=why, hint=hint)
+
+
+def _list_inputs(source: Artifact) -> frozenset[str]:
+    """Return the names of a model's inputs, and of the columns that an estimator was fitted on."""
+    noted: Any = source.metadata.get("sklearn") or {}
+    return frozenset([*(spec.name for spec in source.inputs), *map(str, noted.get("feature_names_in") or ())])
+
+
+def _check_leak(
+    target: ColumnFacts, source: Artifact, arrays: Mapping[str, str], columns: Sequence[ColumnFacts]
+) -> None:
+    """Refuse a target that the model gets as an input: its score would prove nothing.
+
+    Raises:
+        HoneError: ``target-unusable``.
+    """
+    inputs = _list_inputs(source)
+    if target.name not in {arrays.get(name, name) for name in inputs}:
+        return
+    others = [one.name for one in columns if one.name not in inputs]
+    hint = f"Name the column of the labels: --target {(others or ['NAME'])[0]}."
+    raise HoneError(
+        "target-unusable",
+        f"{target.name!r} cannot be the target.",
+        why="It is also an input of the model, which then gets the answer: a score with it proves nothing.",
+        hint=f"{hint} If the model was trained with it, train it again without.",
+    )
 
 
 def _choose_name(request: Request, source: Artifact, target: ColumnFacts | None) -> tuple[str, str]:
@@ -177,14 +207,22 @@ def _show(spec: TensorSpec) -> str:
     return f"({', '.join(map(str, spec.shape))})"
 
 
+def _is_table(source: Artifact, columns: Sequence[ColumnFacts]) -> bool:
+    """Return whether the columns of a table are one input of the model, next to each other."""
+    alone = len(source.inputs) == 1 and len(source.inputs[0].shape) == 2 and source.inputs[0].shape[1] != 1
+    named = alone and _find(columns, source.inputs[0].name) is not None
+    return alone and not named and len(columns) > 1 and all(not one.shape for one in columns)
+
+
 def _explain_unlabelled(name: str, columns: Sequence[ColumnFacts], source: Artifact) -> HoneError:
-    inputs = {spec.name for spec in source.inputs}
+    inputs = _list_inputs(source)
     likely = sorted(columns, key=lambda one: (one.name in {*inputs, *TEXTS}, len(one.values or range(10**6))))
     names = [one.name for one in likely]
     hint = f"Name the column of the labels: --target {names[0]}."
-    if "transformers" not in source.metadata:
+    if "transformers" not in source.metadata and not _is_table(source, columns):
         hint += f" Or compare the outputs alone: --task {FIDELITY}."
-    why = f"The task {name} compares predictions with labels, and no column has a usual name ({', '.join(LABELS)})."
+    task = f"The task {name}" if name not in _UNLABELLED else "A table"
+    why = f"{task} needs labels, with which predictions are compared, and no column has a usual name ({', '.join(LABELS)})."
     raise HoneError("task-unclear", "The data have no labels.", why=f"{why} There are: {', '.join(names)}.", hint=hint)
 
 

@@ -10,6 +10,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.text import suggest
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.derivation.columns import ColumnFacts
+from kedro_hone.derivation.leaks import check_leak, list_inputs
 from kedro_hone.derivation.request import Request
 from kedro_hone.programs.shared.classes import LABELS
 from kedro_hone.programs.shared.text import PAIRS, TEXTS
@@ -84,7 +85,7 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
         raise _explain_unlabelled(name, columns, source)
     arrays: dict[str, str] = dict(request.inputs)
     if target is not None:
-        _check_leak(target, source, arrays, columns)
+        check_leak(target, source, arrays, columns)
     if target is not None and target.name != next((one for one in LABELS if _find(columns, one)), None):
         arrays["target"] = target.name
     arrays |= _match_inputs(name, source, [one for one in columns if one is not target], arrays)
@@ -126,7 +127,7 @@ def _find(columns: Sequence[ColumnFacts], name: str) -> ColumnFacts | None:
 def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
     """Return the column that the user named, or the one with a usual name that is no input of the model."""
     if request.target is None:
-        inputs = _list_inputs(source)
+        inputs = list_inputs(source)
         found = (_find(columns, name) for name in LABELS if name not in inputs)
         return next(filter(None, found), None)
     if (named := _find(columns, request.target)) is not None:
@@ -135,33 +136,6 @@ def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFac
     why = f"The data have: {', '.join(names)}." if names else "There are no data."
     hint = f"{suggest(request.target, names)}Name the column of the labels by --target."
     raise HoneError("column-unknown", f"The data have no column {request.target!r}.", why=why, hint=hint)
-
-
-def _list_inputs(source: Artifact) -> frozenset[str]:
-    """Return the names of a model's inputs, and of the columns that an estimator was fitted on."""
-    noted: Any = source.metadata.get("sklearn") or {}
-    return frozenset([*(spec.name for spec in source.inputs), *map(str, noted.get("feature_names_in") or ())])
-
-
-def _check_leak(
-    target: ColumnFacts, source: Artifact, arrays: Mapping[str, str], columns: Sequence[ColumnFacts]
-) -> None:
-    """Refuse a target that the model gets as an input: its score would prove nothing.
-
-    Raises:
-        HoneError: ``target-unusable``.
-    """
-    inputs = _list_inputs(source)
-    if target.name not in {arrays.get(name, name) for name in inputs}:
-        return
-    others = [one.name for one in columns if one.name not in inputs]
-    hint = f"Name the column of the labels: --target {(others or ['NAME'])[0]}."
-    raise HoneError(
-        "target-unusable",
-        f"{target.name!r} cannot be the target.",
-        why="It is also an input of the model, which then gets the answer: a score with it proves nothing.",
-        hint=f"{hint} If the model was trained with it, train it again without.",
-    )
 
 
 def _choose_name(request: Request, source: Artifact, target: ColumnFacts | None) -> tuple[str, str]:
@@ -215,14 +189,14 @@ def _is_table(source: Artifact, columns: Sequence[ColumnFacts]) -> bool:
 
 
 def _explain_unlabelled(name: str, columns: Sequence[ColumnFacts], source: Artifact) -> HoneError:
-    inputs = _list_inputs(source)
+    inputs = list_inputs(source)
     likely = sorted(columns, key=lambda one: (one.name in {*inputs, *TEXTS}, len(one.values or range(10**6))))
     names = [one.name for one in likely]
     hint = f"Name the column of the labels: --target {names[0]}."
     if "transformers" not in source.metadata and not _is_table(source, columns):
         hint += f" Or compare the outputs alone: --task {FIDELITY}."
-    task = f"The task {name}" if name not in _UNLABELLED else "A table"
-    why = f"{task} needs labels, with which predictions are compared, and no column has a usual name ({', '.join(LABELS)})."
+    task = f"The task {name}" if name != FIDELITY else "A task for tables"
+    why = f"{task} compares predictions with labels, and no column has a usual name ({', '.join(LABELS)})."
     raise HoneError("task-unclear", "The data have no labels.", why=f"{why} There are: {', '.join(names)}.", hint=hint)
 
 

@@ -29,6 +29,7 @@ def test_each_key_and_each_flag_exists():
             "name it: --input features=x",
         ),
         ("Or add trust: [pickle] to the recipe.", "Or add --trust pickle."),
+        ("It runs code, and the recipe does not trust it.", "It runs code, and no --trust allows it."),
         ("Mend hone.model.module: path.py:Class", "Mend --module: path.py:Class"),
         ("Set hone.model.task to fill-mask if", "Set it by --set model.task=fill-mask if"),
         ("Name another metric in hone.program.metric.", "Name another metric in --set program.metric=…."),

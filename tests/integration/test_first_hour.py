@@ -6,6 +6,7 @@ Each command has ``--dry-run``: a mistake must be found before anything is built
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import command_server
@@ -24,7 +25,9 @@ SPLITS = ("--data", "calibration=rows.csv", "--data", "search=rows.csv", "--data
 def here(tmp_path_factory) -> Path:
     """A person's folder: an estimator with a signature, one without, two ONNX files, and the data."""
     folder = tmp_path_factory.mktemp("first-hour")
-    write_estimators(folder)
+    with warnings.catch_warnings():  # of MLflow's, about type hints and pickles
+        warnings.simplefilter("ignore")
+        write_estimators(folder)
     write_onnx(folder, "net.onnx", ["features"])
     write_onnx(folder, "two.onnx", ["left", "right"])
     draw = np.random.default_rng(1)

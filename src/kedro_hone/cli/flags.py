@@ -45,6 +45,7 @@ _PHRASES: Final = tuple(
     for pattern, text in (
         (r"(?:name it in the recipe: )?program\.options\.arrays: \{([^:{}]+): ([^{}]+)\}", r"name it: --input \1=\2"),
         (r"trust: \[([\w-]+)\](?: to the recipe)?", r"--trust \1"),
+        (r"and the recipe does not trust (it|them)", r"and no --trust allows \1"),
         (r"hone\.shapes: \{\w+: \{(\w+): (\w+)\}\}", r"--shape \1=\2"),
         (r" to the recipe: hone\.model\.inputs: (\[.*\])", r": --set 'model.inputs=\1'"),
         (r"[Ss]et hone\.publish\.enabled to false", "leave --publish out"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
+
 import numpy as np
 import pytest
 
@@ -53,3 +56,42 @@ def test_values_do_not_run_into_each_other():
 def test_hashes_are_the_same_on_every_machine():
     (found,) = hash_rows({"age": ["42"], "city": ["São Paulo"], "spent": ["0.1"]}, 1)
     assert found.hex() == "530019dc3dbdf6ee6a3d97f4542bf26546c3986a93caa0980ce9151aa0b431f6"
+
+
+def frame(part: bytes) -> bytes:
+    return struct.pack("<Q", len(part)) + part
+
+
+def test_columns_are_hashed_as_their_values_one_by_one():
+    draw = np.random.default_rng(0)
+    numbers = [*draw.normal(size=400), *draw.normal(size=50) * 1e30, *draw.normal(size=50) * 2.0**53, 2.0**24 + 0.5]
+    numbers += [2.0**24 - 0.5, 2.0**53, 2.0**53 + 2, -0.0, 1e-50, 0.1, 16777217.0, float("nan"), float("inf")]
+    cells = [
+        *map(repr, numbers),
+        "",
+        "NA",
+        "007",
+        "+7",
+        "-0",
+        "1.",
+        ".5",
+        "1e3",
+        "1e300",
+        "9007199254740993",
+        " 1",
+        "1_0",
+        "e",
+    ]
+    for column in (cells, cells[:-3], numbers, np.array(numbers), np.array(numbers, "f4"), np.arange(500) - 250):
+        expected = [
+            hashlib.sha256(b"hone-rows-1" + frame(b"x") + frame(encode_value(value))).digest()
+            for value in np.asarray(column).tolist()
+        ]
+        assert hash_rows({"x": column}, len(column)) == expected
+
+
+def test_more_rows_than_are_encoded_at_once():
+    column = [f"{at % 9000}.5" for at in range(20_000)]
+    found = hash_rows({"x": column, "y": ["a"] * 20_000}, 20_000)
+    assert len(set(found)) == 9000
+    assert found[:2000] == found[9000:11000] == found[18000:]

@@ -8,14 +8,17 @@ import pytest
 
 from hone_runtime.errors import HoneError
 from kedro_hone.derivation.request import (
+    BUDGETS,
     WHOLE,
     make_absolute,
+    read_budget,
     read_data,
     read_pairs,
     read_shape,
     read_share,
     read_values,
 )
+from kedro_hone.recipe.schema import read_recipe
 
 HERE = Path("/somewhere")
 
@@ -86,3 +89,23 @@ def test_a_pair_has_a_name_and_a_value():
     for text in ("scale", "=1", "scale="):
         with pytest.raises(HoneError, match="no name or no value"):
             read_pairs([text], "--option")
+
+
+@pytest.mark.parametrize(
+    ("text", "budget"), [("quick", "quick"), ("90", 90), ("90s", 90), ("10m", 600), ("1.5 h", 5400), ("5min", 300)]
+)
+def test_a_budget_is_a_time_or_a_name(text, budget):
+    assert read_budget(text) == budget
+
+
+@pytest.mark.parametrize("text", ["quik", "0", "-5", "10 days", "m", ""])
+def test_another_budget_is_refused(text):
+    with pytest.raises(HoneError, match="--budget is") as raised:
+        read_budget(text)
+    assert raised.value.slug == "option-invalid"
+    assert ("'quick'" in raised.value.hint) == (text == "quik")
+
+
+def test_the_names_of_budgets_are_those_of_the_recipe():
+    for name in BUDGETS:
+        assert read_recipe({"model": {"uri": "m"}, "budget": name}).budget == name

@@ -81,6 +81,16 @@ def test_another_value_in_each_row_is_refused_and_columns_with_few_are_shown(mak
     assert "such as `a0`" in refuse(make_table(y=[f"a{at}" for at in range(90)])).why
 
 
+def test_numbers_to_predict_are_no_classes(make_table):
+    table = make_table(y=[at / 3 for at in range(90)], plan=["a", "b"] * 45)
+    error = refuse(table, classes=True)
+    assert (
+        error.why
+        == "It has 90 different numbers, such as `0.333333`, as a number to predict has; the task has classes."
+    )
+    assert error.hint == "Columns with few values are 'plan'. Name one: --target NAME. Or name the task: --task NAME."
+
+
 def test_a_target_without_classes_may_differ_in_each_row_unless_it_counts_the_rows(make_table):
     assert check_target(make_table(y=[at / 7 for at in range(90)]), "y") is None
     assert check_target(make_table(y=[f"text {at}" for at in range(90)]), "y", classes=False) is None

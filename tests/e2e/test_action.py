@@ -251,6 +251,10 @@ def checkout(environments, tmp_path):
     (root / "conf" / "base" / "parameters.yml").write_text("hone: {model: {uri: models:/another/1}}")
     command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "first_models.py"), str(root), "churn"]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (root / "models").mkdir()
+    (model,) = root.glob("mlruns/**/MLmodel")
+    shutil.move(model.parent, root / "models" / "churn")
+    (root / "mlflow.db").unlink()
     return Checkout(root, {"HONE_HOME": str(environments.root)})
 
 
@@ -261,14 +265,12 @@ def test_a_model_and_its_data_need_no_recipe(runner, checkout):
     planted.mkdir(parents=True)
     (planted / "parameters.yml").write_text("hone: {gates: {speedup: 1000000}, publish: {enabled: true}}")
     recipe = (checkout.root / "conf" / "base" / "parameters.yml").read_text()
+    shown = read_steps("run-as-a-github-action/hone")[-1]["with"]
     quick = ["budget=25", "gates.other_load=1", "race.seconds=2", "confirm.finalists=1", "confirm.looks=[3]"]
 
     done = runner.act(
         checkout,
-        model="models:/churn/1",
-        data="customers.csv",
-        target="churned",
-        trust="pickle",
+        **shown,
         params="\n".join(f"hone.{line}" for line in [*quick, "toolchains=[onnxruntime]"]),
         **{"max-drop": "5%"},
     )
@@ -279,7 +281,7 @@ def test_a_model_and_its_data_need_no_recipe(runner, checkout):
     (comment,), (check,) = runner.github.comments, runner.github.checks
     assert "PASS:" in comment["body"]
     assert check["conclusion"] == "success"
-    assert check["name"].startswith("kedro-hone (models:/churn/1, ")
+    assert check["name"].startswith("kedro-hone (models/churn, customers.csv, churned, pickle")
     assert done["outputs"]["report-path"].startswith("data/hone/optimize/data/hone/runs/")
     assert (checkout.root / done["outputs"]["report-path"]).is_file()
     assert (checkout.root / "conf" / "base" / "parameters.yml").read_text() == recipe

@@ -92,9 +92,9 @@ def format_check(inputs: Inputs, context: Context) -> str:
     It contains the step's name, or otherwise the given inputs, and the values of the job's leg of the matrix. Two steps
     have the same check name only if they have the same step name.
     """
-    given = ["" if inputs.project == "." else inputs.project, inputs.model, inputs.recipe]
-    given += [inputs.params, inputs.data_remote]
+    given = ["" if inputs.project == "." else inputs.project, inputs.model]
     given += [inputs.data, inputs.target, inputs.group, inputs.task, inputs.trust, inputs.max_drop]
+    given += [inputs.recipe, inputs.params, inputs.data_remote]
     parts = [" ".join(part.split()) for part in ([inputs.name] if inputs.name else given) + [context.leg]]
     label = clean_text(", ".join(filter(None, parts)))
     if len(label) > _ROOM:

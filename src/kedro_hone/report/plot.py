@@ -17,10 +17,17 @@ ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 _MOST_TICKS: Final = 7  # of the horizontal axis: its labels must fit on a phone
 
 
+_MOST_LETTERS: Final = 44
+_LETTER, _GAP, _HALF, _BAND = 0.66, 1.2, 2.2, 12.0
+"""In per cent of a wide drawing: the width of a letter, the gap from the mark, half the height of a label, and the band
+of the other labels. A narrow drawing shows no labels of points."""
+
+
 class Point(NamedTuple):
     """One timed candidate: its role, the end of its route, its tooltip, and its position with its intervals.
 
-    ``x`` is its median time, with the interval of the race's ratio; ``y`` is the metric on the search split.
+    ``x`` is its median time, at the deciding shape with the interval of the race's ratio; ``y`` is the metric on the
+    search split. ``label`` is its name where there is room for it next to the mark, otherwise empty.
     """
 
     role: str
@@ -28,6 +35,7 @@ class Point(NamedTuple):
     text: str
     x: Interval
     y: Interval
+    label: str = ""
 
 
 class Chart(NamedTuple):
@@ -46,12 +54,20 @@ class Chart(NamedTuple):
     limit: float | None
 
 
-def draw_chart(evidence: Evidence) -> Chart | None:
-    """Plot quality (search split) against latency (deciding shape, log scale) of all timed candidates, if any."""
+def draw_charts(evidence: Evidence) -> tuple[Chart, ...]:
+    """Plot quality against latency at each shape, the deciding one first; empty if nothing was timed."""
+    if evidence.latency is None:
+        return ()
+    shapes = [evidence.latency.source.shape, *(both.source.shape for both in evidence.latencies)]
+    return tuple(chart for shape in dict.fromkeys(shapes) if (chart := draw_chart(evidence, shape)))
+
+
+def draw_chart(evidence: Evidence, shape: str = "") -> Chart | None:
+    """Plot quality (search split) against latency (log scale) at a shape, or the deciding one, of what was timed."""
     reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
         return None
-    shape, metric = evidence.latency.source.shape, reference.metric
+    shape, metric = shape or evidence.latency.source.shape, reference.metric
     measured = (_measure(evidence, candidate, shape, metric) for candidate in evidence.candidates)
     points = sorted(filter(None, measured), key=lambda point: -ROLES.index(point.role))
     if not points:
@@ -63,12 +79,13 @@ def draw_chart(evidence: Evidence) -> Chart | None:
     # Shares are written in per cent, with enough decimals to distinguish the ticks.
     decimals = max(1, math.ceil(-math.log10(100 * (steps[1] - steps[0])) - 1e-9)) if len(steps) > 1 else 1
     written = f".{decimals}%" if wording.is_fraction(metric) else "g"
+    placed = tuple(p._replace(x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points)
     return Chart(
         metric=wording.format_metric_name(metric),
         shape=wording.format_shape(shape),
         roles=tuple(role for role in ROLES if any(point.role == role for point in points)),
         rows=reference.n,
-        points=tuple(p._replace(x=place_interval(p.x, width), y=place_interval(p.y, height)) for p in points),
+        points=label_points(placed),
         columns=tuple((find_place(math.log(tick), width), f"{tick:g}") for tick in choose_ticks(*map(math.exp, width))),
         lines=tuple((find_place(step, height), f"{step:{written}}") for step in steps),
         limit=None if limit is None else find_place(limit, height),
@@ -84,7 +101,8 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
     role = evidence.find_role(candidate) or ("measured" if candidate.status is Status.MEASURED else "dropped")
     floor, ceiling = (0.0, 1.0) if wording.is_fraction(metric) else (-math.inf, math.inf)
     worst, best = max(floor, quality.source - quality.drop.high), min(ceiling, quality.source - quality.drop.low)
-    low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if candidate.route and ratio else (1, 1)
+    known = candidate.route and ratio and evidence.latency and shape == evidence.latency.source.shape
+    low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if ratio and known else (1, 1)
     value = wording.format_metric(metric, quality.candidate)
     values = f"{wording.format_ms(latency)}, {wording.format_metric_name(metric)} {value}"
     return Point(
@@ -94,6 +112,40 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
         x=Interval(estimate=math.log(latency), low=math.log(latency * low), high=math.log(latency * high)),
         y=Interval(estimate=quality.candidate, low=worst, high=best),
     )
+
+
+def label_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """Return the points with labels wherever these cover no mark and no other label; finalists come first.
+
+    Winner and source have labels of their own above the drawing.
+    """
+    taken = [(p.x.estimate, p.y.estimate, p.x.estimate, p.y.estimate) for p in points]
+    labels: dict[int, str] = {}
+    for at in sorted(range(len(points)), key=lambda at: (ROLES.index(points[at].role), points[at].x.estimate)):
+        point = points[at]
+        text = point.name.removeprefix("… → ")[:_MOST_LETTERS]
+        box = _find_box(point, text)
+        if point.role in ("winner", "source") or box[0] < 0 or box[2] > 100 or box[1] < _BAND:
+            continue
+        others = taken[:at] + taken[at + 1 :]
+        if not any(
+            box[0] < right and left < box[2] and box[1] < low and high < box[3] for left, high, right, low in others
+        ):
+            labels[at] = text
+            taken.append(box)
+    return tuple(point._replace(label=labels.get(at, "")) for at, point in enumerate(points))
+
+
+def _find_box(point: Point, text: str) -> tuple[float, float, float, float]:
+    """Return the left, upper, right and lower end of a label next to its mark, in per cent of a wide drawing."""
+    x, y, width = point.x.estimate, point.y.estimate, len(text) * _LETTER
+    start = x + _GAP if starts_right(point) else x - _GAP - width
+    return start, y - _HALF, start + width, y + _HALF
+
+
+def starts_right(point: Point) -> bool:
+    """Return whether a label begins to the right of its mark, and otherwise ends to the left of it."""
+    return point.x.estimate < 60
 
 
 def _find_span(points: list[Point], limit: float | None) -> tuple[float, float, float]:

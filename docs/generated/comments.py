@@ -1,0 +1,19 @@
+"""The comment on a pull request, of the tests' sample run: what stands before its folded parts."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_TESTS = Path(__file__).parents[2] / "tests"
+
+
+def quote_comment() -> str:
+    """Return the comment as a block of Markdown."""
+    sys.path[:0] = [str(_TESTS), str(_TESTS / "unit" / "report")]
+    from sample import make_evidence  # noqa: PLC0415 - found by the path above
+
+    from kedro_hone.report.rendering import render_markdown  # noqa: PLC0415
+
+    shown = render_markdown(make_evidence()).partition("<details>")[0]
+    return f"```markdown\n{shown.strip()}\n```"

@@ -17,7 +17,7 @@ from generated import adaptors, attacks, commands, comments, errors, estimators,
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
 
-EXAMPLE = ("adaptor.py", "worker/__init__.py", "requirements.in", "test_fp16.py")
+EXAMPLE = ("adaptor.py", "worker/hone_fp16/__init__.py", "requirements.in", "test_fp16.py")
 
 
 def quote(folder: Path, name: str) -> str:

@@ -54,7 +54,9 @@ def challenge(
         return setting.source, _keep(result, None)
     published = _find_published(setting, version)
     if published is None:
-        logger.info("challenge no comparison: the alias %s is new, or the source's", setting.recipe.publish.alias)
+        logger.info(
+            "challenge no comparison: the alias %s is new, or points to the source", setting.recipe.publish.alias
+        )
         return setting.source, _keep(result, None)
     registry, info = published
     if info.tags.get(DIGEST) == assessed.artifact.digest:
@@ -89,7 +91,7 @@ def defend(
     """
     alias = setting.recipe.publish.alias
     if assessed.artifact is not None and assessed.artifact.digest == incumbent.digest:
-        return _refuse(assessed, Verdict.KEEP, (f"the winner is what {alias} points to already",))
+        return _refuse(assessed, Verdict.KEEP, (f"{alias} points to the winner already",))
     if not any(one.status is Status.MEASURED for one in contest.standings):
         unknown = [one.reason for one in contest.standings if one.id == assessed.winner and one.status is Status.FAILED]
         kept = tuple(f"against {alias}: {reason}" for reason in unknown)
@@ -106,7 +108,7 @@ def defend(
 
 
 def _stays(alias: str) -> str:
-    return f"the winner is not published: what {alias} points to stays"
+    return f"the winner is not published, and {alias} is not moved"
 
 
 def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> Decision:

@@ -35,7 +35,13 @@ def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
     judged = f"{setting.source.digest} {setting.samples.digest}"
     number = count_choice(setting.store.notes, judged=judged, run=setting.run.run_id, candidate=name)
     confidence = spend_on_choice(setting.recipe.gates.confidence, number=number)
-    logger.info("chosen    %s, of %d; choice %d by this data, at %.3g %%", name, len(offered), number, 100 * confidence)
+    logger.info(
+        "chosen    %s of %d candidates: choice %d on this data, confidence %.3g %%",
+        name,
+        len(offered),
+        number,
+        100 * confidence,
+    )
     others = [_leave(one, name) for one in result.standings if one is not chosen]
     standing = chosen.model_copy(update={"status": Status.MEASURED, "reason": ""})
     choice = Choice(candidate=name, number=number, offered=len(offered), confidence=confidence)
@@ -60,12 +66,15 @@ def _explain_unknown(name: str, offered: list[str], result: RaceResult) -> HoneE
     said = {one.candidate.id: one.reason or one.status.value for one in result.validations}
     said |= {one.id: one.reason or one.status.value for one in result.standings}
     if not name:
-        what, why = "No candidate is named.", "The recipe has no `choose`, which `kedro hone choose CANDIDATE` sets."
+        what, why = (
+            "The recipe names no candidate.",
+            "The recipe has no `choose`, which `kedro-hone choose CANDIDATE` sets.",
+        )
     elif name in said:
-        what, why = f"{name} cannot be chosen.", f"It was not raced to a result: {said[name]}"
+        what, why = f"{name} cannot be chosen.", f"It has no result in the race: {said[name]}"
     else:
         near = difflib.get_close_matches(name, offered, n=3, cutoff=0.4)
         what = f"There is no candidate {name!r}."
         why = f"The last race has {', '.join(near or offered[:5]) or 'none that can be chosen'}."
-    hint = "Take an id from the report's candidates that were measured or dropped early."
+    hint = "Use the id of a candidate that the report lists as measured or dropped early."
     return HoneError("candidate-unknown", what, why=why, hint=hint)

@@ -38,13 +38,13 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     names = {one.candidate.id for one in able}
     best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in names), None)
     if best is None or best.id not in artifacts or not best.ratios:
-        return refuse(reason="the best candidate of the race cannot be a part")
+        return refuse(reason="the best candidate of the race cannot be part of a composite")
     lasted = [one for one in result.standings if one.id in artifacts and one.status in RACED]
     chosen = _choose(best, lasted, artifacts)
     inputs = [spec.model_dump(mode="json") for spec in artifacts[best.id].inputs]
     keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in setting.recipe.shapes.items()}
     if None in keys.values() or len(set(keys.values())) < len(keys):
-        return refuse(reason="the recipe's shapes cannot be told apart by the shapes of the inputs")
+        return refuse(reason="the shapes of the inputs do not distinguish the recipe's shapes")
     if set(chosen.values()) == {best.id}:
         return refuse(reason=f"no candidate is faster than {best.id} at any shape by {GAIN - 1:.0%} or more")
     parts = list(dict.fromkeys((best.id, *chosen.values())))

@@ -242,7 +242,7 @@ def _warn(setting: Setting, raced: Measurements) -> None:
         try:
             rows = gate.ask(limit, raced, raced) if gate.of_machine else ()
         except HoneError as error:
-            logger.debug("confirm   %s tells nothing of the race: %s", gate.name, error)
+            logger.debug("confirm   the gate %s cannot judge the race: %s", gate.name, error)
             continue
         for row in rows:
             if row.judgement is Judged.UNDECIDED:
@@ -275,7 +275,7 @@ def guess_launch(
 
 
 def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
-    """Return how long the launches take, on a busy machine at least, and when the confirmation ends at the latest."""
+    """Return about how long the launches take, and when the confirmation ends at the latest."""
     end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
     if launch is None:
         return end
@@ -283,7 +283,7 @@ def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: 
     shown = least if least == most else f"{least} to {most}"
     if load <= BUSY:
         return f"this takes about {shown} s; {end}"
-    return f"this takes at least {shown} s, with {load:.0%} of the cores taken by others as in the race; {end}"
+    return f"this takes about {shown} s if other processes use {load:.0%} of the cores, as in the race; {end}"
 
 
 def say_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:

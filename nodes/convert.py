@@ -54,6 +54,6 @@ def _refuse(given: str, backend: str) -> Refused:
     """Return that no adaptor converts a format to a backend's, and which adaptors do so in their own routes."""
     adaptors = read_catalogue().adaptors.values()
     own = sorted(one.name for one in adaptors if one.alternative and one.produces == backend and given in one.accepts)
-    reason = f"no adaptor that is on converts {given} to {backend}, directly or by another backend"
-    more = f"; routes of {' and '.join(own)} do so themselves, where the recipe has them" if own else ""
+    reason = f"no enabled adaptor converts {given} to {backend}, directly or through another backend"
+    more = f"; routes of {' and '.join(own)} do so themselves, if the recipe has them" if own else ""
     return Refused(by=backend, slug="no-converter", reason=reason + more)

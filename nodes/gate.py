@@ -28,7 +28,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.search.comparison.agreement import Fault, compare_outputs
 from kedro_hone.search.comparison.disagreement import find_disagreement
-from kedro_hone.search.gates.load import find_noise, say_waits
+from kedro_hone.search.gates.load import find_load, say_waits
 from kedro_hone.search.plan.routes import must_agree
 from kedro_hone.search.race.timings import SOURCE
 from kedro_hone.search.scores import has_labels, predict, score_predictions, score_source
@@ -111,11 +111,11 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 
 def _list_waits(results: GateResults) -> list[str]:
     """Return a sentence that the winner waits for a quiet machine, if it does."""
-    noise = find_noise(results.judgements.get(results.winner or "", ()))
+    noise = find_load(results.judgements.get(results.winner or "", ()))
     return [] if noise is None else [say_waits(noise)]
 
 
-def find_worst(name: str, qualities: Sequence[Quality]) -> Quality:
+def combine_worst(name: str, qualities: Sequence[Quality]) -> Quality:
     """Return the quality to judge for a candidate that was scored in several ways: the largest drop of each metric.
 
     All of them must pass, so the level is not divided: an intersection-union test (R. L. Berger, "Multiparameter
@@ -143,24 +143,31 @@ def say_choice(choice: Choice | None) -> str:
         return ""
     many = "which is the first choice" if choice.number == 1 else f"after {choice.number - 1} other choices"
     return (
-        f"{choice.candidate} was chosen by a person among {choice.offered} candidates that had been raced, {many} by "
-        f"the same data: it is judged at {choice.confidence:.2%}"
+        f"{choice.candidate} was chosen by a person from {choice.offered} raced candidates, {many} on "
+        f"the same data: it is judged with confidence {choice.confidence:.2%}"
     )
 
 
 def say_untried(result: RaceResult, run: RunFolder) -> str:
-    """Return how many candidates were not tried, or an empty string.
+    """Return how many candidates were not tried, or an empty string; those that were expected to be slower apart.
 
     A larger budget tries more of those that were not built or validated, unless a person stopped the search. If a
     faster candidate ended it, only an unlimited budget does. The same applies if a person chose, since that search was
     an earlier run's. The race has a separate limit.
     """
-    built = [one.slug for one in result.validations].count(BUDGET)
-    untried = built + [one.slug for one in result.standings].count(BUDGET)
-    count = "1 candidate was" if untried == 1 else f"{untried} candidates were"
-    budget = "hone.budget: thorough" if run.read_end() or result.choice else "a larger hone.budget"
-    more = f", and {budget} tries more" if built and not run.is_stopped() else ""
-    return f"{count} not tried: the report says why{more}" if untried else ""
+    end = run.read_end()
+    built = [one for one in result.validations if one.slug == BUDGET]
+    slower = [one for one in built if end and end in one.reason]
+    untried = len(built) - len(slower) + [one.slug for one in result.standings].count(BUDGET)
+    budget = "hone.budget: thorough" if end or result.choice else "a larger hone.budget"
+    more = f", and {budget} tries more" if len(built) > len(slower) and not run.is_stopped() else ""
+    said = [f"{_count(len(slower))} left out, being slower by expectation: {end}"] if slower else []
+    said += [f"{_count(untried)} not tried: the report has the reasons{more}"] if untried else []
+    return "; ".join(said)
+
+
+def _count(number: int) -> str:
+    return "1 candidate was" if number == 1 else f"{number} candidates were"
 
 
 @dataclass
@@ -196,7 +203,7 @@ class _Scorer:
             if isinstance(found, str):
                 return f"{one} cannot be scored on the gate split: {found}"
         labelled = has_labels(split, setting)
-        worst = find_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
+        worst = combine_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
         for one, path in outputs.items():
             feeds, outcome = setting.locate(split.feeds), self.outcomes[one]
             compared = compare_outputs(

@@ -114,7 +114,7 @@ def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
                 "recipe-invalid",
                 f"The shape {shape.name!r} asks for {over[0]} = {shape.sizes[over[0]]}, and the model takes "
                 f"{limits[over[0]]} at most.",
-                why="It has positions for so many tokens and no more.",
+                why="The model has positions for that many tokens only.",
                 hint="Make the shape smaller.",
             )
     for split in (*SPLITS, TRAINING) if limits else ():
@@ -128,8 +128,8 @@ def check_limits(source: Artifact, recipe: Recipe, folder: Path) -> None:
                         raise HoneError(
                             "data-unreadable",
                             f"The rows of {split} have {dim} = {found}, and the model takes {limit} at most.",
-                            why="It has positions for so many tokens and no more.",
-                            hint="Let the program cut them, by its option for the length if it has one.",
+                            why="The model has positions for that many tokens only.",
+                            hint="Truncate them in the program, by its option for the length if it has one.",
                         )
 
 
@@ -151,7 +151,7 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
             near = suggest(unknown[0], known | {"batch"})
             raise HoneError(
                 "recipe-invalid",
-                f"The shape {shape.name!r} names {unknown[0]!r}, which is no dimension of the model.",
+                f"The shape {shape.name!r} names {unknown[0]!r}, which is not a dimension of the model.",
                 why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
                 hint=f"{near}Name one of these in the recipe's shapes, or leave it out.",
             )
@@ -190,7 +190,7 @@ def describe_free_sizes(feeds: Path, source: Artifact, recipe: Recipe) -> list[s
         if free := {dim: size for dim, size in sizes.items() if dim not in shape.sizes}:
             named = ", ".join(f"{dim}: {size}" for dim, size in {**shape.sizes, **free}.items())
             found.append(
-                f"the shape {shape.name!r} leaves {', '.join(free)} free. Where these never change in use, "
+                f"the shape {shape.name!r} leaves {', '.join(free)} free. If they never change in production, "
                 f"`shapes: {{{shape.name}: {{{named}}}}}` lets toolchains compile for them"
             )
     return found

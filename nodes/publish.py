@@ -20,7 +20,7 @@ from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
-from kedro_hone.search.gates.load import QUIET, find_noise, say_waits
+from kedro_hone.search.gates.load import QUIET, find_load, say_waits
 from kedro_hone.search.plan.toolset import name_machine, name_toolset
 from kedro_hone.search.setting import Setting
 
@@ -84,7 +84,7 @@ def publish(
     if waits:
         changes |= {"note": f"It has no alias: {waits}."}
     if awaits:
-        command = f"python -m kedro_hone hone approve {changes['uri']}"
+        command = f"kedro-hone approve {changes['uri']}"
         note = f"It waits for approval: `{command}` moves the alias {awaits!r} to it."
         changes |= {"note": publication.note or note}
     with suppress(OSError):  # it is in the registry: a full disk must not undo that, and is reported below
@@ -104,10 +104,10 @@ def prove_winner(
     """
     store, run_id, artifact = setting.store, evidence_folder.run_id, decision.artifact
     if artifact is None or evidence_folder.decision != decision.identity:
-        raise explain_incomplete(run_id, "The gates were asked again after it was written.")
+        raise explain_incomplete(run_id, "The gates were run again after it was written.")
     files = store.find_tree(evidence_folder.digest)
     if files is None:
-        raise explain_incomplete(run_id, f"The store in {store.root} does not hold it, or holds it damaged.")
+        raise explain_incomplete(run_id, f"The store in {store.root} does not contain it, or contains a damaged copy.")
     return ProvenWinner(
         artifact=artifact,
         files=store.locate(artifact),
@@ -147,7 +147,7 @@ def find_wait(decision: Decision, evidence: Evidence) -> str:
     The recipe's limit only determines when a verdict is reached. Both the evidence and the decision are checked.
     """
     rows = [row for row in decision.gates if row.candidate == decision.winner]
-    shares = (find_noise(rows), evidence.confirmation.other_load)
+    shares = (find_load(rows), evidence.confirmation.other_load)
     noise = max((share for share in shares if share is not None), default=0.0)
     return say_waits(noise) if noise > QUIET else ""
 

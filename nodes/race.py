@@ -21,10 +21,11 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
-from hone_runtime.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation
+from hone_runtime.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation, Validations
 from hone_runtime.values.samples import Reference
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
+from kedro_hone.report.wording import describe_speed
 from kedro_hone.search.plan.budget import Phase, start_budget
 from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
 from kedro_hone.search.race.launches import Entrant, enter, measure_round
@@ -37,14 +38,14 @@ logger = open_logger(__name__)
 
 
 def race(
-    *, setting: Setting, reference: Reference, forecast: Forecast = UNKNOWN, **validations: Validation
+    *, setting: Setting, reference: Reference, validations: Validations, forecast: Forecast = UNKNOWN
 ) -> RaceResult:
     """Race the valid candidates, and return the standings, best first, with all the validations.
 
     If none is valid, candidates that were built but not validated because of the budget are validated until one is
     valid. Routes that begin with an alternative converter for another format than the source's are left out.
     """
-    known = [one for one in validations.values() if _is_of(setting.source.format, one)]
+    known = [one for one in validations.validations if _is_of(setting.source.format, one)]
     promising = sorted(known, key=lambda one: (-forecast.find_speed(one.candidate.route), one.candidate.id))
     tried = {one.candidate.id: one for one in validate_until_valid(promising, setting, reference=reference)}
     racing = Race([*tried.values()], setting)
@@ -166,7 +167,8 @@ class Race:
             self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
             self._drop_failed("in the race")
             self._drop_slow()
-            logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1)
+            best = {"best": self._describe_best()}
+            logger.info("raced     %d rounds, %d left", len(self.timings.rounds), len(self._running) - 1, extra=best)
             rivals = self._running.keys() - {SOURCE} - self._unable
             decided = len(rivals) <= finalists or rounds >= limits.rounds
             if self._find_end():
@@ -210,6 +212,12 @@ class Race:
         ranked = sorted(objectives.keys() - self._unable, key=lambda name: (-objectives[name].estimate, name))
         for name in [*ranked[self._recipe.confirm.finalists :], *sorted(objectives.keys() & self._unable)]:
             self._leave(name, Status.MEASURED)
+
+    def _describe_best(self) -> str:
+        """Return the best running candidate with its interval, for the display; empty if there is none."""
+        objectives = {name: one for name, one in self._find_objectives().items() if name not in self._unable}
+        best = max(objectives, key=lambda name: objectives[name].estimate, default=None)
+        return f"best so far {describe_speed(best, objectives[best])}" if best else ""
 
     def _find_objectives(self) -> dict[str, Interval]:
         return {name: self._find_objective(name) for name in self._running if name != SOURCE}

@@ -30,7 +30,7 @@ from hone_runtime.values.measurement import (
     Status,
     Validation,
 )
-from hone_runtime.values.outcome import Failed
+from hone_runtime.values.outcome import Failed, Outcome
 from hone_runtime.values.samples import SEARCH, Predicted, Reference
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.environments import find_environment
@@ -69,7 +69,10 @@ def report(
     """
     run, store, won = setting.run, setting.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation, gates=setting.recipe.gates):
-        hint = "Ask the gates again: `kedro run --pipelines compare --from-nodes gate`. Nothing is measured again."
+        hint = (
+            "Run the gates again: `kedro-hone run --pipelines compare --from-nodes gate.gate`. Nothing is "
+            "measured again."
+        )
         raise explain_incomplete(run.run_id, f"The decision is not what was measured. {fault}", hint=hint)
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
@@ -159,7 +162,7 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         status, reason, failure = standing.status, standing.reason or reason, standing.slug or failure
         raced = {"speedup": standing.objective, **standing.model_dump(include={"latency", "ratios", "rounds"})}
     elif status is Status.MEASURED:
-        status, reason = Status.NOT_TRIED, reason or "It was valid, but the race had no place for it."
+        status, reason = Status.NOT_TRIED, reason or "It was valid, but did not enter the race."
     machine_options = outcome.metadata.get("machine_options", {}) if isinstance(outcome, Artifact) else {}
     return records.CandidateRecord(
         id=validation.candidate.id,
@@ -171,14 +174,21 @@ def join_candidate(validation: Validation, standing: Standing | None) -> records
         cached=validation.cached,
         machine_options=machine_options,
         options=validation.candidate.options,
+        parts=_find_parts(outcome),
         **raced,
         **{name: getattr(validation, name) for name in Checks.model_fields if name != "note"},
         note=" ".join(filter(None, _list_notes(validation, machine_options))),
     )
 
 
+def _find_parts(outcome: Outcome) -> dict[str, str]:
+    """Return the candidate that serves each shape of a composite; empty for any other outcome."""
+    parts = read_parts(outcome) if isinstance(outcome, Artifact) else ()
+    return {shape: part.candidate for part in parts for shape in part.shapes}
+
+
 def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[str, Json]]) -> Iterator[str]:
-    """Yield remarks on a candidate: options that the machine enabled, a language model's cache, its parts."""
+    """Yield remarks on a candidate: options with a machine-specific default, a language model's cache, its parts."""
     yield validation.note
     outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
@@ -186,7 +196,7 @@ def _list_notes(validation: Validation, machine_options: Mapping[str, Mapping[st
     rows = machine_options.items()
     pairs = [f"{adaptor}: {name}={json.dumps(value)}" for adaptor, row in rows for name, value in row.items() if value]
     if pairs:
-        yield f"For the CPU, {'; '.join(pairs)}."
+        yield f"Options whose default depends on the CPU: {'; '.join(pairs)}."
     if outcome.metadata.get("transformers", {}).get("auto_class") == "AutoModelForCausalLM":
         lack = outcome.metadata.get("cache", {"absent": "its converter makes none"}).get("absent")
         without = f"It has no cache of keys and values, so generate runs the whole sequence each time: {lack}."

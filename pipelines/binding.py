@@ -88,6 +88,14 @@ def _run(
     return signed
 
 
+def place_stage(name: str, nodes: Iterable[Pipeline]) -> Pipeline:
+    """Return the nodes of a stage, with its name before theirs; the names of their datasets stay.
+
+    Kedro-Viz shows a stage as one box until it is opened.
+    """
+    return Pipeline([*nodes], namespace=name, prefix_datasets_with_namespace=False)
+
+
 def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     """Return the digest of each key of a recipe, by names such as ``hone.gates`` and ``hone.gates.drop``.
 

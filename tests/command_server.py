@@ -50,15 +50,25 @@ PRELOADED = (
     "kedro.framework.cli.cli",
     "kedro.framework.session",
     "kedro.framework.session.store",
+    "kedro.framework.startup",
     "kedro_hone.adaptors.registries.local.registry",
     "kedro_hone.adaptors.registries.mlflow.registry",
     "kedro_hone.cli",
     "hone_runtime.contract.registries",
     "kedro_hone.datasets.dvc",
     "kedro_hone.datasets.revision",
+    "kedro_hone.datasets.defaults",
+    "kedro_hone.datasets.ordinary",
     "kedro_hone.pipeline_registry",
+    "kedro_hone.pipelines.build",
+    "kedro_hone.pipelines.compare",
+    "kedro_hone.pipelines.demo",
+    "kedro_hone.pipelines.publish",
+    "kedro_hone.pipelines.pull",
+    "kedro_hone.report.console",
     "kedro_hone.report.files",
     "kedro_hone.runner",
+    "kedro_hone.search.preflight",
     "kedro_hone.settings",
     "kedro_hone.sources.huggingface.tasks",
     "kedro_telemetry.plugin",
@@ -194,10 +204,10 @@ def can_be_forked(variables: Mapping[str, str]) -> bool:
 
 def preload() -> None:
     """Import what commands import, and compile the report's templates, which each would compile again."""
-    from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS
+    from hone_runtime.contract.catalogue import list_builtin
     from kedro_hone.report.rendering import TEMPLATES
 
-    modules = [*PRELOADED, *BUILTIN_TOOLCHAINS.values()]
+    modules = [*PRELOADED, *list_builtin().values()]
     for package in ("kedro_hone.search.gates", "kedro_hone.sources.formats"):
         places = importlib.import_module(package).__path__
         modules += [f"{package}.{found.name}" for found in pkgutil.iter_modules(places)]

@@ -79,7 +79,7 @@ def install_node_modules() -> Path:
 def find_sample() -> Toolchain:
     """Return the toolchain of the sample distribution; its wheel, which a test installs, has the same lock."""
     sys.path.insert(0, str(HERE.parent / "docs" / "examples" / "mnn" / "src"))
-    found: Toolchain = importlib.import_module("hone_mnn.adaptor").TOOLCHAIN
+    found: Toolchain = importlib.import_module("mnn_tools.adaptor").TOOLCHAIN
     return found
 
 

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
+from hone_runtime.contract.catalogue import find_installed, list_builtin
 from hone_runtime.contract.toolchain import Toolchain
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,7 +49,7 @@ def main() -> None:
     CUDA.write_text(HEAD + "".join(text for name, text in run.items() if OF_TORCH.match(name)))
     version = run["torch"].split()[0]
     CPU.write_text(f"{HEAD}{version}+cpu \\\n    --hash=sha256:{digest_file(f'{version}+cpu')}\n")
-    toolchains = [found for name in BUILTIN_TOOLCHAINS if (found := find_installed(name)) is not None]
+    toolchains = [found for name in list_builtin() if (found := find_installed(name)) is not None]
     for build, toolchain in itertools.product((CPU, CUDA), toolchains):
         if toolchain.with_torch:
             (toolchain.folder / build.name).write_text(build.read_text())

@@ -19,7 +19,7 @@ TOOLCHAIN = Toolchain(
     runtime_requirements=("onnxruntime>=1.31,<2", "openvino>=2026.4,<2027"),
     uses=tuple(RUNS),
     environment={"ORT_DISABLE_TELEMETRY": "1"},  # as in the toolchains that it uses
-    note="Holds models of ONNX Runtime or of OpenVINO, each for some of the recipe's shapes, all in one process.",
+    note="Combines models of ONNX Runtime or of OpenVINO, each for some of the recipe's shapes, in one process.",
 )
 
 ADAPTORS = ()

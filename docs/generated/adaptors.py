@@ -8,7 +8,7 @@ import yaml
 
 from generated.models import describe_default, describe_value, make_table, read_attributes
 from hone_runtime.contract.adaptor import Adaptor, Support
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, Catalogue, find_installed, read_catalogue
+from hone_runtime.contract.catalogue import Catalogue, find_installed, list_builtin, read_catalogue
 from hone_runtime.contract.toolchain import Licence, Toolchain, Verification
 from kedro_hone.recipe.prior import read_prior
 
@@ -90,7 +90,7 @@ def describe_use(toolchain: Toolchain) -> str:
 
 def describe_support() -> str:
     """Return the toolchains by how they were tested, as a table."""
-    built_in = [find_installed(name) for name in BUILTIN_TOOLCHAINS]
+    built_in = [find_installed(name) for name in list_builtin()]
     rows = []
     for state in Verification:
         names = [f"`{one.name}`" for one in built_in if one and one.verification is state]

@@ -1,4 +1,4 @@
-"""Build every candidate: one namespace for each adaptor of each route."""
+"""Build every candidate: one namespace for each adaptor of each route, within that of the stage."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hone_runtime.values.base import CPU
 from kedro_hone.nodes.convert import convert_to_backend
 from kedro_hone.nodes.forecast import forecast
 from kedro_hone.nodes.transform import apply_adaptor
-from kedro_hone.pipelines.binding import place_node
-from kedro_hone.recipe.plan import SOURCE, Plan
+from kedro_hone.pipelines.binding import place_node, place_stage
+from kedro_hone.recipe.plan import BUILD, SOURCE, Plan
 
 
 def create_pipeline(plan: Plan) -> Pipeline:
@@ -48,7 +48,7 @@ def create_pipeline(plan: Plan) -> Pipeline:
         )
         for step in plan.routes.steps
     ]
-    return Pipeline([first, *converted, *applied], tags="build")
+    return Pipeline(place_stage(BUILD, [first, *converted, *applied]), tags="build")
 
 
 def _list_tags(adaptor: Adaptor) -> list[str]:

@@ -12,11 +12,12 @@ from kedro_hone.nodes.choose import choose
 from kedro_hone.nodes.compose import compose, enter
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.nodes.gate import gate
+from kedro_hone.nodes.gather import gather
 from kedro_hone.nodes.race import race
 from kedro_hone.nodes.report import report
 from kedro_hone.nodes.validate import validate
-from kedro_hone.pipelines.binding import place_node
-from kedro_hone.recipe.plan import Plan, Routes
+from kedro_hone.pipelines.binding import place_node, place_stage
+from kedro_hone.recipe.plan import BUILD, Plan, Routes
 
 ALONE = ["needs.bench"]
 """The tag of nodes that measure, or compute on the measuring machine: only one of them may run there at a time."""
@@ -49,15 +50,19 @@ def create_pipeline(plan: Plan) -> Pipeline:
     validations = {step.namespace.replace(".", "__"): f"{step.namespace}.validation" for step in routes.ends}
     composed = _place_composite() if _can_compose(routes) else []
     raced = "raced" if composed else "race"
-    entering = {**validations, **EXPECTED}
+    gathered = place_node(gather, name="gather", inputs=validations, output="validations")
+    entering = {"validations": "validations", **EXPECTED}
     first = place_node(race, name="race", inputs=entering, output=raced, decided_by=RACED, tags=ALONE)
-    return Pipeline([*validated, first, *composed, *_place_verdict("race", challenges=plan.challenges)], tags="compare")
+    tried, racing = place_stage(BUILD, [*validated, gathered]), place_stage("race", [first, *composed])
+    return Pipeline([tried, racing, *_place_verdict("race", challenges=plan.challenges)], tags="compare")
 
 
 def create_choice_pipeline(plan: Plan) -> Pipeline:
     """Return the pipeline of a person's choice: the last race in, the verdict on one of its candidates out."""
     chosen = place_node(choose, name="choose", inputs={"result": "race"}, output="chosen")
-    return Pipeline([chosen, *_place_verdict("chosen", challenges=plan.challenges)], tags="compare")
+    return Pipeline(
+        [place_stage("race", [chosen]), *_place_verdict("chosen", challenges=plan.challenges)], tags="compare"
+    )
 
 
 def _place_verdict(raced: str, *, challenges: bool) -> list[Pipeline]:
@@ -65,21 +70,15 @@ def _place_verdict(raced: str, *, challenges: bool) -> list[Pipeline]:
     verdict = "assessed" if challenges else "decision"
     asked = {"result": raced, "confirmation": "confirmation", "reference": "reference"}
     decided = {**asked, "decision": "decision", "version": "version"}
-    return [
-        place_node(
-            confirm, name="confirm", inputs={"result": raced}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
-        ),
-        place_node(
-            gate,
-            name="gate",
-            inputs=asked,
-            output=verdict,
-            decided_by=["gates", "confirm", "golden_rows"],
-            tags=ALONE,
-        ),
-        *(_place_challenge(raced) if challenges else []),
-        place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"]),
-    ]
+    confirmed = place_node(
+        confirm, name="confirm", inputs={"result": raced}, output="confirmation", decided_by=CONFIRMED, tags=ALONE
+    )
+    judged = place_node(
+        gate, name="gate", inputs=asked, output=verdict, decided_by=["gates", "confirm", "golden_rows"], tags=ALONE
+    )
+    challenged = _place_challenge(raced) if challenges else []
+    told = place_node(report, name="report", inputs=decided, output=["evidence", "evidence_folder"])
+    return [confirmed, place_stage("gate", [judged, *challenged, told])]
 
 
 def _place_challenge(raced: str) -> list[Pipeline]:

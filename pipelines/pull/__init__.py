@@ -9,7 +9,7 @@ from hone_runtime.values.samples import SPLITS, TRAINING
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
-from kedro_hone.pipelines.binding import place_node
+from kedro_hone.pipelines.binding import place_node, place_stage
 from kedro_hone.recipe.plan import Plan
 
 
@@ -30,4 +30,4 @@ def create_pipeline(plan: Plan) -> Pipeline:
             take_baseline, name="baseline", inputs={}, output="reference", decided_by=["program"], tags=["needs.bench"]
         ),
     )
-    return Pipeline([*nodes], tags="pull")
+    return Pipeline(place_stage("pull", nodes), tags="pull")

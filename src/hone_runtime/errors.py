@@ -30,7 +30,7 @@ _PAGES: Final = Path(__file__).parent / "error_pages"
 SLUGS: Final = tuple(sorted({page.stem for page in _PAGES.glob("*.md")} - {"index"}))
 """Every slug: an error exists if it has a page in ``docs/errors``, which is installed with the code."""
 
-_EXPLAIN: Final = "python -m kedro_hone hone explain"
+_EXPLAIN: Final = "kedro-hone explain"
 _FORMAT: Final = f"{{what}}\n  why:  {{why}}\n  next: {{hint}}\n  more: {_EXPLAIN} {{slug}}"
 _WRITTEN: Final = re.compile(  # reads what _FORMAT writes
     rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL
@@ -82,9 +82,9 @@ def combine(errors: Sequence[HoneError]) -> HoneError:
     texts = [f"{number}. {what} {why} {hint} ({slug})" for number, (slug, what, why, hint) in enumerate(known, 1)]
     return HoneError(
         "start-refused",
-        f"{len(known)} things must be mended before a run can start.",
+        f"{len(known)} things must be corrected before a run can start.",
         why="\n        ".join(texts),  # indented like the first one
-        hint="Mend each of them; `kedro hone check` looks for all of them at once, and builds nothing.",
+        hint="Correct each of them; `kedro hone check` looks for all of them at once, and builds nothing.",
     )
 
 

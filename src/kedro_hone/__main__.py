@@ -1,4 +1,4 @@
-"""``python -m kedro_hone``: the project's commands in a folder that contains only ``conf/``."""
+"""The script ``kedro-hone``, also ``python -m kedro_hone``: all commands, in any folder that contains ``conf/``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from hone_runtime.errors import SLUGS, read_page
 
 def main() -> None:
     """Configure the enclosing project, or this package if there is none, and run the command."""
-    if sys.argv[1:3] == ["hone", "explain"] and {*sys.argv[3:]} & {*SLUGS}:
-        sys.stdout.write(read_page(sys.argv[3]))  # also if Kedro is not installed, to load winners only
+    asked = sys.argv[2:] if sys.argv[1:2] == ["hone"] else sys.argv[1:]
+    if asked[:1] == ["explain"] and {*asked[1:]} & {*SLUGS}:
+        sys.stdout.write(read_page(asked[1]))  # also if Kedro is not installed, to load winners only
         return
     if importlib.util.find_spec("kedro") is None:
         sys.exit("The commands need Kedro, which is not installed: pip install 'kedro-hone[pipeline]'")
@@ -25,9 +26,9 @@ def main() -> None:
     from kedro_hone.graph import configure  # noqa: PLC0415 - only after the variable is set
 
     configure()
-    from kedro_hone.cli import cli  # noqa: PLC0415 - only after the project is configured
+    from kedro_hone.cli import script  # noqa: PLC0415 - only after the project is configured
 
-    cli(prog_name="kedro-hone")
+    script(prog_name="kedro-hone")
 
 
 if __name__ == "__main__":

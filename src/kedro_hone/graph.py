@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +65,14 @@ def find_root() -> Path:
 def find_work() -> Path:
     """Return the folder of the project's runs."""
     return find_root() / "data" / "hone"
+
+
+def separate(folder: Path) -> None:
+    """Make a folder with ``conf/`` within another Kedro project a project of its own: Kedro would run the other one."""
+    if find_kedro_project(folder) not in (None, folder):
+        named = 'package_name = "kedro_hone"\nproject_name = "kedro_hone"\nsource_dir = "conf"\n'
+        text = f'[tool.kedro]\n{named}kedro_init_version = "{version("kedro")}"\n'
+        (folder / "pyproject.toml").write_text(text, encoding="utf-8")
 
 
 def configure() -> None:
@@ -197,7 +206,8 @@ def find_parameters(loader: Mapping[str, Any]) -> Mapping[str, Any] | None:
         return None
     except yaml.YAMLError as error:
         hint = (
-            "Mend the YAML there. The recipe is in conf/base/parameters.yml; Recipe in the documentation has its keys."
+            "Correct the YAML there. The recipe is in conf/base/parameters.yml; Recipe in the documentation lists "
+            "its keys."
         )
         raise HoneError("recipe-invalid", "The parameters cannot be read.", why=str(error), hint=hint) from error
     return found
@@ -210,6 +220,6 @@ def _check_folder(loader: Any) -> None:
         raise HoneError(
             "recipe-invalid",
             f"There is no folder {source.name}/{env}.",
-            why="Kedro reads the folder of its environment next to the base's, and nothing at all where it is missing.",
+            why="Kedro reads the folder of its environment next to the base's. If it is missing, Kedro reads nothing.",
             hint=f"Make it, `mkdir {source.name}/{env}`; an empty file in it, such as .gitkeep, keeps it in git.",
         )

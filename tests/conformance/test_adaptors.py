@@ -14,7 +14,7 @@ import pytest
 from tiny_transformers import write_models
 
 from hone_runtime.contract.adaptor import Adaptor, Need
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from hone_runtime.contract.catalogue import list_builtin, read_catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.contract.job import Job, JobInput, StepResult
 from hone_runtime.contract.toolchain import Toolchain, Verification
@@ -50,7 +50,7 @@ def find_marks(adaptor: Adaptor) -> list[pytest.MarkDecorator]:
 ADAPTORS = tuple(
     pytest.param(adaptor.name, marks=find_marks(adaptor))
     for adaptor in read_catalogue().adaptors.values()
-    if adaptor.toolchain.name in BUILTIN_TOOLCHAINS
+    if adaptor.toolchain.name in list_builtin()
     and adaptor.toolchain.lockable
     and not {"sklearn", "tflite", "tflite-file", "keras"} & adaptor.accepts
 )

@@ -12,11 +12,14 @@ import pytest
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.errors import SLUGS, ExitCode
+from hone_runtime.learner.notes import NOTES
+from hone_runtime.values.artifact import ONNX_FACTS
 from hone_runtime.values.base import Value
 from kedro_hone.cli import cli
 from kedro_hone.core.gates import read_gates
 from kedro_hone.recipe.gates import GatesSection, compose_gates
 from kedro_hone.recipe.schema import Recipe
+from kedro_hone.search.steps.step import INHERITED
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -63,7 +66,7 @@ def test_an_error_page_says_why_what_to_do_and_how_it_looks(slug):
     assert text.startswith(f"# {slug}\n")
     assert re.match(r"\n\*\*[A-Z][^*]+\.\*\* ", text.removeprefix(f"# {slug}\n"))
     assert all(heading in text for heading in ("## Why it happens", "## What to do", "## How it looks"))
-    assert f"\n  more: python -m kedro_hone hone explain {slug}\n" in text
+    assert f"\n  more: kedro-hone explain {slug}\n" in text
 
 
 def test_every_adaptor_has_a_page_and_every_page_an_adaptor():
@@ -78,6 +81,17 @@ def test_every_option_of_an_adaptor_is_explained():
         for option in adaptor.options.model_fields:
             row = next(line for line in text.splitlines() if line.startswith(f"| `{option}`"))
             assert row.split("|")[4].strip(), f"{name}: {option}"
+
+
+def test_every_key_of_metadata_with_an_effect_is_in_the_table():
+    text = (DOCS / "concepts" / "workers.md").read_text()
+    rows = text.partition("## The metadata of an artifact")[2].partition("\n## ")[0].splitlines()
+    documented = {
+        key for row in rows for key in re.findall(r"`(\w+)`", row.split("|")[1] if row.startswith("|") else "")
+    }
+    read = set().union(*(toolchain.reads for toolchain in read_catalogue().toolchains.values()))
+
+    assert documented >= {*NOTES, *INHERITED, *ONNX_FACTS, *read}
 
 
 @pytest.mark.parametrize("key", sorted(set(list_keys(Recipe))))

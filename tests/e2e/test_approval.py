@@ -103,13 +103,13 @@ def test_without_whole_and_unmodified_proof_nothing_is_registered(assessed):
         damage_file(sealed / name, damage)
         done = assessed.run("--pipelines", "publish", code=3)
         assert "hone explain evidence-incomplete" in done.output
-        assert "does not hold it, or holds it damaged" in " ".join(done.output.split()), (name, damage)
+        assert "does not contain it, or contains a damaged copy" in " ".join(done.output.split()), (name, damage)
         assert list_published(assessed) == []
         assert not (run / "publication.json").exists()
         (sealed / name).write_bytes(content)
     for name, damage in (("evidence.json", "removed"), ("timings.npz", "altered")):
         damage_file(sealed / name, damage)
-    assessed.run("--nodes", "report")  # as the hint says
+    assessed.run("--nodes", "gate.report")  # as the hint says
     assessed.run("--pipelines", "publish")
     assert len(list_published(assessed)) == 1
 
@@ -159,7 +159,7 @@ def test_the_report_alone_is_the_report_of_the_full_run(assessed):
     (run,) = assessed.runs
     first = assessed.evidence
     assert first["counts"]["builds"] == len(first["steps"]) == 6
-    assessed.run("--nodes", "report")
+    assessed.run("--nodes", "gate.report")
     assert_same(first, assessed.evidence)
     latest = (assessed.work / "latest").resolve()
     assert latest != run
@@ -172,11 +172,13 @@ def test_the_report_alone_is_the_report_of_the_full_run(assessed):
 @pytest.mark.nightly
 def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
     first = assessed.evidence
-    assessed.run("--pipelines", "build", "--nodes", f"{FAST}.compile,tensorflow.convert")
-    assessed.run("--pipelines", "compare", "--nodes", f"{FAST}.validate,tensorflow.shop_round.shop_fast.validate")
-    assessed.run("--nodes", "report")
+    assessed.run("--pipelines", "build", "--nodes", f"build.{FAST}.compile,build.tensorflow.convert")
+    assessed.run(
+        "--pipelines", "compare", "--nodes", f"build.{FAST}.validate,build.tensorflow.shop_round.shop_fast.validate"
+    )
+    assessed.run("--nodes", "gate.report")
     assert_same(first, assessed.evidence)
-    assessed.run("--pipelines", "compare", "--from-nodes", "race")
+    assessed.run("--pipelines", "compare", "--from-nodes", "build.gather")
     second = assessed.evidence
     assert second["steps"] == first["steps"]
     for same in ("builds", "validations"):
@@ -191,15 +193,15 @@ def test_builds_and_validations_that_are_run_again_change_nothing(assessed):
 def test_one_namespace_alone_changes_nothing(assessed):
     """From what is kept of a full run, in a project that was moved since."""
     first = assessed.evidence
-    for pipeline, namespace in (("build", "tensorflow.shop_round"), ("compare", "tensorflow.shop_round")):
+    for pipeline, namespace in (("build", "build.tensorflow.shop_round"), ("compare", "build.tensorflow.shop_round")):
         assessed.run("--pipelines", pipeline, "--namespaces", namespace)
-    assessed.run("--nodes", "report")
+    assessed.run("--nodes", "gate.report")
     assert_same(first, assessed.evidence)
 
 
 def test_a_store_that_was_emptied_is_said(assessed):
     shutil.rmtree(assessed.work / "store" / "objects")
-    done = assessed.run("--pipelines", "compare", "--from-nodes", "gate", code=3)
+    done = assessed.run("--pipelines", "compare", "--from-nodes", "gate.gate", code=3)
     assert "hone explain store-missing" in done.output
     assert json.loads((assessed.work / "work" / "source.json").read_text())["digest"] in done.output
 
@@ -208,7 +210,7 @@ def test_a_gate_alone_changes_nothing_that_was_measured(assessed):
     """It scores with the code that prepared the samples, whatever became of the file since."""
     first = assessed.evidence
     (assessed.root / PROGRAM).write_text("raise RuntimeError('this is not what prepared the samples')\n")
-    assessed.run("--pipelines", "compare", "--from-nodes", "gate")
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate.gate")
     assert_same(first, assessed.evidence)
 
 
@@ -239,7 +241,7 @@ def test_candidates_of_another_model_are_not_compared_with_this_one(assessed):
     assert list_published(assessed) == []
 
 
-@pytest.mark.parametrize("command", [("--nodes", "report"), ("--pipelines", "publish")])
+@pytest.mark.parametrize("command", [("--nodes", "gate.report"), ("--pipelines", "publish")])
 def test_a_decision_by_another_recipe_is_neither_reported_nor_published(assessed, command):
     assessed.set(gates={"drop": 1e-9})
     done = assessed.run(*command, code=3)
@@ -256,11 +258,11 @@ def test_where_it_is_published_may_change_after_the_verdict(assessed):
 
 @pytest.mark.nightly
 def test_a_decision_after_the_report_is_reported_again_before_it_is_published(assessed):
-    assessed.run("--nodes", "confirm,gate")
+    assessed.run("--nodes", "confirm,gate.gate")
     done = assessed.run("--pipelines", "publish", code=3)
     assert "hone explain evidence-incomplete" in done.output
-    assert "The gates were asked again" in done.output
-    assessed.run("--nodes", "report")
+    assert "The gates were run again" in done.output
+    assessed.run("--nodes", "gate.report")
     assessed.run("--pipelines", "publish")
     (place,) = list_published(assessed)
     published = json.loads((place / "hone.json").read_text())
@@ -289,8 +291,8 @@ def test_a_confirmation_of_another_race_decides_nothing(assessed):
     text = adaptors.read_text()
     assert "default=0.02" in text
     adaptors.write_text(text.replace("default=0.02", "default=3.0"))
-    assessed.run("--to-nodes", "race")
-    assert_refused(assessed, "--from-nodes", "gate", value="'confirmation'")
+    assessed.run("--to-nodes", "race.race")
+    assert_refused(assessed, "--from-nodes", "gate.gate", value="'confirmation'")
 
 
 def test_a_pull_that_was_killed_between_its_values_gives_nobody_elses_winner(assessed):
@@ -304,7 +306,7 @@ def test_a_pull_that_was_killed_between_its_values_gives_nobody_elses_winner(ass
     assert json.loads((assessed.work / "work" / "version.json").read_text())["uri"] == "models/other"
     assert_refused(assessed, "--pipelines", "compare", value="'source'")
     assessed.set(model={"uri": uri})
-    assert_refused(assessed, "--nodes", "report", value="'version'")
+    assert_refused(assessed, "--nodes", "gate.report", value="'version'")
     assert_refused(assessed, "--pipelines", "publish", value="'version'")
 
 
@@ -323,14 +325,16 @@ def test_what_one_recipe_built_is_not_compared_or_published_by_another(assessed)
 
 def test_a_decision_of_another_confirmation_is_not_reported(assessed):
     assessed.run("--nodes", "confirm")
-    assert_refused(assessed, "--nodes", "report", value="'decision'")
+    assert_refused(assessed, "--nodes", "gate.report", value="'decision'")
 
 
 def test_a_decision_that_contradicts_what_was_measured_is_not_reported(assessed):
     outcome = json.loads((assessed.work / "work" / "source.shop_slow.outcome.json").read_text())
     edit(assessed, "decision", winner="source.shop_slow", artifact=outcome)
-    assert_refused(assessed, "--nodes", "report", value="source.shop_slow is no finalist", slug="evidence-incomplete")
-    assessed.run("--pipelines", "compare", "--from-nodes", "gate")  # as the hint says
+    assert_refused(
+        assessed, "--nodes", "gate.report", value="source.shop_slow is not a finalist", slug="evidence-incomplete"
+    )
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate.gate")  # as the hint says
     assessed.run("--pipelines", "publish")
     assert len(list_published(assessed)) == 1
 
@@ -351,7 +355,7 @@ def test_a_gate_with_another_limit_is_asked_again_alone(assessed):
     first = assessed.evidence
     assessed.set(gates={"size_mb": 1000.0})
     assert_refused(assessed, "--pipelines", "publish", value="'decision'")
-    assessed.run("--pipelines", "compare", "--from-nodes", "gate")
+    assessed.run("--pipelines", "compare", "--from-nodes", "gate.gate")
     assessed.run("--pipelines", "publish")
     (place,) = list_published(assessed)
     second = json.loads((place / "evidence" / "evidence.json").read_text())
@@ -365,8 +369,7 @@ def test_a_winner_waits_for_its_alias_the_first_time(assessed, tmp_path):
     assessed.environment["HONE_RESULT"] = str(tmp_path / "result.json")
     assessed.set(publish={"approval": "first"})
     assert (
-        "waits for approval: `python -m kedro_hone hone approve models/matrix-hone/1`"
-        in assessed.run("--pipelines", "publish").output
+        "waits for approval: `kedro-hone approve models/matrix-hone/1`" in assessed.run("--pipelines", "publish").output
     )
     result = json.loads((tmp_path / "result.json").read_text())
     assert (result["awaits"], result["published"]) == ("honed", "models/matrix-hone/1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from small_project import copy_project
 
 
@@ -38,3 +39,17 @@ def test_a_choice_is_published_with_evidence_of_its_own(finished, tmp_path):
     assert wrong.code == 3
     assert "hone explain candidate-unknown" in wrong.output
     assert name in wrong.output
+
+
+@pytest.mark.nightly
+def test_a_choice_is_of_the_recipe_that_its_race_was_run_with(finished, tmp_path):
+    """Its values were those of another recipe than the project's files have, and were refused."""
+    project = copy_project(finished, tmp_path)
+    project.run("--params", "hone.seed=7")
+    raced = [one for one in project.evidence["candidates"] if one["speedup"] and one["route"]]
+    raced = [one for one in raced if one["id"] != project.evidence["winner"]["candidate"]]
+    name = max(raced, key=lambda one: one["speedup"]["estimate"])["id"]
+    done = project.call("hone", "choose", name)
+    assert done.code == 0, done.output
+    assert project.evidence["recipe"]["seed"] == 7
+    assert project.evidence["winner"]["candidate"] == name

@@ -140,4 +140,4 @@ def test_one_that_does_not_exist_ends_a_run_that_wants_every_toolchain(project):
 
     assert done.code == 3, done.output
     assert "hone explain toolchain-missing" in done.output
-    assert "kiosk: /nowhere/python, named for kiosk, is no program that can be started" in done.output
+    assert "kiosk: /nowhere/python, named for kiosk, cannot be started" in done.output

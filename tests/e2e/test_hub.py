@@ -116,7 +116,7 @@ def test_what_was_measured_on_a_busy_machine_waits_in_every_registry(project, hu
     for publish in ({"uri": None}, {"uri": None, "pull_request": True}):
         project.set(publish=publish)
         before = len(repository.commits)
-        done = project.run("--from-nodes", "gate")
+        done = project.run("--from-nodes", "gate.gate")
         assert "nothing is published: other processes took 0.6" in " ".join(done.output.split())
         assert (len(repository.commits), [ref for ref in repository.refs if "pr" in ref]) == (before, [])
 
@@ -174,7 +174,7 @@ def test_a_model_that_moves_on_in_the_last_moment_is_exit_3(project, hub):
 @pytest.mark.parametrize(
     ("model", "publish", "says"),
     [
-        ("hf://org/matrix", {"uri": "hf://org/fast", "name": "org/fast"}, "names two models"),
+        ("hf://org/matrix", {"uri": "hf://org/fast", "name": "org/fast"}, "names two target models"),
         ("hf://org/matrix", {"name": "fast"}, "<owner>/<name>"),
         ("hf://org/matrix", {"uri": "models:/fast", "pull_request": True}, "has no pull requests"),
         ("hf://org/nothing", {}, "has no model 'org/nothing'"),
@@ -188,7 +188,7 @@ def test_a_recipe_that_cannot_be_is_exit_3(project, model, publish, says):
 
 @pytest.mark.nightly
 def test_offline_everything_but_publishing_works_from_the_cache(project, hub):
-    project.run("--to-nodes", "pull")
+    project.run("--to-nodes", "pull.pull")
     hub.requests.clear()
     project.environment["HF_HUB_OFFLINE"] = "1"
     project.run("--pipelines", "assess")

@@ -130,7 +130,7 @@ def test_a_winner_that_computes_something_else_gives_way_to_its_source(finished,
     )
     assert done.returncode == 0, done.stderr
     *log, found, why = done.stdout.splitlines()
-    assert "The winner does not compute here" in " ".join(" ".join(log).split())
+    assert "The winner's outputs here differ" in " ".join(" ".join(log).split())
     assert re.fullmatch(r"Its output y differs by [0-9.]+ of its largest value; 0\.001 is allowed\. models/matrix", why)
     with np.load(gate) as split:
         np.testing.assert_allclose(json.loads(found), split["answers"], rtol=1e-5)
@@ -190,7 +190,7 @@ def test_too_few_rows_to_tell_is_inconclusive(project):
     )  # of r2 it would be refused
     done = project.run(code=11)
     assert "25 gate rows probably cannot prove a drop" in " ".join(done.output.split())
-    assert "the gate split has too few rows to tell" in done.output
+    assert "the gate split has too few rows to show" in done.output
     assert check_evidence(project)["verdict"] == "INCONCLUSIVE"
     assert list_published(project) == []
 
@@ -212,7 +212,7 @@ def test_what_was_confirmed_on_a_busy_machine_is_published_only_where_the_recipe
     assert (before["verdict"], before["winner"]) == ("INCONCLUSIVE", None)
     assert list_published(project) == []
     project.set(gates={"other_load": 1})
-    project.run("--from-nodes", "gate", code=0)
+    project.run("--from-nodes", "gate.gate", code=0)
     after = check_evidence(project)
     assert (after["verdict"], after["confirmation"]["launches"]) == ("PASS", before["confirmation"]["launches"])
     assert after["confirmation"]["other_load"] == before["confirmation"]["other_load"] > 0.1
@@ -228,7 +228,7 @@ def test_under_load_no_alias_moves_whatever_the_recipe_says(finished, tmp_path):
     project = copy_project(finished, tmp_path)
     before = find_alias(project)
     project.environment["SHOP_LOAD"] = "0.6"
-    said = "until `kedro run --from-nodes confirm` confirms it on a quiet machine"
+    said = "until `kedro-hone run --from-nodes confirm` confirms it on a quiet machine"
 
     busy = project.run("--from-nodes", "confirm")
 
@@ -280,4 +280,4 @@ def test_a_spent_budget_points_at_what_was_not_tried_only_where_there_is_some(pr
     assert "budget" not in " ".join(project.evidence["reasons"])
     project.set(race={"memory_mb": 1}, adaptors={"shop.slow": {"enabled": True}})  # one worker in each heat
     done = project.run("--pipelines", "assess")
-    assert "1 candidate was not tried: the report says why" in project.evidence["reasons"]
+    assert "1 candidate was not tried: the report has the reasons" in project.evidence["reasons"]

@@ -14,8 +14,8 @@ from small_project import Project, copy_project, write_onnx_source
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "fp16"
-DISTRIBUTION = ROOT / "docs" / "examples" / "mnn" / "src" / "hone_mnn"
-FILES = ["adaptor.py", "requirements.in", "requirements.lock", "worker/__init__.py"]
+DISTRIBUTION = ROOT / "docs" / "examples" / "mnn" / "src" / "mnn_tools"
+FILES = ["adaptor.py", "requirements.in", "requirements.lock", "worker/hone_fp16/__init__.py"]
 CANDIDATE = "onnx.fp16_weights.onnxruntime_session"
 OTHERS = ("onnxruntime.int8-dynamic", "onnxruntime.int8-static", "onnxruntime.int4-weights")
 
@@ -35,11 +35,11 @@ def install(site: Path) -> None:
 
 def install_distribution(site: Path) -> None:
     """Install the sample distribution as pip would; tests/integration/test_wheel.py builds and installs its wheel."""
-    shutil.copytree(DISTRIBUTION, site / "hone_mnn", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(DISTRIBUTION, site / "mnn_tools", ignore=shutil.ignore_patterns("__pycache__"))
     info = site / "hone_mnn-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: hone-mnn\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[kedro_hone.adaptors]\nmnn = hone_mnn.adaptor\n")
+    (info / "entry_points.txt").write_text("[kedro_hone.adaptors]\nmnn = mnn_tools.adaptor\n")
 
 
 def list_files(root: Path) -> list[str]:
@@ -85,7 +85,7 @@ def test_the_run_comes_to_a_verdict(project):
 def test_its_worker_made_the_candidate(project):
     (step,) = project.runs[-1].glob("steps/*-fp16.weights")
     job = json.loads((step / "job.json").read_text())
-    assert job["worker"] == str(project.root.parent / "site" / "fp16_tools" / "worker" / "__init__.py")
+    assert job["worker"] == str(project.root.parent / "site" / "fp16_tools" / "worker" / "hone_fp16" / "__init__.py")
     assert json.loads((step / "result.json").read_text())["notes"] == {"metadata": {"halved": 3}}
     digest = project.read_outcomes()["onnx.fp16_weights"]["digest"].removeprefix("sha256:")
     made, source = project.store.root / "objects" / digest / "files", project.root / "models" / "matrix"

@@ -41,7 +41,7 @@ def test_what_is_out_of_date_runs_once_and_keeps_what_is_published(project):
     assert "1 out of date; 1 to run now" in said
     assert "done KEEP the" not in said
     assert "models/matrix: done KEEP" in said
-    assert project.evidence["reasons"][-1] == "the winner is what honed points to already"
+    assert project.evidence["reasons"][-1] == "honed points to the winner already"
     assert "1 out of date; 0 to run now" in sweep(project)
     assert not (project.root / "models" / "matrix-hone" / "2").exists()
 

@@ -198,7 +198,7 @@ def test_before_there_is_a_recipe_it_says_so(bare, command, text, why):
     assert "hone explain recipe-invalid" in done.stdout
     assert why in done.stdout
     assert "conf/base/parameters.yml" in done.stdout
-    assert "Recipe in the documentation has" in done.stdout
+    assert "Recipe in the documentation lists" in done.stdout
     assert "bug" not in done.stdout
     assert not (bare.root / "data").exists()
 

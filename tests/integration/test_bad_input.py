@@ -222,7 +222,7 @@ CASES = {
     "onnx with maps": Case(
         "model-unsupported",
         model(write_maps),
-        ("'maps' is no tensor", "zipmap=False", "{id(model): {'zipmap': False}}", "['label', 'probabilities'])"),
+        ("'maps' is not a tensor", "zipmap=False", "{id(model): {'zipmap': False}}", "['label', 'probabilities'])"),
     ),
     "external data outside": Case(
         "model-external-data", model(lambda folder: write_onnx(folder, location="../../a.bin"))

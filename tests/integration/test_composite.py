@@ -138,7 +138,7 @@ def test_each_part_is_judged_on_all_rows(bench, tmp_path, shape):
         ({"run_options": {"CACHE_DIR": "x"}}, "write files and open libraries"),
         ({"runtime": "pytorch", "format": "torchscript"}, "a part of the format 'torchscript' for 'pytorch'"),
         ({"runtime": "../../../tmp", "format": "onnx"}, "a part of the format 'onnx' for '../../../tmp'"),
-        ({"shapes": {"none": {"batch": 0}}}, "what is no shape of the inputs: {'batch': 0}"),
+        ({"shapes": {"none": {"batch": 0}}}, "what is not a shape of the inputs: {'batch': 0}"),
         ({"shapes": {"twice": {"batch": 64}}}, "serve a shape of the inputs twice"),
         ({"shapes": {str(batch): {"batch": batch} for batch in range(1, 99)}}, "serve more than 64 shapes"),
         ({"shapes": {str(batch): {"batch": batch} for batch in range(100, 164)}}, "serve more than 64 shapes"),

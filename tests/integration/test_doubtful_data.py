@@ -32,7 +32,7 @@ def test_doubtful_inputs_and_labels_are_warnings(tmp_path):
     project.track()
     project.set(program={"name": "tabular-classification"})
     for _ in range(2):
-        done = project.call("run", "--to-nodes", "baseline")
+        done = project.call("run", "--to-nodes", "pull.baseline")
         output = re.sub(r"\s+", " ", done.output)
         assert done.code == 0, done.output
         assert "calibration (calibration.npz): 3 of 40 rows hold numbers that are not finite, in 'x'" in output
@@ -40,4 +40,4 @@ def test_doubtful_inputs_and_labels_are_warnings(tmp_path):
         assert "check that the labels are the model's" in output
     change(project.splits / "search.npz", lambda arrays: [shift_labels(arrays), shift_labels(arrays)])
     project.track()
-    assert "check that the labels" not in project.call("run", "--to-nodes", "baseline").output
+    assert "check that the labels" not in project.call("run", "--to-nodes", "pull.baseline").output

@@ -82,10 +82,10 @@ def test_its_key_follows_what_is_installed_in_it(ensure, python):
 @pytest.mark.parametrize(
     ("version", "text", "words"),
     [
-        ("3.0", "", "does not do: vendor<3,>=2 is needed, and 3.0 is installed"),
+        ("3.0", "", "does not meet its requirements: vendor<3,>=2 is needed, and 3.0 is installed"),
         ("2.1", "import cuda_driver", "tool cannot be imported: ModuleNotFoundError: No module named 'cuda_driver'"),
         ("2.1", "raise SystemExit(3)", "tool cannot be imported: SystemExit: 3"),
-        ("2.1", "import os; os._exit(7)", "runs no worker: ended with exit code 7 and no result"),
+        ("2.1", "import os; os._exit(7)", "cannot run a worker: ended with exit code 7 and no result"),
     ],
 )
 def test_one_that_does_not_do_is_a_failure_that_says_why_and_holds_until_it_is_mended(
@@ -111,7 +111,7 @@ def test_where_there_is_no_interpreter_nothing_is_started(ensure, tmp_path):
     for place in (tmp_path / "nowhere" / "python", tmp_path):
         failed = ensure(place)
         assert isinstance(failed, Failed), failed
-        assert failed.reason == f"{place}, named for tool, is no program that can be started"
+        assert failed.reason == f"{place}, named for tool, cannot be started"
     assert not (tmp_path / "home" / "logs").exists()
 
 
@@ -119,4 +119,4 @@ def test_a_program_that_is_no_python_is_a_failure(ensure):
     failed = ensure(Path("/bin/true"))
 
     assert isinstance(failed, Failed), failed
-    assert failed.reason == "/bin/true, named for tool, runs no worker: ended with exit code 0 and no result"
+    assert failed.reason == "/bin/true, named for tool, cannot run a worker: ended with exit code 0 and no result"

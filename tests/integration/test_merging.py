@@ -98,7 +98,7 @@ def test_another_base_model_is_refused(take, adapter, tmp_path):
 
 def test_a_base_model_of_what_is_no_adapter_is_an_error(take, base):
     error = catch(lambda: take(base, base=str(base)))
-    assert (error.slug, "no adapter" in error.what) == ("recipe-invalid", True)
+    assert (error.slug, "not an adapter" in error.what) == ("recipe-invalid", True)
 
 
 def test_an_adapter_in_a_pickle_is_not_opened(take, adapter, base):

@@ -112,7 +112,9 @@ def test_what_is_a_function_of_each_row_is_taken(take, caplog, kind):
 def test_a_source_that_quantizes_by_batch_is_taken_with_a_warning(take, caplog):
     (said,) = take("int8 by batch").warnings
 
-    assert "the source quantizes, and what it returns for a row depends a little on the rows beside it: 'y' of" in said
+    assert (
+        "the source quantizes, and its output for a row depends slightly on the other rows of the batch: 'y' of" in said
+    )
     assert said in caplog.text
 
 

@@ -86,7 +86,14 @@ def test_a_keras_model_and_a_folder_of_arrays(keras_models, keras_rows, here, tm
         (here / "digits").mkdir()
         np.save(here / "digits" / "image.npy", rows["x"])
         np.save(here / "digits" / "label.npy", rows["y"])
-    told = ("--toolchains", "tensorflow,onnxruntime,litert", "--publish", "--to", str(tmp_path / "winners"), *QUICK)
+    told = (
+        "--toolchains",
+        ",".join(("tensorflow", "onnxruntime", "litert")),
+        "--publish",
+        "--to",
+        str(tmp_path / "winners"),
+        *QUICK,
+    )
     code, result = optimize(str(keras_models / "digits.keras"), "--data", "digits", *told, folder=tmp_path / "run")
     assert code in {0, 11}, (tmp_path / "stderr").read_text()[-4000:]
     assert Path(result["report"]).is_file()
@@ -121,5 +128,5 @@ def test_without_data_nothing_is_published(here, tmp_path):
 def test_a_mistake_is_named_with_its_flag_before_anything_is_built(here, tmp_path, arguments, slug, flag):
     code, result = optimize(*arguments, folder=tmp_path / "run")
     assert code == 3
-    assert f"hone explain {slug}" in result["stderr"]
+    assert f"kedro-hone explain {slug}" in result["stderr"]
     assert flag in result["stderr"]

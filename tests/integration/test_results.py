@@ -170,7 +170,7 @@ def publish(artifact: Artifact, files: Path, folder: Path) -> Path:
     ("kind", "module", "part"),
     [
         ("dict", False, ("--pipelines", "pull,build")),
-        pytest.param("dict", False, ("--to-nodes", "race"), marks=pytest.mark.nightly),  # which times dictionaries
+        pytest.param("dict", False, ("--to-nodes", "race.race"), marks=pytest.mark.nightly),  # which times dictionaries
         pytest.param("tuple", False, ("--pipelines", "pull,build"), marks=pytest.mark.nightly),
         pytest.param("absent", True, ("--pipelines", "pull,build"), marks=pytest.mark.nightly),
     ],

@@ -220,9 +220,9 @@ def test_one_namespace_can_be_run_alone_after_a_first_run(spawned):
     outcome = spawned.work / "work" / "tensorflow.shop_round.shop_fast.outcome.json"
     was = json.loads(outcome.read_text())
     outcome.unlink()
-    spawned.run("--pipelines", "build", "--namespaces", "tensorflow.shop_round")
+    spawned.run("--pipelines", "build", "--namespaces", "build.tensorflow.shop_round")
     ran = spawned.read_diary()[len(before) :]
-    assert sorted(ran) == ["tensorflow.shop_round.compress", "tensorflow.shop_round.shop_fast.compile"]
+    assert sorted(ran) == ["build.tensorflow.shop_round.compress", "build.tensorflow.shop_round.shop_fast.compile"]
     assert json.loads(outcome.read_text()) == was
 
 

@@ -20,7 +20,7 @@ from hone_runtime.contract.adaptor import Adaptor, Need
 from hone_runtime.contract.catalogue import forget_registrations, register
 from hone_runtime.contract.toolchain import Limits, Toolchain
 from hone_runtime.values.artifact import Artifact, Stage
-from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.measurement import Status, Validation, Validations
 from hone_runtime.values.outcome import Candidate, FailureClass
 from kedro_hone.nodes.race import race
 from kedro_hone.search.steps.step import transform
@@ -66,7 +66,7 @@ def build(adaptor: Adaptor, bench: Bench) -> Artifact:
 def race_unvalidated(artifact: Artifact, bench: Bench) -> Status:
     """Race an artifact as if ``validate`` were switched off: everything is believed."""
     believed = Validation(candidate=Candidate(id="wrong", route=("silent",), outcome=artifact), status=Status.MEASURED)
-    result = race(**bench.common, wrong=believed)
+    result = race(**bench.common, validations=Validations(validations=(believed,)))
     assert [standing.id for standing in result.standings] == ["wrong"]
     return result.standings[0].status
 

@@ -72,7 +72,7 @@ def make_project(template: Path, folder: Path, model: Path, **sections: Any) -> 
 def test_a_folder_becomes_candidates_that_agree_with_the_authors_class(template, tiny, tmp_path):
     project = make_project(template, tmp_path, tiny / "classifier", program={"options": {"compare": "l2"}})
 
-    done = project.run("--to-nodes", "race")
+    done = project.run("--to-nodes", "race.race")
 
     outcomes = {name: OUTCOME.validate_python(one) for name, one in project.read_outcomes().items()}
     built = {name: one for name, one in outcomes.items() if isinstance(one, Artifact) and one.runtime}

@@ -14,7 +14,7 @@ from security.fuzzing import Target
 from toolchains.toy import adaptor as toy
 
 import kedro_hone
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, register
+from hone_runtime.contract.catalogue import list_builtin, register
 from hone_runtime.contract.job import Call, End, Job, JobInput, StepResult
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FILES, EvidenceFolder, ProvenWinner
 from hone_runtime.contract.toolchain import Limits
@@ -72,7 +72,7 @@ def read_winner(data: bytes, folder: Path) -> None:
     np.savez(folder / "weights.npz", w=np.ones((4, 3), np.float32), b=np.ones(3, np.float32))
     (folder / "model.json").write_text('{"nap": 0}')
     attributes = _parse(data)
-    if isinstance(attributes, dict) and attributes.get("runtime") in [*BUILTIN_TOOLCHAINS]:
+    if isinstance(attributes, dict) and attributes.get("runtime") in [*list_builtin()]:
         return  # its files are not there
     try:
         Manifest.measure(folder, attributes).write(folder / MANIFEST)

@@ -282,7 +282,7 @@ ODD = {
     "power": (set_size("9**9**9**9"), "than an expression"),
     "called power": (set_size("Pow(Pow(Integer(9), Integer(60)), Integer(60))"), "than an expression"),
     "endless count": (count_up, "than an expression"),
-    "print": (print_formatted, "no tensor operator"),
+    "print": (print_formatted, "not a tensor operator"),
 }
 
 

@@ -138,7 +138,7 @@ def test_an_alias_that_a_person_moved_meanwhile_stays(kind, moved, tmp_path, mak
 def test_two_publications_of_one_pull_undo_no_rollback_and_take_no_move_of_their_own_for_one(
     kind, tmp_path, make_winner, prove
 ):
-    """A run publishes, and again after ``--from-nodes gate``; a person rolls back to what was there at the pull."""
+    """A run publishes, and again from the gate on; a person rolls back to what was there at the pull."""
     registry = MlflowRegistry() if kind == "mlflow" else LocalRegistry(tmp_path)
     artifact = make_winner()
     publish(registry, prove(artifact, "1"), before={}, pull="first")
@@ -172,7 +172,7 @@ def test_a_model_that_cannot_be_read_hides_no_other(tmp_path):
     (tmp_path / "bad-hone" / "1" / "hone.json").write_text("{")
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / "model.onnx").write_text("1")
-    (tmp_path / "odd" / os.fsdecode(b"\xff")).write_text("a name that is no text")
+    (tmp_path / "odd" / os.fsdecode(b"\xff")).write_text("a name that is not text")
     os.mkfifo(tmp_path / "pipe.onnx")
     found = find_arrivals(str(tmp_path), None, project=tmp_path)
     assert [Path(event.uri).name for event in found.events] == ["good", "2"]
@@ -220,7 +220,7 @@ def test_the_line_that_is_gated_and_published_again_moves_its_alias(unpublished,
     home = project.root / "models" / "matrix-hone"
     project.run("--pipelines", "publish")
     assert (home / "honed").readlink().name == "1"
-    project.run("--from-nodes", "gate")
+    project.run("--from-nodes", "gate.gate")
     assert (home / "honed").readlink().name == "2"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from hone_runtime.contract.catalogue import list_builtin, read_catalogue
 from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.contract.toolchain import Limits
 from hone_runtime.values.outcome import Failed, FailureClass
@@ -142,7 +142,7 @@ def test_a_worker_is_not_started_with_options_that_its_runtime_does_not_take(mod
     assert "CACHE_DIR" in opened.reason
 
 
-@pytest.mark.parametrize("name", BUILTIN_TOOLCHAINS)
+@pytest.mark.parametrize("name", list_builtin())
 def test_every_adaptor_asks_only_for_what_its_toolchain_takes(name):
     for adaptor in read_catalogue().adaptors.values():
         if adaptor.toolchain.name == name:

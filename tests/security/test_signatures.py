@@ -237,7 +237,7 @@ def test_a_signed_version_of_another_model_is_refused(publish, registry, policy)
     other = client.get_model_version("other", "1") if publish(MlflowRegistry(), "other", run_id="2") else None
     moved = client.create_model_version("net", source=other.source, run_id=other.run_id, tags=other.tags)
     client.set_registered_model_alias("net", "honed", moved.version)
-    assert "signed as a version of 'other', and 'net' was asked for" in refuse("models:/net@honed", policy)
+    assert "signed as a version of 'other', but 'net' was requested" in refuse("models:/net@honed", policy)
     assert kedro_hone.load("models:/net/1", verify=policy).artifact.format == "onnx"
 
 
@@ -261,7 +261,7 @@ def test_a_signed_version_in_the_folder_of_another_model_is_refused(signed, poli
         done = call(place, "--key", keys[1])
         assert (done.exit_code, "signed as a version of 'net'" in done.output) == (ExitCode.INPUT, True)
         return
-    assert "signed as a version of 'net', and 'other' was asked for" in refuse(place, policy)
+    assert "signed as a version of 'net', but 'other' was requested" in refuse(place, policy)
     named = policy.model_copy(update={"name": "net"})
     assert kedro_hone.load(place, verify=named).artifact.format == "onnx"
 

@@ -130,7 +130,7 @@ def test_a_source_that_is_no_model_is_not_copied(differing, tmp_path, monkeypatc
     (tmp_path / "home" / "diary.txt").write_text("dear diary")
     place = differing(str(tmp_path / "home"))
     monkeypatch.setattr(shutil, "copytree", lambda *_, **__: pytest.fail("it was copied"))
-    with pytest.raises(HoneError, match="holds no model that can be optimized") as caught:
+    with pytest.raises(HoneError, match="contains no model that can be optimized") as caught:
         kedro_hone.load(place)
     assert caught.value.slug == "winner-differs"
 
@@ -243,7 +243,7 @@ def test_a_hub_that_lists_files_outside(path, ids):
     from kedro_hone.adaptors.registries.huggingface.versions import Snapshot
 
     files = {path: {"blob": "0" * 40, "size": 1, **ids}}
-    with pytest.raises(ValueError, match=r"is no path in a repository|should match pattern"):
+    with pytest.raises(ValueError, match=r"is not a path in a repository|should match pattern"):
         Snapshot(name="a/b", sha="0" * 40, files=files)
 
 
@@ -269,7 +269,7 @@ def test_a_document_that_cannot_be_written(tmp_path, text):
 def test_a_header_that_fills_the_memory(tmp_path, header):
     path = tmp_path / "model.safetensors"
     path.write_bytes(len(header).to_bytes(8, "little") + header)
-    with pytest.raises(ValueError, match="its header is no JSON of tensors"):
+    with pytest.raises(ValueError, match="its header is not JSON with tensors"):
         read_tensors(path)
     path.write_bytes((10**15).to_bytes(8, "little") + header)
     with pytest.raises(ValueError, match="its header cannot have 1000000000000000 bytes"):

@@ -164,7 +164,7 @@ def test_mlflow_loads_no_version_that_was_changed(publish, tmp_path):
 
 
 @pytest.mark.attack(
-    what="a version of five hundred digits, which is no number of a database",
+    what="a version of five hundred digits, which is not a number of a database",
     who="recipe",
     stopped_by="a version's number has nine digits at most; another is unknown",
 )

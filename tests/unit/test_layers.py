@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -73,6 +75,18 @@ def test_the_layers_hold(project):
 
     assert done.returncode == 0, done.stdout
     assert f"{len(CONTRACTS)} kept, 0 broken" in done.stdout
+
+
+def test_the_runtime_names_no_module_of_the_pipelines_in_a_text():
+    """An import by name is one that import-linter does not see. Groups of entry points have such names, too."""
+    groups = {"kedro_hone.adaptors", "kedro_hone.registries"}
+    texts = (
+        node.value
+        for path in (ROOT / "src/hone_runtime").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    assert {text for text in texts if re.fullmatch(r"kedro_hone(\.\w+)+(:\w+)?", text)} == groups
 
 
 def test_every_contract_has_a_plant():

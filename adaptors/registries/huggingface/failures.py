@@ -41,17 +41,17 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "registry-denied": (
         "The Hub at {endpoint} denies access{to}; nothing was written.",
         "{said}{token}",
-        "Check the name, HF_TOKEN and what its account may do, and, of a gated model, the terms on {endpoint}/{name}.",
+        "Check the name, HF_TOKEN and what its account may do, and, for a gated model, the terms on {endpoint}/{name}.",
     ),
     "registry-full": (
         "The Hub takes no more files for {uri}; nothing was committed.",
         "{said}",
-        "Free storage of the account, or ask for more; then run `kedro run --pipelines publish`.",
+        "Free storage of the account, or request more; then run `kedro-hone run --pipelines publish`.",
     ),
     "registry-moved": (
-        "{name} moved on since it was optimized; nothing was pushed.",
+        "{name} has changed since it was optimized; nothing was pushed.",
         "{said}",
-        "Run `kedro run` again, which optimizes what is there now; or name another target in hone.publish.uri.",
+        "Run `kedro-hone run` again for the current model, or name another target in hone.publish.uri.",
     ),
     "registry-limited": (
         "The Hub at {endpoint} takes no more requests for now.",
@@ -65,8 +65,8 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     ),
     "model-unknown": (
         "The Hub has no model {name!r}.",
-        "A repository that is private does not show itself to others either.",
-        "Check the name and, where it is private, that HF_TOKEN is of an account that may read it.",
+        "The Hub does not show private repositories to other accounts.",
+        "Check the name and, where it is private, that HF_TOKEN belongs to an account that may read it.",
     ),
     "version-unknown": (
         "{name!r} has no revision {revision!r}.",
@@ -102,7 +102,7 @@ def explain(error: BaseException, place: Reference, *, endpoint: str, last: int 
     if slug == "registry-unreachable" and constants.is_offline_mode():
         slug = "registry-offline"
     if (seconds := read_wait(error)) is not None:
-        said += f" It asks to wait for {seconds:g} seconds."
+        said += f" It requests a wait of {seconds:g} seconds."
     return describe(slug, place, said, endpoint=endpoint)
 
 
@@ -115,7 +115,9 @@ def describe(slug: str, place: Reference, said: str, *, endpoint: str = "") -> H
         "uri": place.uri,
         "to": f" to {place.uri}" if place.name else "",
         "cache": constants.HF_HUB_CACHE,
-        "token": "" if get_token() else " No token is set; without one the Hub denies what does not exist, too.",
+        "token": ""
+        if get_token()
+        else " No token is set; without one the Hub also denies access to models that do not exist.",
     }
     what, why, hint = (text.format(**facts) for text in _TEXTS[slug])
     return HoneError(slug, what, why=why, hint=hint)

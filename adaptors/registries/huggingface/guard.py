@@ -110,7 +110,7 @@ class Guard:
             self._taken += len(part)
             if self._taken > LARGEST_REPLY or self.left:
                 response.close()
-                raise HostileReplyError(f"It sent more than {LARGEST_REPLY >> 20} MiB that are no file.")
+                raise HostileReplyError(f"It sent a reply of more than {LARGEST_REPLY >> 20} MiB that is not a file.")
         response._content = b"".join(parts)  # noqa: SLF001 - read() stores and reads it there
 
 

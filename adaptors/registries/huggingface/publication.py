@@ -131,7 +131,7 @@ def check_parent(hub: Connection, submission: Submission, head: Head) -> None:
                 raise describe("registry-moved", submission.target, f"{source.revision[:10]} was optimized, and {now}")
     clash = sorted(path for path in head.commit.files if is_ours(path))
     if clash and TAGS not in head.commit.files:
-        what = f"{name} has files of its own where those of a winner would go: {', '.join(clash[:5])}."
+        what = f"{name} has its own files in the place of a winner's files: {', '.join(clash[:5])}."
         raise explain_refused(what, "A publication replaces only files of an earlier one.")
 
 

@@ -44,7 +44,7 @@ def read_uri(uri: str) -> Reference:
     if match is None or problem:
         raise HoneError(
             "registry-unknown",
-            f"{uri!r} is no URI of the Hugging Face Hub.",
+            f"{uri!r} is not a URI of the Hugging Face Hub.",
             why=problem,
             hint="Write hf://<owner>/<name>@<revision>: a branch, a tag, a commit or refs/pr/<number>.",
         )

@@ -144,7 +144,7 @@ class HuggingFaceRegistry(Registry):
             sha = publication.find_published(hub, submission, head)
             if sha is None and proposes:
                 sha, number = publication.propose(hub, submission, head)
-                later = f"; run `kedro run --pipelines publish` after it was merged, which moves {alias!r}"
+                later = f"; after it is merged, `kedro-hone run --pipelines publish` moves {alias!r}"
                 note = f"It is the pull request {hub.endpoint}/{name}/discussions/{number}{later if alias else ''}."
             elif sha is None:
                 sha = str(publication.commit(hub, submission, head, proposes=False).oid)

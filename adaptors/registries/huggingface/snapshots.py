@@ -51,7 +51,7 @@ class Snapshot(Value):
         """Refuse paths that git does not accept: a hostile server could write outside the folder."""
         for path in files:
             if {"", ".", ".."} & {*path.split("/")} or "\0" in path:
-                raise ValueError(f"{path[:200]!r} is no path in a repository")
+                raise ValueError(f"{path[:200]!r} is not a path in a repository")
         return files
 
     @property
@@ -79,7 +79,7 @@ def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
         return hub.ask(partial(_find_cached, hub, name, revision), reference)
     info = hub.ask(lambda: hub.api.model_info(name, revision=revision, files_metadata=True, timeout=10), reference)
     if COMMIT.fullmatch(revision) and info.sha != revision:
-        raise hub.explain(ValueError(f"it has the commit {info.sha!r:.60} in the place of {revision}"), reference)
+        raise hub.explain(ValueError(f"it has the commit {info.sha!r:.60} instead of {revision}"), reference)
     try:
         return Snapshot(name=name, sha=info.sha, files={one.rfilename: _read_file(one) for one in info.siblings})
     except (TypeError, ValueError, AttributeError) as error:
@@ -127,8 +127,8 @@ def check_present(snapshot: Snapshot, paths: tuple[str, ...]) -> None:
     if not paths:
         raise HoneError(
             "model-unsupported",
-            f"{snapshot.reference.uri} holds no model.",
-            why=f"It holds: {', '.join(sorted(snapshot.files)[:8]) or 'nothing'}.",
+            f"{snapshot.reference.uri} contains no model.",
+            why=f"It contains: {', '.join(sorted(snapshot.files)[:8]) or 'nothing'}.",
             hint="Name a repository, or a revision of it, with a model's files.",
         )
 

@@ -72,7 +72,7 @@ def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) 
     try:
         said = Published.model_validate_json(read_regular(path))
     except (OSError, ValueError) as error:
-        raise make_corrupt(Path(TAGS), f"it says nothing of a winner ({type(error).__name__})") from error
+        raise make_corrupt(Path(TAGS), f"it does not describe a winner ({type(error).__name__})") from error
     return said if stale or said.authors == snapshot.digest_authors(without=said.added) else None
 
 

@@ -93,7 +93,7 @@ class LocalRegistry(Registry):
                     require_room(folder, measure_tree(file))
                     copy_bounded(file.resolve(), folder / file.name)
             if self._describe(path).version != info.version:
-                raise FileNotFoundError("Its digest is another one than before it was copied.")
+                raise FileNotFoundError("Its digest differs from the one before it was copied.")
         return info
 
     def find_problem(self, *, name: str | None, alias: str | None) -> str:

@@ -121,13 +121,13 @@ def explain_changes(path: Path) -> Iterator[None]:
     try:
         yield
     except StrangeTreeError as error:
-        raise make_corrupt(path, f"it is no version of a model: {error}") from error
+        raise make_corrupt(path, f"it is not a version of a model: {error}") from error
     except (shutil.Error, FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         raise HoneError(
             "model-unknown",
             f"{path} was changed or deleted while it was read.",
             why=str(error)[:200],
-            hint="Run again when nothing writes to it.",
+            hint="Run again when no process writes to it.",
         ) from error
 
 

@@ -183,7 +183,7 @@ def _list_places(client: MlflowClient) -> Iterator[str]:
 def _explain(location: str) -> HoneError:
     return HoneError(
         "files-elsewhere",
-        "The version's files are in a place that is none of the registry's.",
-        why=f"It says that they are in {hide_secrets(location)!r:.300}; nobody was asked for them.",
-        hint=f"Log the model again by MLflow; or, where you know the place, name it in {ROOTS}.",
+        "The version's files are in a place outside the registry.",
+        why=f"The registry records {hide_secrets(location)!r:.300}; nothing was requested from there.",
+        hint=f"Log the model again by MLflow; or, if you trust the place, name it in {ROOTS}.",
     )

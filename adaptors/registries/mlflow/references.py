@@ -48,7 +48,7 @@ def read_uri(uri: str) -> Reference:
     if match is None:
         raise HoneError(
             "registry-unknown",
-            f"{uri!r} is no URI of an MLflow registry.",
+            f"{uri!r} is not a URI of an MLflow registry.",
             why="Such a URI is models:/<name>/<version> or models:/<name>@<alias>, with /<path> for a part of it; "
             "models:/<id> for a logged model, whose id is m- and 32 digits; or runs:/<id>/<path>.",
             hint="Write the model's name and a version or an alias.",

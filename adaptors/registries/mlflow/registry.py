@@ -91,7 +91,7 @@ class MlflowRegistry(Registry):
                     raise
                 raise HoneError(
                     "model-corrupt",
-                    f"The files of {info.uri} are not where the registry says, or are no version's.",
+                    f"The files of {info.uri} are not where the registry says, or are not those of a version.",
                     why=hide_secrets(str(error)),
                     hint="Make the place reachable from this machine, or log the model again.",
                 ) from error
@@ -219,7 +219,8 @@ class MlflowRegistry(Registry):
                 raise HoneError(
                     "registry-unreachable",
                     f"The experiment {EXPERIMENT!r} of the MLflow registry at {place} was deleted.",
-                    why="Every publication belongs to it, and MLflow makes no other of its name while it is kept.",
+                    why="Every publication belongs to it, and MLflow creates no other experiment of that name before "
+                    "it is removed for good.",
                     hint=f"With MLFLOW_TRACKING_URI={place}, restore it: `mlflow experiments restore --experiment-id "
                     f"{experiment}`. Or remove it for good, with the files of all that was published to it: "
                     f"`mlflow gc --experiment-ids {experiment} --backend-store-uri <the store's database>`.",

@@ -73,7 +73,7 @@ def _check_logged(client: MlflowClient, model: str) -> None:
 
 
 def _explain_missing(what: str, why: str) -> HoneError:
-    hint = "Name one that there is: MLflow's page shows the ids, and log_model returns them."
+    hint = "Name one that exists: MLflow's page shows the ids, and log_model returns them."
     return HoneError("model-unknown", f"The registry has no {what}.", why=why.rstrip(".") + ".", hint=hint)
 
 

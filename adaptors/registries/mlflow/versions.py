@@ -57,7 +57,7 @@ def find_problem(*, name: str | None, alias: str | None) -> str:
         if name is not None:
             _validate_model_name(name)
             if read_uri(f"models:/{name}/1").name != name:
-                return f"models:/{name}/1 names something else than a version of it, such as a logged model."
+                return f"models:/{name}/1 refers to something else than a version of it, such as a logged model."
         if alias is not None:
             _validate_model_alias_name(alias)
             _validate_model_alias_name_reserved(alias)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hone_mnn.adaptor import ADAPTORS
+from mnn_tools.adaptor import ADAPTORS
 from onnx import helper, numpy_helper
 
 from hone_runtime.contract.adaptor import Adaptor

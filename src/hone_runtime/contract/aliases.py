@@ -52,22 +52,24 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
     if alias and approved and alias != approved:
         raise HoneError(
             "approval-outdated",
-            f"{info.uri} waits for another alias than the one that was approved.",
-            why=f"{approved!r} was approved, and its tag {AWAITS} says {alias!r} now: somebody changed it.",
-            hint="Find out who did, and approve it again by `python -m kedro_hone hone approve` if it is right.",
+            f"{info.uri} waits for a different alias than the approved one.",
+            why=f"{approved!r} was approved, but its tag {AWAITS} was changed to {alias!r}.",
+            hint="Find out who changed it. If it is right, approve it again: `kedro-hone approve`.",
         )
     if HELD in info.tags:
         raise HoneError(
             "approval-unneeded",
-            f"{info.uri} waits for a quiet machine, and for no approval.",
-            why=f"It has the tag {HELD}: other processes took too much of the cores while it was measured.",
-            hint="Run `kedro run --from-nodes confirm` on a quiet machine: what holds there is published.",
+            f"{info.uri} waits for a quiet machine, not for an approval.",
+            why=f"It has the tag {HELD}: other processes used too much of the cores while it was measured.",
+            hint="Run `kedro-hone run --from-nodes confirm` on a quiet machine: a winner that passes there "
+            "is published.",
         )
     if not alias or not info.is_optimized:
         raise HoneError(
             "approval-unneeded",
-            f"{info.uri} waits for no approval.",
-            why=f"It has no tag {AWAITS}: {'nobody asked for one' if info.is_optimized else 'it is no winner'}.",
+            f"{info.uri} does not wait for an approval.",
+            why=f"It has no tag {AWAITS}: "
+            f"{'no approval was requested' if info.is_optimized else 'it is not a winner'}.",
             hint="Name a version that a run with hone.publish.approval published; its summary has the command.",
         )
     return info, alias
@@ -76,11 +78,11 @@ def find_awaited(registry: Registry, uri: str, *, approved: str = "") -> tuple[V
 def explain_waiting(info: VersionInfo, alias: str) -> HoneError | None:
     """Return the error for an alias that does not exist yet because this winner awaits approval for it; else None."""
     if info.tags.get(AWAITS) == alias:
-        why = f"{info.uri} was published and waits for it, until a person approves it."
-        way = f"Approve it by `python -m kedro_hone hone approve {info.uri}`"
+        why = f"{info.uri} was published without it, and gets it once a person approves."
+        way = f"Approve it by `kedro-hone approve {info.uri}`"
     elif info.tags.get(HELD) == alias:
-        why = f"{info.uri} was published and waits for it: the machine was too busy with others when it was measured."
-        way = "Run `kedro run --from-nodes confirm` on a quiet machine"
+        why = f"{info.uri} was published without it: other processes kept the machine too busy while it was measured."
+        way = "Run `kedro-hone run --from-nodes confirm` on a quiet machine"
     else:
         return None
     what = f"{info.name!r} has no alias {alias!r} yet."
@@ -134,5 +136,5 @@ def find_move(alias: str, *, before: Mapping[str, str] | None, now: Mapping[str,
     moment = "this pull's winner was published" if ours else "the source was pulled"
     return (
         f"The alias {alias!r} pointed to {was or 'no version'} when {moment}, and points to {is_ or 'no version'} now: "
-        "it was moved meanwhile, and stays there."
+        "it was moved in the meantime, and is left there."
     )

@@ -1,29 +1,22 @@
-"""The installed toolchains and adaptors. The built-in ones are in a table; others are registered."""
+"""The installed toolchains and adaptors: built-in ones, those of other packages, and those of the project."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from hone_runtime.contract.adaptor import Adaptor
-from hone_runtime.contract.plugins import Plugins, check_kind, list_offers, load
+from hone_runtime.contract.plugins import Plugins, check_kind, list_offers, list_parts, load
 from hone_runtime.contract.toolchain import Licence, Toolchain
 from hone_runtime.errors import HoneError
 from hone_runtime.text import suggest
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
 from hone_runtime.values.outcome import Candidate
-
-_ADAPTORS: Final = Path(__file__).parents[2] / "kedro_hone" / "adaptors"
-
-BUILTIN_TOOLCHAINS: Final[Mapping[str, str]] = {
-    path.parent.name: f"kedro_hone.adaptors.{path.parent.name}.adaptor"
-    for path in sorted(_ADAPTORS.glob("*/adaptor.py"))
-}
-"""Built-in toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``. A folder is a toolchain."""
 
 ENTRY_POINTS: Final = "kedro_hone.adaptors"
 """The entry-point group of other distributions; each entry point names a module with the same two names."""
@@ -106,7 +99,8 @@ class Catalogue:
         why = f"There are: {', '.join(sorted(known)) or 'none'}."
         if self.broken:
             why += f" Could not be imported: {', '.join(self.broken)}."
-        hint = suggest(name, known) + "`kedro hone toolchains` lists all there are, and what could not be imported."
+        hint = suggest(name, known) + "`kedro-hone toolchains` lists all, and what could not be "
+        "imported."
         raise HoneError(f"{what}-unknown", f"There is no {what} {name!r}.", why=why, hint=hint)
 
 
@@ -139,12 +133,27 @@ forget_registrations = _PLUGINS.own.clear
 """Removes everything that ``register`` added, for tests and for reloading a project in a notebook."""
 
 
-def read_catalogue(builtin: Mapping[str, str] = BUILTIN_TOOLCHAINS) -> Catalogue:
+@lru_cache(maxsize=1)
+def list_builtin() -> Mapping[str, str]:
+    """Return the built-in toolchains: name to the module that exports ``TOOLCHAIN`` and ``ADAPTORS``.
+
+    A folder of the package of adaptors is a toolchain. None of them is imported.
+    """
+    package = list_parts()["adaptors"].load()
+    (folder,) = package.__path__
+    modules = sorted(Path(folder).glob("*/adaptor.py"))
+    return {file.parent.name: f"{package.__name__}.{file.parent.name}.adaptor" for file in modules}
+
+
+def read_catalogue(builtin: Mapping[str, str] | None = None) -> Catalogue:
     """Import and return all adaptors and toolchains: built-in, of other packages, and the project's own.
+
+    ``builtin`` replaces the built-in toolchains.
 
     Raises:
         HoneError: ``adaptor-name-taken``: two places offer the same name.
     """
+    builtin = list_builtin() if builtin is None else builtin
     found, broken = load(list_offers(ENTRY_POINTS, builtin), _read_module)
     plugins = [value for value, _ in _PLUGINS.merge((one, offer) for module, offer in found for one in module).values()]
     return Catalogue(
@@ -160,8 +169,8 @@ def find_installed(name: str) -> Toolchain | None:
     Raises:
         HoneError: ``adaptor-name-taken``.
     """
-    if name in BUILTIN_TOOLCHAINS:  # a single import, so that a serving process starts fast
-        return check_kind(importlib.import_module(BUILTIN_TOOLCHAINS[name]).TOOLCHAIN, Toolchain)
+    if module := list_builtin().get(name):  # a single import, so that a serving process starts fast
+        return check_kind(importlib.import_module(module).TOOLCHAIN, Toolchain)
     return read_catalogue().toolchains.get(name)
 
 

@@ -240,9 +240,9 @@ class Call:
         if end.signal == signal.SIGXFSZ:
             return self.fail(self._too_large)
         if end.signal in _KILLS:
-            return self.fail(f"killed by {name}, not by us", FailureClass.KILLED)
+            return self.fail(f"killed by {name}, not by kedro-hone", FailureClass.KILLED)
         if _NO_MEMORY.search(_read_end(self.log)):
-            return self.fail(f"ended by {name} when it got no more memory", FailureClass.OUT_OF_MEMORY)
+            return self.fail(f"ended by {name} when no more memory could be allocated", FailureClass.OUT_OF_MEMORY)
         return self.fail(f"crashed with {name}", FailureClass.CRASH)
 
     def explain_error(self, error: Mapping[str, Json], failure: FailureClass) -> Failed:

@@ -17,6 +17,12 @@ from hone_runtime.errors import HoneError
 
 BUILT_IN: Final = "built in"
 
+_DISTRIBUTION: Final = "kedro-hone"
+"""The distribution that installs ``hone_runtime`` and everything built in."""
+
+_PARTS: Final = "hone_runtime.parts"
+"""The entry-point group of that distribution with the parts that are above this package: it may not import them."""
+
 
 class _Named(Protocol):
     @property
@@ -102,6 +108,26 @@ class Plugins(Generic[_Plugin]):
         why = f"One comes from {first}, another from {other}."
         hint = "Rename one of them, or uninstall the package that you do not need."
         return HoneError(self.slug, self.clash.format(name=other.name), why=why, hint=hint)
+
+
+@lru_cache(maxsize=1)
+def list_parts() -> Mapping[str, metadata.EntryPoint]:
+    """Return the built-in parts above this package, by name; nothing is imported.
+
+    Only the metadata of our own distribution is read: those of all would cost a serving process tens of milliseconds,
+    and another distribution must not replace what is built in.
+
+    Raises:
+        ImportError: kedro-hone is not installed, or the installation is older than this code.
+    """
+    try:
+        points = metadata.distribution(_DISTRIBUTION).entry_points
+    except metadata.PackageNotFoundError:
+        points = metadata.EntryPoints()
+    parts = {point.name: point for point in points if point.group == _PARTS}
+    if not parts:
+        raise ImportError("kedro-hone's own entry points are missing: install it again, by `pip install` or `make`")
+    return parts
 
 
 def list_offers(group: str, builtin: Mapping[str, str]) -> list[Offer]:

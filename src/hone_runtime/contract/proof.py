@@ -102,7 +102,7 @@ class ProvenWinner:
         try:
             claim = json.loads(read_regular(self.folder / EVIDENCE))
         except (OSError, ValueError, RecursionError) as error:
-            raise explain_incomplete(run, f"{EVIDENCE} is no evidence: {error}.") from error
+            raise explain_incomplete(run, f"{EVIDENCE} is not valid evidence: {error}.") from error
         wanted = {
             ("schema",): SCHEMA_ID,
             ("verdict",): Verdict.PASS.value,
@@ -133,6 +133,11 @@ class ProvenWinner:
 
 def explain_incomplete(run_id: str, why: str, *, hint: str = "") -> HoneError:
     """Return the error for evidence that is missing, altered, or for something else (``why``: one sentence)."""
-    what = f"The evidence of the run {run_id} does not prove what is to be published: nothing was registered."
-    again = "Write it again with `kedro run --nodes report`, read the report, then `kedro run --pipelines publish`."
+    what = (
+        f"The evidence of the run {run_id} does not prove the winner that was to be published: nothing was registered."
+    )
+    again = (
+        "Write it again by `kedro-hone run --nodes gate.report`. Read the report, then publish: `python -m "
+        "kedro_hone run --pipelines publish`."
+    )
     return HoneError("evidence-incomplete", what, why=why, hint=hint or again)

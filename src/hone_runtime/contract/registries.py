@@ -12,24 +12,18 @@ from urllib.parse import urlsplit
 
 from pydantic import TypeAdapter
 
-from hone_runtime.contract.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, load
+from hone_runtime.contract.plugins import BUILT_IN, Offer, Plugins, check_kind, guard, list_offers, list_parts, load
 from hone_runtime.contract.registry import NewVersions, Publication, Registry, VersionInfo
 from hone_runtime.errors import HoneError
 from hone_runtime.text import suggest
-
-REGISTRIES: Final[Mapping[str, str]] = {
-    "models": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-    "runs": "kedro_hone.adaptors.registries.mlflow.registry:MlflowRegistry",
-    "hf": "kedro_hone.adaptors.registries.huggingface.registry:HuggingFaceRegistry",
-    "": "kedro_hone.adaptors.registries.local.registry:LocalRegistry",
-}
-"""The built-in model registries: the scheme of a URI to the class that serves it. A path has no scheme."""
 
 ENTRY_POINTS: Final = "kedro_hone.registries"
 """The entry-point group of other packages: the name is a scheme, the value a class or a factory function."""
 
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*")
-_PLUGINS: Final = Plugins[Offer](slug="registry-scheme-taken", clash="Two registries serve {name}:/….", locate=str)
+_PLUGINS: Final = Plugins[Offer](
+    slug="registry-scheme-taken", clash="Two registries serve the scheme {name}.", locate=str
+)
 
 
 class GuardedMethod:
@@ -56,7 +50,7 @@ class GuardedMethod:
 def _check_own(value: VersionInfo | Publication, scheme: str) -> None:
     """Raise ``ValueError`` if a registry returned a version with a URI that is not its own."""
     if urlsplit(value.uri).scheme != scheme:
-        raise ValueError(f"{value.uri!r} is no URI of {scheme}:/…")
+        raise ValueError(f"{value.uri!r} is not a URI of the scheme {scheme}")
     for part in ("name", "version"):
         if not getattr(value, part, part):
             raise ValueError(f"the {part} is empty")
@@ -72,12 +66,15 @@ def guard_registry(registry: Registry, offer: Offer) -> Registry:
     return registry
 
 
-def read_registries(builtin: Mapping[str, str] = REGISTRIES) -> dict[str, Offer]:
-    """Return every installed registry, by its scheme: built-in ones, then those of other packages. Nothing is imported.
+def read_registries(builtin: Mapping[str, str] | None = None) -> dict[str, Offer]:
+    """Return every installed registry, by its scheme: built-in ones, then those of other packages. None is imported.
+
+    ``builtin`` replaces the table of built-in ones, from a scheme to a class; a path has the empty scheme.
 
     Raises:
         HoneError: ``registry-scheme-taken``: two packages offer the same scheme.
     """
+    builtin = list_parts()["registries"].load() if builtin is None else builtin
     offers = [offer._replace(name=offer.name.lower()) for offer in list_offers(ENTRY_POINTS, builtin)]
     return {scheme: offer for scheme, (offer, _) in _PLUGINS.merge(zip(offers, offers, strict=True)).items()}
 
@@ -89,7 +86,7 @@ def find_broken(offers: Collection[Offer]) -> dict[str, BaseException]:
     return load(offers, lambda _: None)[1] | {place: ValueError(f"{name!r} {rule}") for place, name in odd.items()}
 
 
-def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project: Path | None = None) -> Registry:
+def find_registry(uri: str, builtin: Mapping[str, str] | None = None, *, project: Path | None = None) -> Registry:
     """Return the registry that serves a URI, such as ``models:/digits/3``, or a path; it is made with its defaults.
 
     Relative paths are relative to the project, or to the current folder if no project is given.
@@ -103,12 +100,12 @@ def find_registry(uri: str, builtin: Mapping[str, str] = REGISTRIES, *, project:
     try:
         scheme = urlsplit(uri).scheme
     except ValueError as error:
-        raise HoneError("registry-unknown", f"{uri!r} is no URI.", why=f"{error}.", hint=hint) from error
+        raise HoneError("registry-unknown", f"{uri!r} is not a URI.", why=f"{error}.", hint=hint) from error
     registries = read_registries(builtin)
     if scheme not in registries:
-        known = ", ".join(f"{name}:/…" if name else "a path" for name in sorted(registries, reverse=True))
-        why = f"Nothing is known of the scheme {scheme!r}; there are: {known}."
-        hint = suggest(scheme, filter(None, registries), "{}:/…") + hint
+        known = ", ".join(name or "a path" for name in sorted(registries, reverse=True))
+        why = f"There is no registry for the scheme {scheme!r}; known schemes are: {known}."
+        hint = suggest(scheme, filter(None, registries), "the scheme {}") + hint
         raise HoneError("registry-unknown", f"No registry serves {uri!r}.", why=why, hint=hint)
     offer = registries[scheme]
     with _guard(offer, offer.target):
@@ -130,14 +127,15 @@ def _import(offer: Offer, uri: str) -> Callable[..., object]:
         extra = offer.target.split(".")[-2]
         raise HoneError(
             "registry-not-installed",
-            f"What {uri!r} needs is not installed.",
-            why=f"The registry of {offer.name}:/… imports {missing}, which is not here.",
+            f"A package that {uri!r} needs is not installed.",
+            why=f"The registry of the scheme {offer.name} imports {missing}, which is not installed.",
             hint=f"Install it: pip install 'kedro-hone[{extra}]'.",
         ) from error
     return factory
 
 
 def _guard(offer: Offer, culprit: str) -> AbstractContextManager[None]:
-    what, culprit = f"The registry of {offer.name}:/… cannot be used.", f"It comes from {offer.origin}, and {culprit}"
-    hint = "Update or uninstall the package; `kedro hone registries` shows what cannot be imported."
-    return guard("registry-broken", what, culprit=culprit, hint=hint, ours=offer.origin == BUILT_IN)
+    what = f"The registry of the scheme {offer.name} cannot be used."
+    hint = "Update or uninstall the package; `kedro-hone registries` shows what cannot be imported."
+    origin = f"It comes from {offer.origin}, and {culprit}"
+    return guard("registry-broken", what, culprit=origin, hint=hint, ours=offer.origin == BUILT_IN)

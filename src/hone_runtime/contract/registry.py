@@ -219,12 +219,12 @@ def check_names(registry: Registry, *, name: str | None, alias: str | None) -> N
         HoneError: ``recipe-invalid``: it refuses one of them.
     """
     if problem := registry.find_problem(name=name, alias=alias):
-        raise explain_refused("The registry refuses the name or the alias that the winner is to have.", problem)
+        raise explain_refused("The registry refuses the name or the alias of the winner.", problem)
 
 
 def explain_refused(what: str, why: str) -> HoneError:
     """Return the error for a model's name, or an alias, that a registry refuses."""
-    hint = "Mend hone.publish.name or hone.publish.alias; an existing winner needs only `--pipelines publish`."
+    hint = "Correct hone.publish.name or hone.publish.alias; an existing winner needs only `--pipelines publish`."
     return HoneError("recipe-invalid", what, why=why, hint=hint)
 
 
@@ -251,6 +251,6 @@ def _explain_lacking(what: str) -> HoneError:
     return HoneError(
         "registry-refused",
         f"The registry has no {what}.",
-        why="Its class does not write the optional method of the contract that this needs.",
+        why="Its class does not implement the optional method that this needs.",
         hint="Use another registry, or override the method of hone_runtime.contract.registry.Registry.",
     )

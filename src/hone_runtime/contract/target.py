@@ -37,7 +37,7 @@ def find_target(source: str, *, uri: str | None, name: str | None, project: Path
     if name is not None:
         raise HoneError(
             "recipe-invalid",
-            "The recipe names two models that the winner is to go to.",
+            "The recipe names two target models for the winner.",
             why=f"hone.publish.uri is {uri!r}, and hone.publish.name is {name!r}.",
             hint="Leave hone.publish.name out: the URI names the model, too.",
         )
@@ -55,8 +55,8 @@ def find_name(target: Target, source: str) -> str:
         return name
     raise HoneError(
         "recipe-invalid",
-        "The recipe names no model that the winner is to go to.",
-        why=f"{source} is a version of no registered model, whose name the winner would have.",
+        "The recipe names no target model for the winner.",
+        why=f"{source} is not a version of a registered model, so the winner has no name.",
         hint="Name one in hone.publish.name, or set hone.publish.enabled to false.",
     )
 
@@ -70,7 +70,7 @@ def check_proposals(registry: Registry) -> None:
     if not registry.has_proposals:
         raise HoneError(
             "recipe-invalid",
-            "The registry that the winner goes to has no pull requests.",
+            "The winner's registry has no pull requests.",
             why="hone.publish.pull_request is true, and only the Hugging Face Hub has them.",
             hint="Leave it out, or name a repository of the Hub in hone.publish.uri.",
         )

@@ -188,7 +188,8 @@ class Toolchain:
     def worker(self) -> Path:
         """The package with the toolchain's own code: everything in its folder runs in the toolchain's process.
 
-        It is ``worker/hone_<name>``, which workers that use it import by that name; or only ``worker``.
+        It is ``worker/hone_<name>``, which workers that use it import by that name. A folder ``worker`` without such a
+        package is one itself, which no other worker can import.
         """
         package = self.folder / "worker" / f"hone_{self.name}" / "__init__.py"
         return package if package.is_file() else self.folder / "worker" / "__init__.py"

@@ -208,7 +208,7 @@ def _make_filling(specs: tuple[TensorSpec, ...], optional: Mapping[str, Any]) ->
             if like is None:
                 sizes = match_shapes(given, [feeds[other.name].shape for other in given])
                 if missing := [dim for dim in spec.shape if isinstance(dim, str) and dim not in sizes]:
-                    raise TypeError(f"{spec.name} was not given, and nothing that was given says its {missing[0]}")
+                    raise TypeError(f"{spec.name} was not given, and no other input gives its {missing[0]}")
                 like = tuple(dim if isinstance(dim, int) else sizes[dim] for dim in spec.shape)
             array = kept.get((spec.name, like))
             if array is None:
@@ -230,11 +230,13 @@ def _refuse(name: str, value: Any, inputs: Mapping[str, Any]) -> None:
     if name in REFUSED:
         if value is None or value is False:
             return
-        raise ValueError(f"{name} is not served: {REFUSED[name]}")
+        raise ValueError(f"{name} is not supported: {REFUSED[name]}")
     if name == "attention_mask" and value is not None:
         if bool((value == 1).all()):  # equivalent to no mask
             return
-        raise ValueError("attention_mask is not served: the source was converted without one; give rows of one length")
+        raise ValueError(
+            "attention_mask is not supported: the source was converted without one; give rows of one length"
+        )
     if value is not None:
         raise TypeError(f"the model has no input {name}; it takes {', '.join(inputs)}")
 

@@ -34,7 +34,7 @@ def check_artifact(artifact: Artifact) -> None:
     if fault := next((bad for one, options in toolchains if one and (bad := one.find_bad_option(options))), None):
         raise HoneError(
             "model-unsupported",
-            "The model asks its runtime for what models may not ask for.",
+            "The model sets options of its runtime that no model may set.",
             why=f"{begin_sentence(fault)}. With such options a runtime can write files and open libraries.",
             hint="Do not load it unless you know who published it, and why; optimize its source again with kedro-hone.",
         )
@@ -44,9 +44,9 @@ def explain_fault(fault: str) -> HoneError:
     """Return the error for a manifest with inconsistent attributes; the fault is a clause."""
     return HoneError(
         "model-corrupt",
-        "The model's manifest describes no model.",
+        "The model's manifest does not describe a valid model.",
         why=f"{begin_sentence(fault)}.",
-        hint="Pull or download it again; when that does not help, publish it again.",
+        hint="Pull or download it again; if that does not help, publish it again.",
     )
 
 
@@ -59,7 +59,7 @@ def _find_faults(artifact: Artifact) -> Iterator[str]:
         for part in read_parts(artifact):
             yield from find_faults(part.metadata)
     except ValueError as error:
-        yield f"its parts are none: {error!s:.200}"
+        yield f"its parts are not valid: {error!s:.200}"
     for side, specs in (("inputs", artifact.inputs), ("outputs", artifact.outputs)):
         if len({spec.name for spec in specs}) < len(specs):
             yield f"two of its {side} have one name"

@@ -47,7 +47,7 @@ class ForkedSession:
                 raise RuntimeError(
                     f"This process was forked after the model was loaded, and {self._runtime} does not survive that. "
                     "Load it in each process: without gunicorn's --preload, or in its hook post_fork; or let "
-                    "multiprocessing spawn processes. With threads=1 it goes on."
+                    "multiprocessing spawn processes. With threads=1 it still works."
                 )
             self._opened = self._open()
         self._stale = False

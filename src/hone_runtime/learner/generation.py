@@ -85,7 +85,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         self, generation_config: Any, model_kwargs: dict[str, Any], *_: Any, **__: Any
     ) -> None:
         if model_kwargs.get("past_key_values") is not None:
-            raise ValueError(f"past_key_values is not served: {REFUSED['past_key_values']}")
+            raise ValueError(f"past_key_values is not supported: {REFUSED['past_key_values']}")
         if generation_config.use_cache:
             limit = (self.artifact.metadata["transformers"].get("limits") or {}).get("length")
             model_kwargs["past_key_values"] = SessionCache(self, self._session, limit)
@@ -134,7 +134,7 @@ def _align(kwargs: dict[str, Any], positions: Any) -> Any:
         return None
     first = real.int().argmax(1, keepdim=True)
     if not bool((positions == columns - first)[real].all()) or not bool((real == (columns >= first)).all()):
-        raise ValueError(f"{POSITIONS} is not served: {REFUSED[POSITIONS]}")
+        raise ValueError(f"{POSITIONS} is not supported: {REFUSED[POSITIONS]}")
     forth = (columns + first) % ids.shape[1]
     kwargs[IDS], kwargs[MASK] = ids.gather(1, forth), mask.gather(1, forth)
     return (columns - first) % ids.shape[1]

@@ -175,11 +175,11 @@ def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -
     if found is None:
         return "is missing"
     if found.shape != want.shape:
-        return f"has the shape {found.shape}, and {want.shape} is due"
+        return f"has the shape {found.shape} instead of {want.shape}"
     if want.dtype.kind == "U":
-        return "" if bool((found.astype(str) == want).all()) else "is another text"
+        return "" if bool((found.astype(str) == want).all()) else "is a different text"
     if want.dtype.kind in "iu" and want.dtype.itemsize >= 4:  # classes and indices; narrower ones may be pixels
-        return "" if bool((found == want).all()) else "holds another whole number"
+        return "" if bool((found == want).all()) else "has a different whole number"
     if want.dtype.kind in "iu":  # pixels: rounding changes them by one
         tolerance = max(tolerance, 1.0 / max(int(np.abs(want.astype(np.int64)).max(initial=0)), 1))
     return _compare_numbers(want.astype(np.float64), np.asarray(found, np.float64), tolerance)
@@ -188,7 +188,7 @@ def _compare(want: NDArray[Any], found: NDArray[Any] | None, tolerance: float) -
 def _compare_numbers(due: NDArray[Any], got: NDArray[Any], tolerance: float) -> str:
     finite = np.isfinite(due)
     if not np.array_equal(due[~finite], got[~finite], equal_nan=True) or not np.isfinite(got[finite]).all():
-        return "holds other numbers that are not finite"
+        return "has different numbers that are not finite"
     kept = finite & ~_find_masked(due, got)
     due, got = np.where(kept, due, 0.0), np.where(kept, got, 0.0)
     scale = float(np.abs(due).max(initial=0.0)) or 1.0

@@ -85,8 +85,8 @@ def _check(asked: str, *, verify: object, trust: Collection[str], on_mismatch: s
     if not asked:
         raise HoneError(
             "model-unknown",
-            "An empty text names no model.",
-            why="The URI or path to load is empty: perhaps a variable that holds it is not set.",
+            "The URI or path of the model is empty.",
+            why="Perhaps the variable that it comes from is not set.",
             hint="Load models:/<name>@honed or a folder; the current one is '.'.",
         )
 
@@ -102,7 +102,7 @@ def reopen(fields: dict[str, Any]) -> Learner:
     """
     origin = Origin.model_validate(fields)
     if not origin.digest:
-        raise ValueError("it does not say which winner it is")
+        raise ValueError("it does not identify a winner")
     return _load(origin.uri, origin, vouched=False)
 
 
@@ -164,7 +164,7 @@ def explain_other(asked: str, found: str, wanted: str) -> HoneError:
         "model-corrupt",
         f"{asked} is not the winner that was loaded where this was pickled.",
         why=f"Its digest is {found}, and {wanted} was loaded.",
-        hint="Load the version that is wanted in each process, by its number.",
+        hint="Load the intended version in each process, by its number.",
     )
 
 
@@ -187,7 +187,7 @@ def find_artifact(folder: Path, asked: str, *, due: str | None, read: Mapping[Pa
     opened = "that is a path is opened by its own framework, such as ONNX Runtime"
     raise HoneError(
         "model-unsupported",
-        f"{asked} holds no winner of kedro-hone.",
+        f"{asked} contains no winner of kedro-hone.",
         why=f"There is no {MANIFEST} in it: it is a source model, or something else.",
         hint="Load a version that was published, such as models:/<name>@honed; a source "
         f"{opened if Path(asked).exists() else 'is loaded with mlflow.pyfunc'}.",

@@ -20,10 +20,10 @@ def write_manifest(folder: Path, artifact: Artifact) -> None:
         HoneError: ``model-corrupt``: the files differ from those that were sealed.
     """
     if (folder / MANIFEST).exists():
-        raise _corrupt(f"It holds a file {MANIFEST}, where its manifest has to be.")
+        raise _corrupt(f"It contains a file {MANIFEST}, which is the place of its manifest.")
     manifest = Manifest.measure(folder, artifact.manifest())
     if manifest.digest != artifact.digest:
-        raise _corrupt(f"Its content has the digest {manifest.digest}, and {artifact.digest} is due.")
+        raise _corrupt(f"Its content has the digest {manifest.digest} instead of {artifact.digest}.")
     manifest.write(folder / MANIFEST)
 
 
@@ -62,7 +62,7 @@ def list_digests(folder: Path) -> dict[Path, str]:
 def _corrupt(why: str) -> HoneError:
     return HoneError(
         "model-corrupt",
-        "The model is not what was sealed.",
+        "The model differs from what was sealed.",
         why=why,
-        hint="Pull or download it again; when that does not help, publish it again.",
+        hint="Pull or download it again; if that does not help, publish it again.",
     )

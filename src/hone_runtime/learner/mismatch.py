@@ -7,14 +7,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Literal
 
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.hardware import read_host
-from hone_runtime.contract.plugins import describe_exception
+from hone_runtime.contract.plugins import describe_exception, list_parts
 from hone_runtime.contract.proof import EVIDENCE, EVIDENCE_FOLDER, GOLDEN
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import VersionInfo
@@ -32,8 +31,6 @@ from hone_runtime.values.trees import measure_tree
 OnMismatch = Literal["fallback", "warn", "refuse"]
 SOURCE_DIGEST: Final = "hone.source_digest"
 CHOICES: Final[tuple[OnMismatch, ...]] = ("fallback", "warn", "refuse")
-OPENER: Final = "kedro_hone.sources.openers"
-"""The module that opens sources: it is in a layer above the learner, so it is imported only when needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +72,7 @@ class Loading:
             learner = self._fall_back(golden, why)
             why += clean_text(f" In its place, its source is loaded: {learner.source_uri}.")
         warnings.warn(
-            f"The winner does not compute here what it computed where it was measured. {why}",
+            f"The winner's outputs here differ from its outputs where it was measured. {why}",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -89,7 +86,7 @@ class Loading:
                 "model-corrupt",
                 f"The golden rows of {self.folder.name} cannot be read.",
                 why=describe_exception(error),
-                hint="Pull or download it again; when that does not help, publish it again.",
+                hint="Pull or download it again; if that does not help, publish it again.",
             ) from error
 
     def _try(self, artifact: Artifact, files: Path, golden: Golden) -> tuple[Learner | None, str]:
@@ -121,7 +118,7 @@ class Loading:
         """Return the URI and the digest of the source, from the registry or else from the evidence."""
         claim: Any = json.loads(read_regular(self.folder / EVIDENCE_FOLDER / EVIDENCE))["source"]
         if base := claim.get("base"):
-            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has what the two make")
+            raise ValueError(f"it is an adapter that only a run merges into {base}: no registry has the merged model")
         tags = self.version.tags if self.version is not None else {}
         return tags.get(SOURCE, str(claim["uri"])), tags.get(SOURCE_DIGEST, str(claim["digest"]))
 
@@ -129,7 +126,7 @@ class Loading:
         place = Path(self.stack.enter_context(TemporaryDirectory(prefix="kedro-hone-source-")))
         pulled, files = place / "pulled", place / "files"
         pulled.mkdir()
-        opener = import_module(OPENER)
+        opener = list_parts()["openers"].load()  # above the learner: imported only when needed
         if not self.vouched and Path(uri).exists():  # the URI may be untrusted
             measure_tree(Path(uri))  # before a device, or a whole disk, is read
             if Path(uri).is_dir():
@@ -137,7 +134,7 @@ class Loading:
         find_registry(uri).pull(uri, pulled)
         source = opener.write_source(pulled, files, golden.source)
         if source.digest != digest:
-            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest}, and {digest} is due")
+            raise ValueError(f"{uri} is not what was optimized: its digest is {source.digest} instead of {digest}")
         if not self.vouched:
             refuse_code(source, files)
         return self.open(source, files)
@@ -146,7 +143,7 @@ class Loading:
 def _explain(why: str) -> HoneError:
     return HoneError(
         "winner-differs",
-        "The winner does not compute here what it computed where it was measured.",
+        "The winner's outputs here differ from its outputs where it was measured.",
         why=why,
-        hint="Optimize the source on this machine; or load it with on_mismatch='warn' where you checked its outputs.",
+        hint="Optimize the source on this machine; or load it with on_mismatch='warn' if you checked its outputs.",
     )

@@ -50,6 +50,6 @@ def reduce(origin: Origin | None, reopen: Reopen | None) -> tuple[Callable[..., 
     if origin is None or reopen is None:
         raise TypeError(f"a learner that was opened without kedro_hone.load cannot be pickled. {_ADVICE}")
     if origin.code:
-        why = "it is code, and a pickle must not say that it may be run"
+        why = "it is code, and a pickle must not declare it trusted"
         raise TypeError(f"this winner cannot be pickled: {why}. {_ADVICE}")
     return reopen, (origin.model_dump(mode="json"),)

@@ -124,8 +124,9 @@ class PretrainedLearner(Learner):
     def __getattr__(self, name: str) -> NoReturn:
         """Raise an ``AttributeError`` that explains why the attribute does not exist."""
         raise AttributeError(
-            f"{name}: this is a winner of kedro-hone, made from {type(self).__name__}; it has that class's call, and "
-            "nothing that needs its modules or weights. Load the source for them."
+            f"{name}: this is a winner of kedro-hone, made from {type(self).__name__}; it is called like that class, "
+            "but "
+            "has none of its modules and weights. Load the source for them."
         )
 
 
@@ -138,7 +139,7 @@ def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
         HoneError: ``model-corrupt``: it declares so many layers or classes that they would fill the memory.
     """
     if (largest := _find_largest(values)) > MOST_COUNTED:
-        raise explain_fault(f"its configuration counts up to {largest:.3g}, and to {MOST_COUNTED} at most is taken")
+        raise explain_fault(f"its configuration counts up to {largest:.3g}, and the limit is {MOST_COUNTED}")
     given = {key: value for key, value in values.items() if key != "auto_map"}
     kind = given.get("model_type")
     cls = _find_config_class(kind) or transformers.PreTrainedConfig

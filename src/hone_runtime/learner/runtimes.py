@@ -19,7 +19,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
 from hone_runtime.worker.packages import import_worker
 
-_RUNS: Final = "Opening such a file runs what it holds, with your rights."
+_RUNS: Final = "Opening such a file runs the code in it, with your rights."
 
 
 def refuse_code(artifact: Artifact, files: Path) -> None:
@@ -54,7 +54,7 @@ def explain_native(form: Format, *, hint: str, why: str = _RUNS) -> HoneError:
     """Return the error for a model that is code, and neither signed nor trusted; ``hint`` is a clause."""
     return HoneError(
         "native-not-trusted",
-        f"The model is code ({form}), and nothing says that it may be run.",
+        f"The model is code ({form}), and it is not trusted.",
         why=why,
         hint=f"Check its signature: load(…, verify=kedro_hone.Policy(keys=[…])); {hint}.",
     )
@@ -90,7 +90,9 @@ def open_session(artifact: Artifact, files: Path, *, threads: int | None) -> Any
     toolchain = _find_toolchain(artifact)
     check_artifact(artifact)
     for name, value in {**UNTRACKED, **toolchain.environment}.items():
-        os.environ.setdefault(name, value)  # as in the measuring worker; the user's own settings are unchanged
+        # As in the measuring worker; the user's own settings are unchanged. They stay set, since runtimes read some of
+        # them later: AOTInductor the one that lets it check inputs, at the first call.
+        os.environ.setdefault(name, value)
     job = Job(
         function="load",
         worker=str(toolchain.worker),

@@ -46,7 +46,7 @@ class SentenceLearner(PretrainedLearner):
         texts = [sentences] if isinstance(sentences, str) else list(sentences)
         before = self._prompt if prompt is None else prompt
         if before and not self._takes_prompt():
-            why = "which this model was compiled without: how many these are is no input of it"
+            why = "which this model was compiled without: how many these are is not an input of it"
             raise ValueError(f"the source's pooling leaves out the tokens of a prompt, {why}; give prompt=''")
         texts = [before + text for text in texts]
         texts = [text.lower() for text in texts] if self._config.get("do_lower_case") else texts

@@ -80,7 +80,7 @@ Faults = Iterator[tuple[str, str]]
 def _find_programs(folder: Path, names: list[str]) -> Faults:
     for name in names:
         if name.lower().endswith(_PROGRAMS):
-            yield _REMOTE, f"{name:.200} is code of its author's."
+            yield _REMOTE, f"{name:.200} is its author's code."
         if name.lower().endswith(_PICKLES) or _is_pickle(folder / name):
             yield _UNPICKLED, f"{name:.200} is a pickle: reading one runs whatever is in it."
 
@@ -93,7 +93,7 @@ def _find_pretrained(folder: Path, names: list[str]) -> Faults:
     for name in names:
         if not _PRETRAINED.fullmatch(name):
             slug = _UNPICKLED if name.endswith((".bin", ".bin.index.json")) else "model-corrupt"
-            yield slug, f"{name:.200} is no file of a model of Transformers whose weights are in safetensors."
+            yield slug, f"{name:.200} is not a file of a model of Transformers whose weights are in safetensors."
         elif name.endswith(".json") and (key := _find_key(_read_json(folder / name))):
             yield _REMOTE, f"Its {name:.200} has the key {key:.80}, by which code of others could be run."
 
@@ -105,7 +105,7 @@ def _find_estimator(folder: Path, names: list[str]) -> Faults:  # noqa: ARG001 -
     if way not in _ESTIMATORS:
         yield _UNPICKLED, f"The estimator was written as {way!r:.80}: reading it may run whatever is in it."
     if way == "xgboost" and not _XGBOOST.fullmatch(str(said.get("class"))):
-        yield "model-corrupt", f"{said.get('class')!r:.80} is no model of XGBoost."
+        yield "model-corrupt", f"{said.get('class')!r:.80} is not a model of XGBoost."
 
 
 _FORMATS: Final[Mapping[Format, Callable[[Path, list[str]], Faults]]] = {
@@ -153,7 +153,7 @@ def _is_code(key: str, value: Any) -> bool:
 def _explain(slug: str, why: str) -> HoneError:
     return HoneError(
         slug,
-        "The model brings what may run code, and nobody vouches for it; nothing of it was opened.",
+        "The model has files that may run code, and it is not trusted; none of it was opened.",
         why=why,
         hint="Ask who publishes it for a version that is data, such as one in safetensors, or optimize the source "
         "yourself, in a recipe with `trust`.",

@@ -60,7 +60,7 @@ def check_version_files(
         extra = frozenset(name for name in manifest.list_odd(folder) if _KEPT_BY_OTHERS.fullmatch(name))
         difference = manifest.find_difference(folder, without=_APART | extra, read=read)
     except FileNotFoundError as error:
-        raise _explain(f"{VERSION_FILES} is missing, and the registry has a digest of it.") from error
+        raise _explain(f"{VERSION_FILES} is missing, but the registry has a digest of it.") from error
     except (OSError, ValueError) as error:
         raise _explain(f"{VERSION_FILES} cannot be compared with the files: {error!s:.300}.") from error
     if difference:
@@ -84,7 +84,7 @@ def _read_tag(folder: Path) -> str | None:
 def _explain(why: str) -> HoneError:
     return HoneError(
         "model-corrupt",
-        "The version is not what was published.",
+        "The version differs from what was published.",
         why=why,
-        hint="Pull or download it again; when that does not help, publish it again.",
+        hint="Pull or download it again; if that does not help, publish it again.",
     )

@@ -98,7 +98,7 @@ def open_shapes(artifact: Json, specs: list[Json], open_one: Callable[[Json, Key
         if key not in fixed:
             fixed[key] = open_one(shape, key)
     if not fixed:
-        raise ValueError("the model says no shapes that it was compiled for")
+        raise ValueError("the model does not list the shapes for which it was compiled")
     names = [spec["name"] for spec in specs]
     return shapes.ShapedSession(OtherShapes(sorted(fixed), names), fixed, names)
 

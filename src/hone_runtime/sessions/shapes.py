@@ -99,7 +99,7 @@ def require_shapes(inputs: list[dict[str, Any]], sizes: Any) -> tuple[tuple[int,
     """
     found = find_shapes(inputs, sizes)
     if found is None:
-        raise ValueError(f"what is no shape of the inputs: {str(sizes)[:200]}")
+        raise ValueError(f"what is not a shape of the inputs: {str(sizes)[:200]}")
     return found
 
 
@@ -112,7 +112,7 @@ def list_compiled(model: dict[str, Any]) -> list[Any]:
     metadata = model.get("metadata", {})
     noted = metadata.get(SHAPES, []) if isinstance(metadata, dict) else None
     if not isinstance(noted, list) or len(noted) > MOST_SHAPES:
-        raise ValueError(f"{SHAPES} is no list of at most {MOST_SHAPES} shapes: {str(noted)[:200]}")
+        raise ValueError(f"{SHAPES} is not a list of at most {MOST_SHAPES} shapes: {str(noted)[:200]}")
     return noted
 
 

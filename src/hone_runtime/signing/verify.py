@@ -102,10 +102,10 @@ def _check_name(wanted: str | None, signed: str, *, whole: str | None) -> None:
     if wanted is None:  # the user gives a folder, and its model is unknown
         return
     if not wanted:  # a logged model, or an artifact of a run
-        raise _invalid("What was asked for is of no registered model: say which it must be, Policy(…, name=…).")
+        raise _invalid("The URI names no registered model: state the expected name, Policy(…, name=…).")
     other = "/" in wanted and whole is not None and "/" in whole and whole != wanted
     if PurePosixPath(wanted).name != signed or other:
-        raise _invalid(f"It was signed as a version of {whole or signed!r}, and {wanted!r} was asked for.")
+        raise _invalid(f"It was signed as a version of {whole or signed!r}, but {wanted!r} was requested.")
 
 
 def _read_model(folder: Path) -> str | None:
@@ -169,7 +169,7 @@ def _open_by_identity(text: bytes, policy: Policy) -> bytes:
     try:
         return _check_kind(*verifier.verify_dsse(bundle, Identity(identity=str(policy.identity), issuer=policy.issuer)))
     except VerificationError as error:
-        raise _invalid(f"Sigstore says: {error}.") from error
+        raise _invalid(f"Sigstore reports: {error}.") from error
 
 
 def _check_kind(kind: str, payload: bytes) -> bytes:
@@ -185,7 +185,7 @@ def _read_statement(payload: bytes) -> tuple[str, dict[str, str]]:
     serialization = predicate["serialization"]
     known = {key: statement[key] for key in _STATEMENT} == _STATEMENT
     if not known or (serialization["method"], serialization["hash_type"]) != ("files", "sha256"):
-        raise ValueError("it is no statement of model-signing about whole files")
+        raise ValueError("it is not a statement of model-signing about whole files")
     files = {str(one["name"]): f"{one['algorithm']}:{one['digest']}" for one in predicate["resources"]}
     return str(subject["name"]), files
 
@@ -194,7 +194,7 @@ def _read_source(folder: Path) -> object:
     try:
         return json.loads((folder / EVIDENCE_FOLDER / EVIDENCE).read_bytes())["source"]["digest"]
     except (OSError, KeyError, TypeError, ValueError, RecursionError):
-        return "what its evidence does not say"
+        return "an unknown source"
 
 
 def _read_key(key: str | Path) -> EllipticCurvePublicKey:

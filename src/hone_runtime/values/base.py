@@ -32,7 +32,7 @@ def read_device(text: str) -> str:
     """
     found = re.fullmatch(r"(?!cpu:0*[1-9])([a-z]+)(?::([0-9]{1,4}))?", text)
     if found is None:
-        raise ValueError(f"{text!r} is no device: write cpu for all cores, or a kind and an index such as cuda:0")
+        raise ValueError(f"{text!r} is not a device: write cpu for all cores, or a kind and an index such as cuda:0")
     return CPU if found[1] == CPU else f"{found[1]}:{int(found[2] or 0)}"
 
 

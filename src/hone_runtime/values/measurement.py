@@ -165,6 +165,12 @@ class Validation(Checks, Made):
         return bool(self.run) and not self.renewed
 
 
+class Validations(Made):
+    """The validations of all routes, in their order."""
+
+    validations: tuple[Validation, ...]
+
+
 class Standing(Value):
     """A candidate's rank and estimates at the end of the race."""
 

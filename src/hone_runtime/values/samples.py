@@ -133,7 +133,7 @@ class Reference(Score, Predicted, Made):
         {}, description="Name of the `.npz` of its outputs on rows that are cut to a shape, by the shape's name."
     )
     noise: str = Field(
-        "", description="Name of the `.npz` that says which numbers of a row have the rounding of larger ones."
+        "", description="Name of the `.npz` that marks the numbers of a row with the rounding of larger ones."
     )
     digest: str = Field(description="Over the source, its run options and the rows; the key of the tree.")
     others: tuple[Score, ...] = Field((), description="The other metrics that the recipe has a limit for, in order.")

@@ -72,7 +72,7 @@ def require_room(place: Path, size: int) -> None:
         free, total = (f"{one / 2**20:.1f} MiB" for one in (disk.free, disk.total))
         raise HoneError(
             "store-full",
-            f"There is no room for a model on the disk that holds {place}.",
+            f"There is no room for a model on the disk of {place}.",
             why=f"It has {size / 2**20:.1f} MiB, and {free} are free of {total} in all.",
             hint="Free space there, or take a larger disk: the catalog names that of the store, and TMPDIR and "
             "HONE_HOME name others. Then run again.",

@@ -18,7 +18,7 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
     the values for requirement markers, named as in ``packaging``, that differ between interpreters of a machine.
     """
     return {
-        "versions": dict(filter(None, map(_read_version, metadata.distributions()))),
+        "versions": dict(filter(None, map(read_version, metadata.distributions()))),
         "places": [path for path in sys.path if os.path.isdir(path)],  # noqa: PTH112 - as elsewhere in a worker
         "prefix": sys.prefix,
         "markers": {
@@ -31,10 +31,10 @@ def examine(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
-    """Return a distribution's name and version; None for a folder left by an interrupted removal.
+def read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
+    """Return a distribution's name and version; None for a folder left behind by an interrupted removal.
 
-    The environments' ``requirements.py`` does the same, but cannot be imported here.
+    For such a folder importlib_metadata raises; it replaces importlib.metadata once any library has imported it.
     """
     try:
         name, version = distribution.metadata["Name"], distribution.metadata["Version"]

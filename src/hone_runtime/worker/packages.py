@@ -27,6 +27,15 @@ PREFIX = "hone_"
 _IMPORTING = threading.RLock()
 
 
+def _renew_lock() -> None:
+    """Replace the lock in a forked process: the thread that may have held it does not exist there."""
+    global _IMPORTING  # noqa: PLW0603 - the process has one
+    _IMPORTING = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds packages by their names.
 
@@ -71,7 +80,14 @@ def import_worker(path: str, *, uses: Iterable[str] = (), name: str = "hone_work
 
 
 def make_importable(folder: str) -> None:
-    """Make a folder importable as the package of its name; a package imported from elsewhere is removed."""
+    """Make a folder importable as the package of its name, before any installed package of this name.
+
+    A package of ours from another folder is replaced.
+
+    Raises:
+        ImportError: The folder's name is not that of a toolchain's package; or another package of this name was
+            imported before, which may belong to the user's program and is left as it is.
+    """
     finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
     if finder is None:
         finder = _Finder()
@@ -80,6 +96,11 @@ def make_importable(folder: str) -> None:
     if not name.startswith(PREFIX):  # it would be found in the place of another package of this name
         raise ImportError(f"{folder}: a worker that other toolchains use is in a folder named {PREFIX}<toolchain>")
     if finder.folders.get(name) != folder:
+        if name not in finder.folders and name in sys.modules:
+            found = getattr(sys.modules[name], "__file__", None) or "elsewhere"
+            raise ImportError(
+                f"a package {name} is imported already, from {found}: rename it, since {folder} is {name}"
+            )
         finder.folders[name] = folder
         forget_parts(name)
         sys.modules.pop(name, None)

@@ -15,10 +15,11 @@ from kedro.framework.cli.project import run as kedro_run
 
 from hone_runtime.errors import ExitCode
 from kedro_hone.cli.failures import explain, explain_failures
-from kedro_hone.graph import configure, name_pipelines
+from kedro_hone.graph import configure, find_work, name_pipelines
 from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
+from kedro_hone.hooks.runtime import read_runtime
 from kedro_hone.hooks.verdict import VerdictHooks
 
 _SUMMARY = "Make registered models faster, with proof."
@@ -94,16 +95,23 @@ run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__d
 
 @click.command()
 @click.argument("candidate")
-@click.option("--env", "-e", help="Kedro's environment of the search.")
+@click.option("--env", "-e", help="Kedro's environment; that of the race if not given.")
 @click.pass_context
 def choose(context: click.Context, *, candidate: str, env: str | None) -> None:
     """Confirm, gate and publish CANDIDATE of the last race in place of the fastest; nothing is built or raced again.
 
+    The recipe is that of the race, with the `--params` and the `--env` of its run.
+
     Exit codes are those of a run.
     """
     configure()
-    parameters = {"hone": {"choose": candidate}}
-    context.invoke(run, pipelines=["choose", "publish"], params=parameters, env=env)
+    known = read_runtime(find_work())
+    parameters = {**known.params, "hone": {**known.params.get("hone", {}), "choose": candidate}}
+    context.invoke(run, pipelines=["choose", "publish"], params=parameters, env=env or known.env)
+
+
+class _Script(_Commands):
+    """The commands of ``kedro hone`` next to ``run``, without the word ``hone`` between."""
 
 
 hone = _Commands(
@@ -113,3 +121,4 @@ hone = _Commands(
 )
 cli = click.Group("kedro-hone", commands=[run, hone], help=_SUMMARY)
 commands = click.Group("kedro-hone", commands=[hone], help=_SUMMARY)
+script = _Script("kedro-hone", commands=[run, hone, choose, explain], help=_SUMMARY)

@@ -33,7 +33,7 @@ def print_capabilities(catalogue: Catalogue, name: str) -> None:
         click.echo(clean_text(f"# {adaptor.name}: {said}"))
     path = toolchain.folder / CAPABILITIES
     try:
-        text = path.read_text(encoding="utf-8") if path.exists() else "nothing is written down of this toolchain\n"
+        text = path.read_text(encoding="utf-8") if path.exists() else "nothing is recorded about this toolchain\n"
     except UnicodeDecodeError as error:
         raise explain_invalid(name, path, error) from error
     click.echo("\n".join(map(clean_text, text.split("\n"))))

@@ -5,6 +5,7 @@ SIGTERM ends a command as Ctrl-C does: workers are ended, locks are released, an
 
 from __future__ import annotations
 
+import difflib
 import errno
 import multiprocessing
 import os
@@ -20,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 
@@ -36,8 +38,22 @@ _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _AGAIN_SECONDS = 0.5
 
 
+class _Slug(click.Choice[str]):
+    """A slug; an unknown one is answered with the nearest known ones, and not with all of them."""
+
+    name = "slug"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the slug."""
+        near = difflib.get_close_matches(str(value), SLUGS, n=3, cutoff=0.4)
+        said = f"Did you mean {' or '.join(near)}?" if near else "The documentation lists all of them under Errors."
+        if value not in SLUGS:
+            self.fail(f"there is no error {value!r}. {said}", param, ctx)
+        return str(value)
+
+
 @click.command()
-@click.argument("slug", type=click.Choice(SLUGS), metavar="SLUG")
+@click.argument("slug", type=_Slug(SLUGS), metavar="SLUG")
 def explain(slug: str) -> None:
     """Say why an error happens and what to do, by the name at its end."""
     click.echo(read_page(slug), nl=False)

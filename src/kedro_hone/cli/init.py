@@ -43,7 +43,7 @@ def init(*, source: str | None, pairs: tuple[str, ...], github: bool, listen: bo
     missing = [name for name in SPLITS if name not in request.data]
     if missing:
         click.echo(f"  put your data where conf/base says: {', '.join(missing)}")
-    command = "python -m kedro_hone run"
+    command = "kedro-hone run"
     more = " (or `kedro run --pipelines hone`, without an exit code for the verdict)" if find_package(root) else ""
     click.echo(f"  {command}{more}")
 

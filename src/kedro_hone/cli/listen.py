@@ -31,7 +31,7 @@ from kedro_hone.recipe.schema import Recipe, read_recipe
 @click.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option("--port", default=8472, show_default=True, type=click.IntRange(0, 65535), help="The port; 0 for any.")
-@click.option("--env", "-e", help="Kedro's environment whose listen.yml is read.")
+@click.option("--env", "-e", help="The Kedro environment of listen.yml.")
 def listen(*, host: str, port: int, env: str | None) -> None:
     """Start a run for each new version that a rule in listen.yml takes, until it is ended.
 
@@ -103,10 +103,10 @@ def read_section(loader: Any, name: str) -> Mapping[str, Any]:
         found: Mapping[str, Any] = loader[name]
     except MissingConfigException as error:
         why = "Without rules no event would start a run."
-        hint = "Write conf/base/listen.yml; Listen to a registry in the documentation has one to copy."
+        hint = "Write conf/base/listen.yml; Listen to a registry in the documentation has an example."
         raise HoneError("rules-invalid", "There is no listen.yml.", why=why, hint=hint) from error
     except Exception as error:
-        hint = "Mend the YAML in conf/base/listen.yml, or that of the environment."
+        hint = "Correct the YAML in conf/base/listen.yml, or that of the environment."
         raise HoneError("rules-invalid", "listen.yml cannot be read.", why=str(error), hint=hint) from error
     return found
 
@@ -127,6 +127,7 @@ def read_rule(root: Path, rule: Rule | None) -> tuple[Recipe, str]:
             raise
         what = f"The recipe of the rule {rule.name!r} cannot be used."
         hint = (
-            f"Mend `recipe` of that rule in listen.yml, or what it changes: conf/{rule.env or 'base'}/parameters.yml."
+            "Correct `recipe` of that rule in listen.yml, or what it changes: "
+            f"conf/{rule.env or 'base'}/parameters.yml."
         )
         raise HoneError("rules-invalid", what, why=error.why, hint=hint) from error

@@ -51,16 +51,16 @@ def list_() -> None:
         rows.append((own, toolchain.licence.value, described, ", ".join(names)))
     print_table(("toolchain", "licence", "environment", "adaptors"), rows, broken=catalogue.broken)
     if any(described == "none" for _, _, described, _ in rows):
-        click.echo("none: `kedro hone toolchains test NAME` says why, and what to do")
+        click.echo("none: `kedro-hone toolchains test NAME` prints the reason, and what to do")
 
 
 @toolchains.command()
 @click.argument("names", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Of all toolchains, also those that are off by default.")
+@click.option("--all", "every", is_flag=True, help="All toolchains, including those that are off by default.")
 @click.option(
     "--wheels",
     type=click.Path(path_type=Path),
-    help="A folder of wheels to install from, without any index; HONE_WHEELS is the same.",
+    help="A folder of wheels to install from, without a package index; HONE_WHEELS does the same.",
 )
 def build(names: tuple[str, ...], *, every: bool, wheels: Path | None) -> None:
     """Build the environments of NAMES, or of all toolchains that are on by default, and tell how large each is."""
@@ -93,7 +93,7 @@ def test(names: tuple[str, ...], *, python: Path | None) -> None:
     --python does not do.
     """
     if python and len(names) != 1:
-        raise click.UsageError("--python is the interpreter of one toolchain: name that one")
+        raise click.UsageError("--python is the interpreter of one toolchain: name that toolchain")
     catalogue, works = read_catalogue(), True
     named = Path(os.path.normpath(python.expanduser().absolute())) if python else None
     store = EnvironmentStore(named={names[0]: named} if named else None)
@@ -114,7 +114,9 @@ def test(names: tuple[str, ...], *, python: Path | None) -> None:
 
 
 @toolchains.command()
-@click.option("--days", default=30.0, show_default=True, help="Remove environments not used for so many days.")
+@click.option(
+    "--days", default=30.0, show_default=True, help="Remove environments that were not used for this many days."
+)
 def gc(days: float) -> None:
     """Remove environments that no run has used for a while."""
     for environment, size in EnvironmentStore().collect(read_catalogue().toolchains.values(), days=days):
@@ -125,7 +127,7 @@ def gc(days: float) -> None:
 def registries() -> None:
     """List every model registry, and what could not be imported."""
     offers = read_registries()
-    rows = [(f"{name}:/…" if name else "a path", offer.origin, offer.target) for name, offer in offers.items()]
+    rows = [(f"{name}:" if name else "a path", offer.origin, offer.target) for name, offer in offers.items()]
     print_table(("URI", "comes from", "implementation"), rows, broken=find_broken(offers.values()))
 
 
@@ -174,7 +176,7 @@ def _find_unlocked(toolchain: Toolchain) -> str | None:
     """Return why no environment can be built for a toolchain on any machine; None if one can, or none is needed."""
     if toolchain.lockable or isinstance(EnvironmentStore().ensure(toolchain, build=False), Environment):
         return None
-    return "works in an interpreter that a recipe names, since package indexes lack what it needs"
+    return "works only in an interpreter that a recipe names: package indexes lack what it needs"
 
 
 def _describe_environment(found: Environment | Failed) -> str:

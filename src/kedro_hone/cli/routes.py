@@ -1,42 +1,75 @@
-"""``kedro hone routes``: every route of the recipe, and how far it came in the last run."""
+"""``kedro hone routes``: the routes of the recipe that fit the model, and how far each came in the last run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from itertools import groupby
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 import click
 from kedro.io import CatalogProtocol, DatasetError
+from rich.console import Console
 
+from hone_runtime.text import clean_text
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
-from hone_runtime.values.measurement import RaceResult, Status, Validation
+from hone_runtime.values.measurement import BUDGET, RaceResult, Status, Validation
 from hone_runtime.values.outcome import Refused
 from kedro_hone.cli.plugins import print_table
-from kedro_hone.graph import configure, read_catalog, read_parameters
-from kedro_hone.recipe.plan import SOURCE, Plan, make_plan
+from kedro_hone.graph import configure, find_root, read_catalog, read_parameters
+from kedro_hone.pipelines.binding import digest_recipe
+from kedro_hone.recipe.plan import SOURCE, Plan, make_plan, reach_steps
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.report.lines import flatten, is_terminal
+
+UNREACHED: Final = "no converter of the recipe leads from the model's format to this route"
 
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-def routes(*, as_json: bool) -> None:
-    """List every route of this recipe, with what became of it in the last run."""
+@click.option("--all", "everything", is_flag=True, help="List the routes that do not fit this model, too, by reason.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table, always of every route.")
+def routes(*, everything: bool, as_json: bool) -> None:
+    """List the routes of this recipe that fit the model, with what became of them in the last run."""
     configure()
-    plan = make_plan(read_recipe(read_parameters()))
-    last = LastRun(read_catalog())
-    rows = []
+    recipe = read_recipe(read_parameters())
+    plan, last = make_plan(recipe), LastRun(read_catalog())
+    reached = last.find_reached(plan, digest_recipe(recipe, project=find_root())["hone.model"])
+    rows, unfit = list[dict[str, Any]](), dict[str, str]()
     for step in plan.routes.ends:
-        route = [step.namespace.split(".")[0], *(_name_adaptor(name, step.chosen) for name in step.route)]
-        rows.append({"id": step.namespace, "route": route, "outcome": last.describe(step.namespace)})
+        name = step.namespace
+        route = [name.split(".")[0], *(_name_adaptor(adaptor, step.chosen) for adaptor in step.route)]
+        rows.append({"id": name, "route": route, "outcome": last.describe(name)})
+        if reason := last.find_obstacle(name) or ("" if name in reached else UNREACHED):
+            unfit[name] = reason
     known = len(rows)
     rows += [{"id": name, "route": [name], "outcome": said} for name, said in last.describe_others(plan)]
     if as_json:
         click.echo(json.dumps(rows, indent=2))
-    else:
-        print_table(("route", "last run"), fold_rows(rows, last), title=say_count(known, len(rows) - known))
+        return
+    shown = [(" ▸ ".join(row["route"]), row["outcome"]) for row in rows if row["id"] not in unfit]
+    _print_rows(shown, title=say_count(known, len(rows) - known, unfit=len(unfit)))
+    if everything:
+        for reason, group in group_unfit(rows, unfit).items():
+            _print_lines([f"{reason}:", *(f"  {route}" for route in group)])
+    elif unfit:
+        _print_lines([f"{_say_unfit(len(unfit))}; `kedro-hone routes --all` lists them by reason."])
+
+
+def _print_rows(rows: list[tuple[str, str]], *, title: str) -> None:
+    """Print a table; off a terminal one line for each route, which is not wrapped: its columns are parted by a tab."""
+    if is_terminal(Console()):
+        print_table(("route", "last run"), rows, title=title)
+        return
+    _print_lines([title, *(f"{route}\t{flatten(outcome)}" for route, outcome in rows)])
+
+
+def _say_unfit(number: int) -> str:
+    return "1 route does not fit this model" if number == 1 else f"{number} routes do not fit this model"
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    for line in lines:
+        click.echo(clean_text(line))
 
 
 def _name_adaptor(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:
@@ -94,9 +127,19 @@ class LastRun:
         return "won" if name == self._winner else "confirmed"
 
     def find_obstacle(self, name: str) -> str:
-        """Return why the model cannot be converted to the format that a route starts from, or an empty string."""
+        """Return why a route does not fit the model, by the last run, or an empty string."""
         outcome, _ = self._read(f"{name}.outcome")
-        return outcome.reason if isinstance(outcome, Refused) and outcome.slug == "no-converter" else ""
+        return f"{outcome.by}: {outcome.reason}" if isinstance(outcome, Refused) and outcome.slug != BUDGET else ""
+
+    def find_reached(self, plan: Plan, model: str) -> set[str]:
+        """Return the routes that the source can reach by its format; all of them if it was not pulled yet.
+
+        ``model`` is the digest of the recipe's model: the catalog's source may be that of another one.
+        """
+        source, _ = self._read("source")
+        known = isinstance(source, Artifact) and source.made_from.get("hone.model") == model
+        steps = reach_steps(plan.routes, source.format) if known else plan.routes.steps
+        return {step.namespace for step in steps}
 
     def _read(self, name: str) -> tuple[Any, int]:
         """Return a value and when it was saved, in nanoseconds; None if this version cannot read one."""
@@ -107,21 +150,20 @@ class LastRun:
             return None, 0
 
 
-def say_count(routes: int, others: int) -> str:
-    """Return how many routes there are, and how many candidates the last run made from them."""
+def say_count(routes: int, others: int, *, unfit: int = 0) -> str:
+    """Return how many routes fit the model, of how many, and how many candidates the last run made from them."""
     said = f"{routes} route{'' if routes == 1 else 's'}"
+    if unfit:
+        said = f"{routes - unfit} of {said} fit{'s' if routes - unfit == 1 else ''} this model"
     return (
         f"{said}, and {others} candidate{'' if others == 1 else 's'} that the last run made of them" if others else said
     )
 
 
-def fold_rows(rows: list[dict[str, Any]], last: LastRun) -> list[tuple[str, str]]:
-    """Return the rows of the table: routes from a format that the model cannot be converted to are one row together."""
-    folded = []
-    for (start, obstacle), group in groupby(rows, key=lambda row: (row["route"][0], last.find_obstacle(row["id"]))):
-        members = list(group)
-        if obstacle:
-            folded.append((f"{start} ▸ … ({len(members)} routes)", f"cannot be reached: {obstacle}"))
-        else:
-            folded += [(" ▸ ".join(row["route"]), row["outcome"]) for row in members]
-    return folded
+def group_unfit(rows: Iterable[dict[str, Any]], unfit: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the routes that do not fit the model, by the reason; the most frequent reason first."""
+    groups: dict[str, list[str]] = {}
+    for row in rows:
+        if reason := unfit.get(row["id"]):
+            groups.setdefault(reason, []).append(" ▸ ".join(row["route"]))
+    return dict(sorted(groups.items(), key=lambda item: -len(item[1])))

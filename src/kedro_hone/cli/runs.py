@@ -35,8 +35,8 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
     place = folder or find_work() / "latest"
     path = place / "evidence.json"
     if not path.is_file():
-        why = "A run writes evidence.json when it has come to a verdict."
-        hint = "Run `kedro run`, or name a run's folder in data/hone/runs."
+        why = "A run writes evidence.json once it has a verdict."
+        hint = "Run `kedro-hone run`, or name a run's folder in data/hone/runs."
         raise HoneError("report-missing", f"There is no report in {place}.", why=why, hint=hint)
     evidence, publication = parse_evidence(path.read_bytes()), read_publication(place)
     print_verdict(evidence, Console(), folder=place, publication=publication)
@@ -47,7 +47,7 @@ def report(folder: Path | None, *, in_browser: bool) -> None:
 @click.command()
 @click.argument("step")
 @click.option("--run", "run_folder", type=_FOLDER, help="The run's folder; the latest one if not given.")
-@click.option("--output", type=_FOLDER, help="Keep the files that the step makes in this folder.")
+@click.option("--output", type=_FOLDER, help="Write the step's files to this folder, and keep them.")
 def replay(step: str, *, run_folder: Path | None, output: Path | None) -> None:
     """Run STEP again, such as 007-onnxruntime.int8-static, and print what its worker prints."""
     configure()

@@ -42,11 +42,16 @@ _BOUNDS: Final = Bounds(attempts=3, patience=3600.0, seconds=6 * 3600.0)
 
 @click.command()
 @click.option(
-    "--registry", "registries", multiple=True, default=("models:/",), show_default=True, help="Where to look."
+    "--registry",
+    "registries",
+    multiple=True,
+    default=("models:/",),
+    show_default=True,
+    help="The registry or model to sweep.",
 )
-@click.option("--limit", default=3, show_default=True, type=click.IntRange(1), help="Runs in 24 hours at most.")
-@click.option("--dry-run", is_flag=True, help="Only say what would run.")
-@click.option("--env", "-e", help="Kedro's environment whose listen.yml is read.")
+@click.option("--limit", default=3, show_default=True, type=click.IntRange(1), help="The most runs in 24 hours.")
+@click.option("--dry-run", is_flag=True, help="Only print what would run.")
+@click.option("--env", "-e", help="The Kedro environment of listen.yml.")
 def sweep(*, registries: tuple[str, ...], limit: int, dry_run: bool, env: str | None) -> None:
     """Search again where a toolchain or the machine is another one than when the published winner was found.
 

@@ -18,12 +18,16 @@ from hone_runtime.text import clean_text
 @click.command()
 @click.argument("uri")
 @click.option(
-    "--key", "keys", multiple=True, metavar="FILE", help="A public key (PEM); any one of several may have signed."
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="FILE",
+    help="A public key (PEM). May be repeated: one of the keys must have signed.",
 )
-@click.option("--identity", help="Who must have signed with Sigstore; needs --issuer.")
-@click.option("--issuer", help="Who vouches for that identity.")
-@click.option("--name", help="The model that must have been signed; that of URI if not given.")
-@click.option("--source", metavar="DIGEST", help="The source that it must have been made from, as hone.source_digest.")
+@click.option("--identity", help="The identity that must have signed with Sigstore; needs --issuer.")
+@click.option("--issuer", help="The OpenID Connect issuer of that identity.")
+@click.option("--name", help="The signed model's expected name; by default that in URI.")
+@click.option("--source", metavar="DIGEST", help="The expected digest of its source, as in hone.source_digest.")
 def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
     """Check a published version: its files, the registry's tags, its evidence, and its signature.
 
@@ -42,7 +46,7 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
         version, evidence = check_published(uri, folder, find_registry(uri), policy)
         said = describe_signature(folder)
     signer = "one of the keys" if keys else asked["identity"]
-    _say("files", "each is as the manifest says")
+    _say("files", "each matches the manifest")
     _say("tags", DIGEST in version.tags and f"{DIGEST} is that of the manifest", missing="the registry has none")
     _say("evidence", evidence)
     _say(

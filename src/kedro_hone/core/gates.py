@@ -100,7 +100,7 @@ class Gate:
     per_shape: bool = False
     of_machine: bool = False
     asks: str = "good enough"
-    doubt: str = "what was measured cannot tell whether {names} is good enough"
+    doubt: str = "the measurements cannot show whether {names} is good enough"
 
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and isinstance(self.field, FieldInfo) and self.field.description):
@@ -117,7 +117,7 @@ class Gate:
         if not is_asked(limit):
             return (self.rule(candidate.id, Judged.NOT_ASKED, "the recipe sets no limit"),)
         what = f"The gate {self.name} cannot judge {candidate.id}."
-        hint = "Mend the gate, or set no limit for it; Write a gate in the documentation says what it returns."
+        hint = "Correct the gate, or set no limit for it; Write a gate in the documentation describes what it returns."
         with guard("gate-invalid", what, culprit=name_function(self.judge), hint=hint):
             rows = tuple(check_kind(row, Judgement) for row in self.judge(limit, candidate, source))
             for row in rows:
@@ -211,7 +211,7 @@ def _read_gate(value: Any) -> Gate:
 
 
 def _explain_unusable(gate: str, why: str) -> HoneError:
-    hint = "Mend it, or uninstall its package; Write a gate in the documentation says what it needs."
+    hint = "Correct it, or uninstall its package; Write a gate in the documentation lists what it needs."
     return HoneError("gate-invalid", f"The gate {gate} cannot be used.", why=why, hint=hint)
 
 
@@ -269,7 +269,7 @@ def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
         try:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]
         except (ValueError, TypeError) as error:
-            return f"its {name} is no sentence to be filled: {describe_exception(error)}"
+            return f"its {name} is not a template of a sentence: {describe_exception(error)}"
         if unknown := [place for place in places if place.partition(".")[0].partition("[")[0] not in known]:
             said = " and ".join(f"{{{place}}}" for place in known)
             return f"its {name} has the place {{{unknown[0]}}}, and there is {said}"

@@ -10,8 +10,6 @@ from typing import Any, Final
 
 import yaml
 from kedro.io import AbstractDataset, CatalogProtocol
-from parse import Parser
-from parse import compile as compile_pattern
 
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
 
@@ -51,11 +49,11 @@ def find_default(name: str) -> tuple[str, dict[str, Any] | None]:
     defaults = read_defaults()
     if name in defaults:
         return name, {**defaults[name]}
-    for pattern, parser in _compile_patterns().items():
-        found = parser.parse(name)
+    for pattern, expression in _compile_patterns().items():
+        found = expression.fullmatch(name)
         if found is not None:
             return pattern, {
-                key: value.format_map(found.named) if isinstance(value, str) else value
+                key: value.format_map(found.groupdict()) if isinstance(value, str) else value
                 for key, value in defaults[pattern].items()
             }
     return "", None
@@ -69,9 +67,10 @@ def read_defaults() -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def _compile_patterns() -> Mapping[str, Parser]:
-    """Return the parsers of the defaults that are patterns; Kedro reads patterns with the same library."""
-    return {pattern: compile_pattern(pattern) for pattern in read_defaults() if _PLACEHOLDER.search(pattern)}
+def _compile_patterns() -> Mapping[str, re.Pattern[str]]:
+    """Return a regular expression for each default that is a pattern, with a group for its placeholder."""
+    patterns = (pattern for pattern in read_defaults() if _PLACEHOLDER.search(pattern))
+    return {one: re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(one))) for one in patterns}
 
 
 def _has_pattern(catalog: CatalogProtocol[Any, Any], name: str, default: str) -> bool:

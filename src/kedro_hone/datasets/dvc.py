@@ -97,7 +97,7 @@ def _read_source(path: str, project: Path) -> str:
     if given.is_absolute() and given.is_relative_to(project.as_posix()):
         given = given.relative_to(project.as_posix())
     if given.is_absolute() or ".." in given.parts:
-        what, why = f"{path} does not count from its repository.", "`path` leads out of the folder that `repo` names."
+        what, why = f"{path} is not relative to its repository.", "`path` leads out of the folder that `repo` names."
         hint = "Name the folder in which `dvc init` was run as `repo`, and give `path` from there."
         raise DataError("data-not-tracked", what, why=why, hint=hint)
     return given.as_posix()

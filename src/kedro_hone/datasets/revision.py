@@ -72,11 +72,11 @@ class Revision:
     def _recorded(self) -> Any:
         """DVC's hash: its name is ``md5``, or ``md5-dos2unix`` before DVC 3."""
         source, repo, what = self._source, self._repo, "is not tracked by DVC"
-        why = "It is kept by git alone, or holds tracked files without being one; no digest of it is recorded."
+        why = "Only git tracks it, or it is a folder with tracked files; no digest of it is recorded."
         try:
             entry = self._files.info(self._path).get("dvc_info", {}).get("entry")
         except FileNotFoundError:
-            entry, what, why = None, "does not exist", "Neither git nor DVC knows it at this revision."
+            entry, what, why = None, "does not exist", "Neither git nor DVC tracks it at this revision."
         except (DataIndexDirError, RemoteConfigError) as error:
             raise self._explain_missing(source, why=str(error)) from error
         recorded = entry.hash_info if entry is not None else None
@@ -157,7 +157,7 @@ class Revision:
             f"Where the data are: `cd {self._repo} && dvc push --all-tags` (or --all-commits; a plain push "
             "leaves older revisions out). Here: check `dvc remote list` and its credentials."
         )
-        what = f"DVC knows {what} in {self._repo}, but no cache or remote gave it."
+        what = f"DVC knows {what} in {self._repo}, but no cache or remote has it."
         return DataError("data-not-pulled", what, why=why, hint=hint)
 
 

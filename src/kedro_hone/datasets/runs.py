@@ -52,7 +52,7 @@ class ValueDataset(AbstractDataset[Any, Any]):
         try:
             return self._find_adapter().validate_python(json.loads(text))
         except (ValidationError, json.JSONDecodeError) as error:
-            raise DatasetError(f"{self._path} does not hold a {self._model}: {error}") from error
+            raise DatasetError(f"{self._path} does not contain a {self._model}: {error}") from error
 
     def save(self, data: Any) -> None:
         """Write the value atomically; ``DatasetError`` if it is not a value of the model."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -60,7 +59,7 @@ def _describe_numbers(name: str, column: Column) -> ColumnFacts:
     return ColumnFacts(name=name, kind="number", values=values, whole=bool((known == np.round(known)).all()))
 
 
-def _read_numbers(column: Sequence[Any]) -> NDArray[np.float64]:
+def _read_numbers(column: Column) -> NDArray[np.float64]:
     """Return the values that are numbers; what stands for a missing one is left out."""
     found = []
     for value in column:

@@ -7,21 +7,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from kedro import __version__ as kedro_version
-from kedro.utils import find_kedro_project
 
 from kedro_hone.core.store.disk import write_file
 
 DATA: Final = Path("data", "splits")
 """Where the splits are, in a project."""
 _ABOUT: Final = "# Written by `kedro hone optimize`.\n"
-_PYPROJECT: Final = f"""\
-[tool.kedro]
-package_name = "kedro_hone"
-project_name = "kedro_hone"
-kedro_init_version = "{kedro_version}"
-source_dir = "conf"
-"""
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,8 +30,6 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
 def write_project(folder: Path, *, recipe: Mapping[str, Any], catalog: Mapping[str, Any]) -> None:
     """Write the recipe and the catalog of a project; what else is in the folder stays.
 
-    Within another Kedro project the folder also gets a ``pyproject.toml``: otherwise Kedro would run the other one.
-
     Args:
         folder: The project's root, which is made if it does not exist.
         recipe: The value of ``hone`` in the parameters.
@@ -51,8 +40,6 @@ def write_project(folder: Path, *, recipe: Mapping[str, Any], catalog: Mapping[s
     (conf / "local").mkdir(exist_ok=True)
     write_file(conf / "base" / "parameters.yml", _format({"hone": dict(recipe)}))
     write_file(conf / "base" / "catalog.yml", _format(catalog))
-    if find_kedro_project(folder) not in (None, folder):
-        write_file(folder / "pyproject.toml", (_ABOUT + _PYPROJECT).encode())
 
 
 def _format(content: Mapping[str, Any]) -> bytes:

@@ -12,9 +12,10 @@ from fsspec.core import url_to_fs
 from fsspec.utils import get_protocol
 from numpy.typing import NDArray
 
+from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.errors import HoneError
-from hone_runtime.values.artifact import Artifact
+from hone_runtime.values.artifact import Artifact, Stage
 from hone_runtime.values.samples import GATE, SEARCH
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -96,7 +97,7 @@ def propose(request: Request, folder: Path) -> Proposal:
         "gates": {"drop": data.drop},
     }
     if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
-        settings["toolchains"] = [source.runtime, *asked.toolchains]  # which converts it for the others
+        settings |= _add_converters(str(source.runtime), asked)
     lines = (
         f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
         f"task      {data.chosen.name}, {data.chosen.why}",
@@ -215,6 +216,17 @@ def _prepare_inputs(
         call_program("read", job=job, source=source, output=scratch, store=store, run=run)
         with np.load(scratch / SEARCH / "feeds.npz") as arrays:
             return {name: arrays[name] for name in arrays.files}
+
+
+def _add_converters(runtime: str, asked: Recipe) -> dict[str, Any]:
+    """Return the recipe's toolchains with that of the source, of which only the converters take part."""
+    known = read_catalogue().adaptors.values()
+    others = [one.name for one in known if one.toolchain.name == runtime and one.stage is not Stage.CONVERT]
+    named = {name: section.model_dump(exclude_unset=True) for name, section in asked.adaptors.items()}
+    return {
+        "toolchains": [runtime, *asked.toolchains],
+        "adaptors": {**{name: {"enabled": False} for name in others}, **named},
+    }
 
 
 def _describe_inputs(source: Artifact) -> str:

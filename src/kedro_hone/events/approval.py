@@ -40,7 +40,7 @@ def _find_policy() -> Policy | None:
     if signer is None:
         return None
     if not signer.public:
-        why = "This machine signs with Sigstore, and whose identity it must have been is not known when it is approved."
-        hint = "Check it by `kedro hone verify --identity … --issuer …`, and move the alias with the registry's client."
+        why = "This machine signs with Sigstore, and an approval has no identity to compare the signature with."
+        hint = "Check it by `kedro-hone verify --identity … --issuer …`, and move the alias with the registry's client."
         raise explain_unusable(why, hint=hint)
     return Policy(keys=(signer.public,))

@@ -47,7 +47,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise HTTPException(422, "the body is no JSON") from error
+        raise HTTPException(422, "the body is not JSON") from error
     if not isinstance(found, dict):
-        raise HTTPException(422, "the body is no JSON object")
+        raise HTTPException(422, "the body is not a JSON object")
     return found

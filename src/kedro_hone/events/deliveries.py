@@ -52,7 +52,7 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
     if _WORKSPACE in headers and _SIGNATURE not in headers:
         wanted = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
         if not hmac.compare_digest(wanted.encode(), headers[_WORKSPACE].encode()):
-            raise ForgedError("its signature is of another secret")
+            raise ForgedError("its signature was made with another secret")
         return f"workspace-{hashlib.sha256(body).hexdigest()}"
     delivery, stamp, given = (headers.get(name, "") for name in (_DELIVERY, _TIMESTAMP, _SIGNATURE))
     signed = f"{delivery}.{stamp}.".encode() + body
@@ -60,7 +60,7 @@ def check_mlflow(headers: Mapping[str, str], body: bytes, *, secret: str, now: f
     if not hmac.compare_digest(wanted.encode(), given.encode()):
         if given.startswith("sha256="):
             raise ForgedError("its signature has the form of an older MLflow: update the server that sends it")
-        raise ForgedError("its signature is missing, or of another secret")
+        raise ForgedError("its signature is missing, or was made with another secret")
     if not (stamp.isdecimal() and abs(now - int(stamp[:12])) <= WINDOW):
         raise ForgedError(
             f"it was signed at {stamp[:12]!r}, over {WINDOW:.0f} s from {now:.0f}: are both clocks right?"
@@ -157,9 +157,9 @@ def _read(body: bytes) -> dict[str, Any]:
     try:
         given = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise UnreadableError("it is no JSON") from error
+        raise UnreadableError("it is not JSON") from error
     if not isinstance(given, dict):
-        raise UnreadableError("it is no JSON object")
+        raise UnreadableError("it is not a JSON object")
     return given
 
 

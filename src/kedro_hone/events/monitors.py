@@ -46,10 +46,10 @@ async def count(request: Request) -> Response:
         _format("hone_jobs", "Jobs in each state.", states),
         _format("hone_verdicts", "Jobs with each verdict.", verdicts),
         _format("hone_deliveries_total", "Deliveries since the start.", deliveries, kind="counter"),
-        _format("hone_failing_registries", "Registries that the last sweep could not ask.", [({}, failing)]),
+        _format("hone_failing_registries", "Registries that the last sweep could not read.", [({}, failing)]),
         _format(
             "hone_longest_wait_seconds",
-            "Seconds since the oldest waiting job was asked for.",
+            "Seconds since the oldest waiting job was created.",
             [({}, await service.call(queue.find_longest_wait))],
         ),
     )

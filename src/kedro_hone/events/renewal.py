@@ -69,9 +69,9 @@ def explain_refused(info: VersionInfo, registry: str, rule: Rule | None, *, proj
     try:
         scheme, own = urlsplit(source).scheme, urlsplit(registry).scheme
     except ValueError:
-        return "it is no URI"
+        return "it is not a URI"
     if INTERPOLATION in source or not source.isprintable():
-        return "it is no plain URI"
+        return "it is not a plain URI"
     if not scheme:
         roots = [project.resolve(), *([] if own else [(project / registry).resolve()])]
         inside = any((project / source).resolve().is_relative_to(root) for root in roots)

@@ -108,7 +108,7 @@ def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[
         others: Whether events of other registries can arrive.
     """
     return [
-        f"no event can come for the rule {rule.name!r}: neither a secret of webhooks nor a sweep is set for it"
+        f"no event can reach the rule {rule.name!r}: neither a secret of webhooks nor a sweep is set for it"
         for rule in rules
         if not (hub if rule.models.startswith(HUB) else others)
     ]
@@ -117,7 +117,7 @@ def list_unreachable(rules: Iterable[Rule], *, hub: bool, others: bool) -> list[
 def list_hidden(rules: Sequence[Rule]) -> list[str]:
     """Return, in words, the rules that never apply, since an earlier one matches all their events."""
     return [
-        f"the rule {later.name!r} never counts: {earlier.name!r} before it takes the same models and events"
+        f"the rule {later.name!r} never applies: {earlier.name!r} before it matches the same models and events"
         for number, later in enumerate(rules)
         for earlier in rules[:number]
         if _takes_all(earlier.models, later.models) and _covers(earlier.events, later.events)

@@ -106,7 +106,7 @@ async def cancel(request: Request) -> Response:
     """Cancel a run; 409 if it has ended."""
     service = admit(request)
     job = await _find_job(request, service)
-    if not await service.call(service.queue.cancel, job.id, reason="Somebody cancelled it."):
+    if not await service.call(service.queue.cancel, job.id, reason="It was cancelled."):
         raise HTTPException(409, f"run {job.id} has ended: {job.state}")
     await service.call(log, "job-cancelled", job=job.id, uri=job.uri)
     return _respond(request, await _find_job(request, service), status=200)

@@ -162,5 +162,5 @@ def _explain(why: str) -> HoneError:
         "rules-invalid",
         "The rules in listen.yml cannot be used.",
         why=why if why.endswith("?") else f"{why}.",
-        hint="Mend conf/base/listen.yml, or that of the environment.",
+        hint="Correct conf/base/listen.yml, or that of the environment.",
     )

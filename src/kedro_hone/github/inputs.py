@@ -79,7 +79,7 @@ def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
     if context.foreign:
         raise explain(
             "The input 'publish' cannot be 'on-pass' for a pull request of a fork.",
-            why="A stranger's code would run where winners are published.",
+            why="Untrusted code would run where winners are published.",
             hint="Write `publish: ${{ github.event_name == 'push' && 'on-pass' || 'never' }}`, and give forks a runner "
             "that does not reach the registry.",
         )
@@ -161,7 +161,7 @@ def check_project(workspace: Path, name: str) -> None:
     """
     project = (workspace / name).resolve()
     if not project.is_dir() or not project.is_relative_to(workspace.resolve()):
-        why = "It is no folder below the workspace, which is where actions/checkout puts the repository."
+        why = "It is not a folder below the workspace, which is where actions/checkout puts the repository."
         raise explain(f"The input 'project' cannot be {name!r}.", why=why)
 
 
@@ -171,9 +171,9 @@ def _read_recipe(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
         raise explain(f"The recipe {path} cannot be read.", why=str(error)) from error
     if sum(1 for _ in islice(_list_values(recipe), _MOST_VALUES)) == _MOST_VALUES:
-        raise explain(f"The recipe {path} is not one.", why=f"It has over {_MOST_VALUES} values.")
+        raise explain(f"The file {path} is not a recipe.", why=f"It has over {_MOST_VALUES} values.")
     if not isinstance(recipe, dict) or set(recipe) != {"hone"} or not isinstance(recipe["hone"], dict):
-        raise explain(f"The recipe {path} is not one.", why="A recipe's only key is 'hone', with settings below it.")
+        raise explain(f"The file {path} is not a recipe.", why="A recipe's only key is 'hone', with settings below it.")
     return recipe
 
 

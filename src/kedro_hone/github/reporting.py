@@ -30,7 +30,7 @@ _FAILING: Final = {
 }
 _VERDICTS: Final = (ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE, ExitCode.DRAFT)
 _CAUSES: Final = {ExitCode.INPUT: "the recipe or an input is wrong", ExitCode.BUG: "a bug of kedro-hone"}
-_HELD: Final = "`publish: on-pass` publishes from the default branch only, and this is not of it."
+_HELD: Final = "`publish: on-pass` publishes from the default branch only, and this run is not from it."
 
 
 def report() -> int:
@@ -114,7 +114,7 @@ def _read_kept(context: Context, variable: str) -> tuple[View | None, str]:
     try:
         return (View(parse_evidence(path.read_bytes())), path.stem) if path else (None, "")
     except HoneError as error:  # from another version of kedro-hone; this run's verdict does not depend on it
-        print_warning(f"An earlier result is left out of the comparison. {error.why}")
+        print_warning(f"An earlier result is not part of the comparison. {error.why}")
         return None, ""
 
 

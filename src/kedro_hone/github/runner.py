@@ -14,6 +14,7 @@ from hone_runtime.values.digest import digest_json
 from kedro_hone.github.arguments import DERIVED, check_combination, clear_project, write_arguments
 from kedro_hone.github.context import read_context, write_output
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
+from kedro_hone.report.lines import GROUPS
 
 _LATEST: Final = Path("data", "hone", "latest")
 """The link to the latest run's folder, below a project."""
@@ -71,6 +72,7 @@ def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
             arguments = ["run", "--config", str(options)]
         command = [sys.executable, "-m", "kedro_hone", *arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
+        environment[GROUPS] = "off"
         secret = secrets.token_hex(16)
         _print_command(f"::stop-commands::{secret}")
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from importlib.resources import files
 from pathlib import Path
@@ -35,3 +36,25 @@ def configure_logging(root: Path = Path()) -> None:
 
     if chosen := choose_logging(root / "conf", project.PACKAGE_NAME):
         project.configure_logging(yaml.safe_load(chosen.read_text()))
+    if chosen or _is_default(Path(os.environ.get("KEDRO_LOGGING_CONFIG") or root / "conf" / "logging.yml")):
+        _use_lines()
+
+
+def _is_default(path: Path) -> bool:
+    """Return whether a file is a copy of our configuration."""
+    return path.is_file() and path.read_text() == DEFAULT.read_text()
+
+
+def _use_lines() -> None:
+    """Replace Kedro's handler, since Kedro's configuration may not name a handler of another package."""
+    from kedro_hone.hooks.lines import LineHandler  # noqa: PLC0415 - it imports Kedro's logging
+
+    log = logging.getLogger()
+    for known in [one for one in log.handlers if type(one) is LineHandler.__base__]:
+        log.removeHandler(known)
+        lines = LineHandler(
+            known.level, markup=False, rich_tracebacks=False, show_path=False, show_level=False,
+            omit_repeated_times=False, log_time_format="%H:%M:%S",
+        )  # fmt: skip
+        lines.setFormatter(known.formatter)
+        log.addHandler(lines)

@@ -73,7 +73,7 @@ class RecipeHooks:
         if self._project is None or not has_own(pipeline):
             return
         from kedro_hone.datasets.defaults import DATA, add_defaults  # noqa: PLC0415
-        from kedro_hone.datasets.ordinary import check_entries, load_split  # noqa: PLC0415
+        from kedro_hone.datasets.ordinary import load_split, pin_entries  # noqa: PLC0415
 
         configure_logging(self._project)
         # Here only the nodes of this run count: another pipeline may give one of the names another meaning.
@@ -81,7 +81,9 @@ class RecipeHooks:
         add_defaults(catalog, names, project=self._project, version=run_params.get("run_id"))
         inputs = pipeline.inputs()
         _check_catalog(sorted(DATA & inputs), catalog)
-        check_entries(catalog, sorted(DATA & {name for node in filter(is_own, pipeline.nodes) for name in node.inputs}))
+        read = DATA & {name for node in pipeline.nodes if is_own(node) for name in node.inputs}
+        shared = {name for node in pipeline.nodes if not is_own(node) for name in (*node.inputs, *node.outputs)}
+        pin_entries(catalog, sorted(read), shared=shared, project=self._project)
         self._files.clear()
         if inputs.issuperset((*_NEEDED, GATE)):
             from kedro_hone.search.preflight import collect_errors, find_problems  # noqa: PLC0415
@@ -122,7 +124,7 @@ def _require_catalog(context: KedroContext) -> None:
         context.config_loader["catalog"]
     except (MissingConfigException, yaml.YAMLError) as error:
         missing = isinstance(error, MissingConfigException)
-        hint = _write_lines(("calibration", "search", "gate")) if missing else "Mend the YAML there."
+        hint = _write_lines(("calibration", "search", "gate")) if missing else "Correct the YAML there."
         what = "There is no catalog." if missing else "The catalog cannot be read."
         raise HoneError("catalog-incomplete", what, why=str(error), hint=hint) from error
 

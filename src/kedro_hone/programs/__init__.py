@@ -99,7 +99,7 @@ def locate_program(name: str, folder: Path, *, digest: str) -> Path:
             "program-changed",
             f"The program {name} is not the one that prepared the samples.",
             why="Another version of kedro-hone is installed here than where they were prepared.",
-            hint="Install the same version everywhere, or prepare them again: `kedro run`.",
+            hint="Install the same version everywhere, or prepare them again: `kedro-hone run`.",
         )
     return path
 
@@ -185,9 +185,9 @@ def call_program(
         log = result.log if isinstance(result, Failed) else None
         raise HoneError(
             "program-failed",
-            f"The program's {function} did not end well.",
+            f"The program's {function} failed.",
             why=result.reason,
-            hint=f"Read {log or folder / 'log'}, mend the program, and run again."
+            hint=f"Read {log or folder / 'log'}, correct the program, and run again."
             + (_ISOLATED if "No such file" in result.reason or "Permission denied" in result.reason else ""),
         )
     if error := result.notes.get("error"):

@@ -73,7 +73,7 @@ class Takes(Value):
     where: str = Field("", description="Vector instructions that the machine must have, such as `VNNI`.")
     converts: bool = Field(
         default=False,
-        description="Whether the worker writes others in these `opsets` and `ir`, and is told them.",
+        description="Whether the worker converts other models to these `opsets` and `ir`, which its job then contains.",
     )
 
     @field_validator("where")
@@ -233,9 +233,9 @@ def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
         said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in each)
     return HoneError(
         "capabilities-invalid",
-        f"What is known of the adaptor {name} cannot be read.",
+        f"The capabilities of the adaptor {name} cannot be read.",
         why=f"{path}: {said}",
-        hint="Mend it there; Write an adaptor in the documentation shows what the file holds.",
+        hint="Correct it there; Write an adaptor in the documentation describes the file.",
     )
 
 

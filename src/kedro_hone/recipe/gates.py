@@ -62,7 +62,7 @@ def compose_gates(gates: tuple[Gate, ...]) -> type[GatesSection]:
     """
     for gate in gates:
         if hasattr(GatesSection, gate.name) or gate.name in GatesSection.model_fields:
-            why = "The recipe's section `gates` has this name for something else."
+            why = "The recipe's section `gates` uses this name for something else."
             raise HoneError("gate-invalid", f"A gate cannot be named {gate.name!r}.", why=why, hint="Rename the gate.")
     keys: dict[str, Any] = {gate.name: (gate.takes, gate.field) for gate in gates}
     return create_model("GatesSection", __base__=GatesSection, __doc__=GatesSection.__doc__, **keys)

@@ -15,14 +15,18 @@ class RaceSection(Section):
 
     objective: str = Field("worst", description="worst, mean, or the name of a shape.")
     weights: dict[str, float] = Field(default_factory=dict, description="Weight of each shape, for mean.")
-    seconds: float = Field(60.0, gt=0, description="Budget of measuring; the race then ends with the best so far.")
-    rounds: int = Field(30, ge=5, le=1_000_000, description="At most so many rounds.")
-    block: int = Field(5, ge=3, description="Candidates drop out after each block of so many rounds; at most `rounds`.")
+    seconds: float = Field(60.0, gt=0, description="Time limit for measuring; the race then ends with the best so far.")
+    rounds: int = Field(30, ge=5, le=1_000_000, description="Most rounds.")
+    block: int = Field(
+        5, ge=3, description="Rounds in a block; candidates may be dropped after each block. At most `rounds`."
+    )
     burst_ms: float = Field(
         20.0, gt=0, le=60_000, description="How long one candidate is measured in a round; two calls at least."
     )
-    memory_mb: int = Field(12000, gt=0, description="Resident memory of all workers that live at once.")
-    candidates: int | None = Field(None, gt=0, description="At most so many candidates race.")
+    memory_mb: int = Field(
+        12000, gt=0, description="Most resident memory of all workers that are alive at the same time."
+    )
+    candidates: int | None = Field(None, gt=0, description="Most candidates in the race.")
 
     @model_validator(mode="after")
     def _compare_block(self) -> RaceSection:
@@ -36,14 +40,14 @@ class ConfirmSection(Section):
 
     finalists: int = Field(3, ge=1, le=100, description="How many of the best are confirmed.")
     looks: Annotated[tuple[Annotated[int, Field(le=1000)], ...], AfterValidator(check_looks)] = Field(
-        LOOKS, min_length=1, max_length=50, description="After how many launches of each the data are looked at."
+        LOOKS, min_length=1, max_length=50, description="Launches of each finalist after which the data are analyzed."
     )
     seconds: float | None = Field(
         None,
         gt=0,
         allow_inf_nan=False,
-        description="After so long the confirmation ends, and who is undecided stays so: INCONCLUSIVE. When empty, as "
-        "long as the budget, though ten minutes at least, and an hour where the budget is thorough.",
+        description="Time limit of the confirmation; a finalist that is undecided then stays undecided: INCONCLUSIVE. "
+        "When empty: the budget, but at least ten minutes; an hour if the budget is thorough.",
     )
     rounds: int = Field(7, ge=3, le=1_000_000, description="Rounds within one launch.")
     burst_ms: float = Field(

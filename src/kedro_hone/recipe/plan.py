@@ -26,6 +26,16 @@ SOURCE = "source"
 """The namespace of the source model itself; the steps directly below it take the pulled model unchanged."""
 
 
+BUILD = "build"
+"""The namespace of the stage that builds and validates, before those of the routes in the names of its nodes."""
+
+
+def read_route(namespace: str | None) -> str:
+    """Return the namespace of a route's step from that of its node; empty for a node of another stage."""
+    stage, _, route = (namespace or "").partition(".")
+    return route if stage == BUILD else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RouteStep:
     """One adaptor at its position in a route."""
@@ -112,6 +122,20 @@ def reach_toolchains(plan: Plan, source: Format) -> tuple[Toolchain, ...]:
     return tuple(found.values())
 
 
+def reach_steps(routes: Routes, source: Format) -> tuple[RouteStep, ...]:
+    """Return the steps that a source model of a format can reach through the converters of these routes."""
+    formats, reached = {source}, list[RouteStep]()
+    for backend in routes.backends:
+        if any(adaptor.accepts & formats for adaptor in routes.converters[backend]):
+            formats.add(backend)
+    places: set[str] = formats & set(routes.backends)
+    for step in routes.steps:
+        if step.parent in places or (step.parent == SOURCE and source in step.adaptor.accepts):
+            places.add(step.namespace)
+            reached.append(step)
+    return tuple(reached)
+
+
 def _select_toolchains(recipe: Recipe, catalogue: Catalogue) -> frozenset[str]:
     if recipe.toolchains == "all":
         return frozenset(catalogue.toolchains)
@@ -177,9 +201,9 @@ class _Path:
 def _explain_unfit(chain: tuple[str, ...], adaptors: Sequence[Adaptor]) -> HoneError:
     why = "An adaptor in it does not take the format of the one before, or nothing runs its end."
     if absent := [name for name in chain if name not in {a.name for a in adaptors}]:
-        why = f"{', '.join(absent)} takes no part: it is switched off, or its toolchain is not selected."
-    hint = "`kedro hone routes` lists the routes that there are; a chain extends one of them."
-    return HoneError("recipe-invalid", f"hone.routes: {' ▸ '.join(chain)} is no route.", why=why, hint=hint)
+        why = f"{', '.join(absent)} is not used: it is switched off, or its toolchain is not selected."
+    hint = "`kedro-hone routes` lists all routes; a chain extends one of them."
+    return HoneError("recipe-invalid", f"hone.routes: {' ▸ '.join(chain)} is not a route.", why=why, hint=hint)
 
 
 def _grow(

@@ -63,7 +63,7 @@ class ModelSection(Section):
     )
     inputs: tuple[TensorSpec, ...] = Field(
         (),
-        description="Its inputs, each as `{name, dtype, shape}`, where neither model nor signature tells them; equal "
+        description="Its inputs, each as `{name, dtype, shape}`, if neither model nor signature defines them; equal "
         "names in shapes are equal sizes, as in `[batch, length]`.",
     )
     ranges: Ranges = Field(
@@ -89,7 +89,7 @@ class ProgramSection(Section):
 class AdaptorSection(Section):
     """Settings of one adaptor."""
 
-    enabled: bool | None = Field(None, description="Use it, or not; empty follows the adaptor's default.")
+    enabled: bool | None = Field(None, description="Whether to use it; empty follows the adaptor's default.")
     options: FiniteOptions = Field(
         default_factory=dict,
         description="The adaptor's own options. Where one is a list of values, each of them is a route.",
@@ -102,7 +102,7 @@ class PublishSection(Section):
     enabled: bool = Field(default=True, description="Publish a winner; the verdict does not change.")
     uri: Place | None = Field(
         None,
-        description="The model that the winner goes to where that is in another registry: `hf://owner/name`, or "
+        description="The winner's target model, if it is in another registry than the source: `hf://owner/name`, or "
         "`hf://owner/name@branch`; `models:/name`; or a path. The source's registry when empty.",
     )
     name: Place | None = Field(None, description="The registered model's name; the source's own when empty.")
@@ -114,8 +114,8 @@ class PublishSection(Section):
     )
     approval: Literal["never", "first", "always"] = Field(
         "never",
-        description="Whose word moves the alias: nobody's (never), a person's while no version of the model has it "
-        "(first), or for each winner (always). Until then the winner is a version without the alias; "
+        description="When a person must approve a winner before the alias is moved: never; while no version of the "
+        "model has the alias (first); or for each winner (always). Until then the version has no alias; "
         "`kedro hone approve URI` moves it.",
     )
 
@@ -166,7 +166,7 @@ class Recipe(Section):
     )
     seed: int = Field(0, ge=0, lt=2**32, description="Seeds calibration, the order of the rounds and the bootstrap.")
     toolchains: Annotated[tuple[str, ...] | Literal["default", "all"], BeforeValidator(_split_names)] = Field(
-        "default", description="Which toolchains take part: default, all, or a list of names."
+        "default", description="The toolchains to use: default, all, or a list of names."
     )
     environments: dict[str, EnvironmentSection] = Field(
         default_factory=dict, description="What the workers of toolchains run in, by the toolchain's name."
@@ -177,7 +177,7 @@ class Recipe(Section):
         "before anything is built.",
     )
     wheels: Absolute | None = Field(
-        None, description="A folder of wheels from which environments are installed, and no index is asked."
+        None, description="A folder of wheels from which environments are installed, without a package index."
     )
     adaptors: dict[str, AdaptorSection] = Field(default_factory=dict, description="Settings of adaptors, by name.")
     routes: tuple[tuple[str, ...], ...] = Field(
@@ -256,7 +256,7 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
         ]  # each kind of option that toolchains may have is one of pydantic's
         what = f"The recipe has {'a problem' if len(said) == 1 else f'{len(said)} problems'}."
         why = "\n        ".join(said)  # indented like the first one
-        hint = "Mend the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation has all keys."
+        hint = "Correct the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation lists all keys."
         raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
 
 

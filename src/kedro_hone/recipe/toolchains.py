@@ -18,7 +18,7 @@ def _make_absolute(text: str) -> str:
     """Return an absolute path: the started program must not depend on the current folder."""
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise ValueError(f"{text!r} is no absolute path")
+        raise ValueError(f"{text!r} is not an absolute path")
     return os.path.normpath(path)
 
 

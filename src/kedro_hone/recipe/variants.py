@@ -89,7 +89,7 @@ def check_converters(variants: Mapping[str, Sequence[Variant]], converters: Coll
         "recipe-invalid",
         f"The adaptor {several} takes one value of each option.",
         why=f"hone.adaptors.{several}.options: {names} has several, and the model is converted once for all routes.",
-        hint="Name one value, and try another one in a run of its own.",
+        hint="Name one value, and try another in a separate run.",
     )
 
 
@@ -126,7 +126,7 @@ def _read_options(adaptor: Adaptor, options: Mapping[str, Json]) -> Options:
 
 
 def _read(adaptor: Adaptor, options: Mapping[str, Json]) -> Options | ValidationError:
-    mend = "Mend the adaptor, or leave it out: `enabled: false` under its name in the recipe."
+    mend = "Correct the adaptor, or leave it out: `enabled: false` under its name in the recipe."
     what, culprit = f"The options of the adaptor {adaptor.name} cannot be read.", name_function(adaptor.options)
     with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # its own validator may raise any exception
         try:

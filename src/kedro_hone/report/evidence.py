@@ -40,7 +40,7 @@ class Evidence(Value):
     program: records.ProgramRecord | None = Field(None, description="What prepared the data and scored the outputs.")
     winner: records.WinnerRecord | None = Field(None, description="The candidate that won; None when none did.")
     speedup: Speedup | None = Field(
-        None, description="Of the winner, or else of the finalist that the report tells of, at the deciding shape."
+        None, description="Of the winner, or else of the finalist that the report shows, at the deciding shape."
     )
     speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")
     latency: records.LatencyRecord | None = Field(None, description="At the deciding shape; None if none was timed.")
@@ -63,7 +63,9 @@ class Evidence(Value):
     data: tuple[Split, ...] = Field((), description="The splits.")
     steps: tuple[StepFacts, ...] = Field((), description="Every recorded step.")
     phase_seconds: dict[str, float] = Field(default_factory=dict, description="Seconds spent in each phase of the run.")
-    optimization_seconds: float = Field(0.0, description="What the optimization cost; found in the store or not.")
+    optimization_seconds: float = Field(
+        0.0, description="Seconds of all work with an empty store: what this run reused counts, too."
+    )
     break_even_calls: int | None = Field(None, description="Calls at the deciding shape until it has paid for itself.")
     counts: records.Counts = Field(records.Counts(), description="How much work this run did.")
 
@@ -111,7 +113,7 @@ def dump_evidence(evidence: Evidence) -> str:
 
 
 def name_fault(error: ValidationError) -> str:
-    """Return the first field that is wrong, or ``JSON`` if the text is no JSON."""
+    """Return the first field that is wrong, or ``JSON`` if the text is not JSON."""
     return ".".join(map(str, error.errors()[0]["loc"])) or "JSON"
 
 

@@ -39,7 +39,7 @@ class WinnerRecord(Value):
     digest: str = Field(description="`sha256:…` of its artifact.")
     runtime: str = Field("", description="The toolchain that opens it.")
     path: str = Field("", description="Where it is on the run's machine, relative to the project's folder.")
-    interface: str = Field("", description="Whose calls `kedro_hone.load` gives it, such as `transformers`.")
+    interface: str = Field("", description="The interface that `kedro_hone.load` gives it, such as `transformers`.")
 
 
 class LatencyRecord(Value):
@@ -69,7 +69,7 @@ class CandidateRecord(Checks):
 
     id: str = Field(description="The namespace that ends its route; `source` for the source model itself.")
     route: tuple[str, ...] = Field(description="The adaptors in order; empty for the source model itself.")
-    status: Status = Field(description="What became of it.")
+    status: Status = Field(description="Its result.")
     reason: str = Field("", description="Why it was not measured to the end, or an empty string.")
     failure_class: str | None = Field(None, description="The class of the failure, or None.")
     latency: tuple[Latency, ...] = Field((), description="Its times in the race, one for each shape.")
@@ -79,11 +79,15 @@ class CandidateRecord(Checks):
     cached: bool = Field(default=False, description="Whether this run built and validated nothing of it.")
     rounds: int = Field(0, description="How many rounds of the race it was measured in.")
     machine_options: dict[str, dict[str, Json]] = Field(
-        default_factory=dict, description="Options that the machine decides where the recipe does not, by adaptor."
+        default_factory=dict,
+        description="Options whose default depends on the machine, by adaptor.",
     )
     options: dict[str, dict[str, Json]] = Field(
         default_factory=dict,
         description="Those of which the recipe lists several values, with the candidate's own, by adaptor.",
+    )
+    parts: dict[str, str] = Field(
+        default_factory=dict, description="Of a composite: the candidate whose artifact serves each shape."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hone_runtime.values.measurement import Interval, Quality, is_bounded
@@ -51,9 +51,13 @@ def scale_quality(quality: Quality) -> Scale:
     return _place_all([Bar("drop", format_drop(metric, drop.estimate), interval, drop)], marks, room=0.12)
 
 
-def scale_ratios(evidence: Evidence) -> dict[str, Interval]:
-    """Return the positions of the race's intervals on a scale from 0 to the fastest, in per cent, by candidate id."""
-    ratios = {one.id: one.speedup for one in evidence.candidates if one.speedup}
+def scale_ratios(evidence: Evidence, confirmed: Mapping[str, Interval]) -> dict[str, Interval]:
+    """Return the positions of the speed-ups on a scale from 0 to the fastest, in per cent, by candidate id.
+
+    A confirmed speed-up replaces the race's estimate of the same candidate.
+    """
+    found = ((one.id, confirmed.get(one.id, one.speedup)) for one in evidence.candidates)
+    ratios = {name: ratio for name, ratio in found if ratio}
     most = max([1.0, *(ratio.high for ratio in ratios.values())])
     return {identifier: place_interval(ratio, (0.0, most)) for identifier, ratio in ratios.items()}
 

@@ -21,16 +21,16 @@ from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import Scale, scale_ratios, scale_speedups
 
 _HEADLINES: Final = {
-    Verdict.KEEP: "The original stays: no candidate was faster and held every gate",
+    Verdict.KEEP: "The original stays: no candidate was faster and passed every gate",
     Verdict.FAIL: "No candidate meets the recipe’s gates",
     Verdict.INCONCLUSIVE: "The measurements cannot decide",
     Verdict.DRAFT: "A draft: the inputs were drawn at random, so nothing is proved",
 }
 _MEANINGS: Final = {
-    Verdict.PASS: "A faster model holds every gate.",
-    Verdict.KEEP: "No candidate was so much faster and held every gate: the original stays. This is a success.",
-    Verdict.FAIL: "What the recipe demands was not reached.",
-    Verdict.INCONCLUSIVE: "Nothing was published, because nothing is proved.",
+    Verdict.PASS: "A faster model passes every gate.",
+    Verdict.KEEP: "No candidate was fast enough and passed every gate: the original stays. This is a success.",
+    Verdict.FAIL: "The recipe's requirement was not reached.",
+    Verdict.INCONCLUSIVE: "Nothing was published, because nothing was proved.",
     Verdict.DRAFT: "Missing for a proof: rows of the data that the model is used on, with labels where it has a task.",
 }
 _ORDER: Final = (Status.MEASURED, Status.DROPPED, Status.FAILED, Status.REFUSED, Status.NOT_TRIED)
@@ -40,6 +40,7 @@ _CALLS: Final = {
     "keras": "outputs = model.predict(inputs)  # as the source does",
 }
 """How to call a winner, by its interface."""
+_SOURCE: Final = "source"
 _LOAD_GATE: Final = "other_load"
 _MOST: Final = 16  # the most shapes, and metrics, in a comparison of two runs
 
@@ -134,7 +135,7 @@ class View:
             if one.provable is not None:
                 least, sure = wording.format_drop(one.metric, one.provable), wording.format_percent(one.drop.confidence)
                 limit = "" if one.limit is None else wording.format_drop(one.metric, one.limit)
-                demand = f"; the recipe asks for {limit}" if limit else ""
+                demand = f"; the recipe requires {limit}" if limit else ""
                 return (
                     f"With {one.n:,} rows the gate split cannot prove a limit below {least} at {sure}, even when "
                     f"nothing is lost{demand}."
@@ -145,6 +146,22 @@ class View:
     def winner(self) -> str:
         """The winner's name."""
         return wording.format_candidate(self.evidence, self.evidence.winner.candidate) if self.evidence.winner else ""
+
+    @property
+    def winner_in_words(self) -> str:
+        """The winner as precision and runtime, of a composite for each shape."""
+        return wording.describe_candidate(self.evidence, self.evidence.winner.candidate) if self.evidence.winner else ""
+
+    @cached_property
+    def confirmed(self) -> dict[str, Interval]:
+        """The confirmed speed-ups, by the candidate's id: they replace the race's estimates everywhere."""
+        return {one.id: one.deciding.ratio for one in self.evidence.finalists if one.deciding}
+
+    @cached_property
+    def tally(self) -> dict[Status, int]:
+        """How many candidates have each status; the source is none."""
+        counts = {status: sum(one.id != _SOURCE for one in group) for status, group in self.groups.items()}
+        return {status: count for status, count in counts.items() if count}
 
     @cached_property
     def usage(self) -> str:
@@ -222,7 +239,11 @@ class View:
                 numbers.append(Number(label, write(old), remark=f"of the source, {remark}".rstrip(", ")))
         took, calls = wording.format_seconds(evidence.optimization_seconds), evidence.break_even_calls
         if calls is not None:
-            numbers.append(Number("Pays off after", f"{calls:,}", remark=f"calls; the optimization took {took}"))
+            numbers.append(
+                Number(
+                    "Pays off after", f"{calls:,}", remark=f"calls; the optimization takes {took} with an empty store"
+                )
+            )
         elif evidence.optimization_seconds:
             numbers.append(Number("Optimization", took))
         return tuple(numbers)
@@ -260,8 +281,8 @@ class View:
 
     @cached_property
     def ratios(self) -> dict[str, Interval]:
-        """The positions of the race's intervals on one scale, by the candidate's id."""
-        return scale_ratios(self.evidence)
+        """The positions of the speed-ups' intervals on one scale, by the candidate's id."""
+        return scale_ratios(self.evidence, self.confirmed)
 
     @cached_property
     def charts(self) -> tuple[Chart, ...]:

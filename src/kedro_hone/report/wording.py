@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from hone_runtime.contract.catalogue import read_catalogue
+from hone_runtime.values.artifact import Precision, Stage
 from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.judgement import Judgement
 from hone_runtime.values.measurement import Interval, Quality, Speedup, Status, is_bounded
@@ -23,6 +25,9 @@ GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
 _WIDE: Final = 1.5  # an interval is wide if its upper end is more than this many times its lower end
+_BITS: Final = ("int4", "int8", "fp16", "bf16", "fp32")
+"""The precisions, the lowest first."""
+_PRECISIONS: Final = re.compile("|".join(_BITS))
 _FRACTIONS: Final = re.compile(
     r"accuracy|precision|recall|f1|jaccard|iou|auc|top_?\d|agreement|fidelity|exact|error_rate", re.IGNORECASE
 )
@@ -43,6 +48,11 @@ def format_range(ratio: Interval) -> str:
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
 
 
+def describe_speed(name: str, ratio: Interval) -> str:
+    """Return such as ``2.4× (2.3–2.5×): NAME``."""
+    return f"{format_ratio(ratio.estimate)} ({format_range(ratio)}): {name}"
+
+
 def format_pair(ratio: Interval) -> tuple[str, str]:
     """Return the first and the second text of a ratio: estimate and interval, or a wide interval first."""
     middle, ends = format_ratio(ratio.estimate), format_range(ratio)
@@ -54,6 +64,11 @@ def format_ms(milliseconds: float) -> str:
     if milliseconds >= 1000:
         return f"{_round(milliseconds / 1000)} s"
     return f"{_round(milliseconds)} ms" if milliseconds >= 0.1 else f"{_round(milliseconds * 1000)} µs"
+
+
+def format_count(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun, such as ``1 build`` or ``2 builds``; the plural if it is not noun + s."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def format_bytes(size: int) -> str:
@@ -130,6 +145,43 @@ def format_candidate(evidence: Evidence, identifier: str) -> str:
     """Return the name of a candidate, or its id if the evidence does not list it."""
     candidate = evidence.find_candidate(identifier)
     return format_name(candidate) if candidate else identifier
+
+
+def describe_candidate(evidence: Evidence, identifier: str) -> str:
+    """Return a candidate in words, such as ``int8 in ONNX Runtime``; of a composite, those of each shape."""
+    candidate = evidence.find_candidate(identifier)
+    if candidate is None:
+        return identifier
+    if not candidate.parts:
+        return _describe_route(candidate.route) if candidate.id != COMPOSITE else "the fastest candidate of each shape"
+    shapes: dict[str, list[str]] = {}
+    for shape, part in candidate.parts.items():
+        shapes.setdefault(describe_candidate(evidence, part), []).append(format_shape(shape))
+    return ", ".join(f"{words} for {_join_words(served)}" for words, served in shapes.items())
+
+
+def _describe_route(route: tuple[str, ...]) -> str:
+    if not route:
+        return "the source model"
+    known = read_catalogue()
+    toolchain = known.toolchains.get(route[-1].partition(".")[0])
+    runtime = (toolchain.title if toolchain else "") or route[-1].partition(".")[0]
+    return f"{_find_precision(route)} in {runtime}"
+
+
+def _find_precision(route: tuple[str, ...]) -> str:
+    """Return the lowest precision that an adaptor of a route introduces; that of the model if there is none.
+
+    A runtime for fp32 and int8 computes in the precision of the graph.
+    """
+    adaptors, found = read_catalogue().adaptors, list[str]()
+    for name in route:
+        adaptor = adaptors.get(name)
+        if adaptor is None:
+            found += _PRECISIONS.findall(name)
+        elif Precision.FP32 not in adaptor.precisions or adaptor.stage is Stage.COMPRESS:
+            found += [one.value for one in adaptor.precisions - {Precision.FP32}]
+    return min(found, key=[*_BITS].index) if found else Precision.FP32.value
 
 
 def format_quality(candidate: CandidateRecord) -> str:

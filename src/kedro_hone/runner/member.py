@@ -85,7 +85,7 @@ class MisplacedError(Exception):
 
 def introduce(setup: Setup) -> Facts:
     """Return the facts of this worker, and write a response to the run's folder."""
-    facts = Facts(host=read_host(), machine=name_machine(), code="", shared=False)
+    facts = Facts(host=read_host(), machine=identify_machine(), code="", shared=False)
     try:
         if not (setup.folder / ANSWERS / setup.mark).is_file():
             return facts
@@ -95,7 +95,7 @@ def introduce(setup: Setup) -> Facts:
     return replace(facts, code=load_project(setup.project, setup.package), shared=True)
 
 
-def name_machine() -> str:
+def identify_machine() -> str:
     """Return a unique name of this machine: its host's name, and the kernel's boot id."""
     with suppress(OSError):
         return f"{platform.node()}-{_BOOT.read_text().strip()}"
@@ -145,7 +145,7 @@ def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
         MisplacedError: It must not run here.
         Exception: As raised by the node.
     """
-    machine = None if place.machine is None else name_machine()
+    machine = None if place.machine is None else identify_machine()
     code = load_project(setup.project, setup.package)
     if Place(fingerprint=read_host().fingerprint, code=code, machine=machine) != place:
         raise MisplacedError(platform.node())

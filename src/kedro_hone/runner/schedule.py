@@ -17,7 +17,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.host import Host
 from hone_runtime.values.measurement import Status, Validation
 from kedro_hone.graph import read_plan
-from kedro_hone.recipe.plan import RouteStep
+from kedro_hone.recipe.plan import RouteStep, read_route
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
 from kedro_hone.search.plan.routes import only_converts
@@ -51,13 +51,13 @@ class Schedule:
         self._steps = {step.namespace: step for step in steps}
         ends = [step for step in steps if step.ends]
         self._ends = {step.namespace: [end for end in ends if step.leads_to(end)] for step in steps}
-        validated = {node.namespace for node in pipeline.nodes if _VALIDATE in node.tags}
+        validated = {read_route(node.namespace) for node in pipeline.nodes if _VALIDATE in node.tags}
         self._rivals = {end.namespace for end in ends if end.namespace in validated and only_converts(end.route)}
 
     def sort(self, ready: Iterable[Node], *, idle: bool) -> list[Node]:
         """Return the nodes that may start, in order; if no node runs (``idle``), at least one."""
         ordered = sorted(ready, key=lambda node: (-self.weigh(node), node.name))
-        if not any(node.namespace in self._steps for node in ordered):
+        if not any(read_route(node.namespace) in self._steps for node in ordered):
             return ordered
         least = self._find_least()
         promising = [node for node in ordered if self._find_speed(node) >= least]
@@ -68,14 +68,15 @@ class Schedule:
 
     def note_end(self, node: Node) -> None:
         """Record that a node has ended: an invalid candidate is no rival."""
-        if _VALIDATE in node.tags and node.namespace in self._rivals:
-            found: Validation = self._catalog.load(f"{node.namespace}.validation")
+        name = read_route(node.namespace)
+        if _VALIDATE in node.tags and name in self._rivals:
+            found: Validation = self._catalog.load(f"{name}.validation")
             if found.status is not Status.MEASURED or not can_win(found, self._recipe.gates):
-                self._rivals.remove(node.namespace)
+                self._rivals.remove(name)
 
     def weigh(self, node: Node) -> float:
         """Return the largest expected speed that a node leads to, per second until then; infinite for other nodes."""
-        step = self._steps.get(node.namespace or "")
+        step = self._steps.get(read_route(node.namespace))
         if step is None:
             return math.inf
         return max(self._weigh_route(step, end, built=_VALIDATE in node.tags) for end in self._ends[step.namespace])
@@ -83,7 +84,7 @@ class Schedule:
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return how many of some nodes fit into the machine's memory at once; at least one."""
         total = self._host.memory_bytes
-        if total is None or not any(node.namespace in self._steps for node in nodes):
+        if total is None or not any(read_route(node.namespace) in self._steps for node in nodes):
             return sys.maxsize  # the catalog's source may be an earlier model, until this one is pulled
         return max(1, total // (_BASE + _TIMES * self._size))
 
@@ -94,7 +95,7 @@ class Schedule:
 
     def _find_speed(self, node: Node) -> float:
         """Return the largest expected speed that a node leads to; infinite if one is unknown, or must not wait."""
-        ends = self._ends.get(node.namespace or "", ())
+        ends = self._ends.get(read_route(node.namespace), ())
         if any(not self._named.isdisjoint(end.route) for end in ends):
             return math.inf
         return max((self._speeds.get(end.namespace, math.inf) for end in ends), default=math.inf)

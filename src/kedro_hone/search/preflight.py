@@ -113,7 +113,7 @@ def _check_published(target: Target, recipe: Recipe) -> None:
         raise HoneError(
             "recipe-invalid",
             "gates.beat_published cannot be judged.",
-            why="The registry that the winner goes to has no aliases, so nothing says which version is published.",
+            why="The winner's registry has no aliases, so it is unknown which version is published.",
             hint="Remove gates.beat_published, or publish to another registry by publish.uri.",
         )
 
@@ -162,7 +162,7 @@ def _check_score(score: Score, rows: int, least: int, *, key: str) -> None:
         raise HoneError(
             "gate-unprovable",
             f"The source's {score.metric} is 0 on the search split.",
-            why="No candidate can be worse, so such rows prove nothing.",
+            why="No candidate can be worse, so these rows prove nothing.",
             hint=f"Check that the labels are the model's, or take another metric: hone.{key}.",
         )
     if rows < least:

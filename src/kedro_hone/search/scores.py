@@ -146,7 +146,8 @@ def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
         "program-failed",
         f"The source model cannot be scored on the {split.name} split.",
         why=itself,
-        hint="Name another metric in hone.program.metric or hone.gates.drops, or mend the program; see Write a program "
+        hint="Name another metric in hone.program.metric or hone.gates.drops, or correct the program; see Write a "
+        "program "
         "in the documentation.",
     )
 

@@ -37,8 +37,8 @@ def explain_outdated(name: str, origin: str) -> HoneError:
     return HoneError(
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",
-        why=f"It was made from another {origin!r} than there is now: that was changed or made again since.",
-        hint="Make it again: `kedro run` does, and takes from the store what still holds.",
+        why=f"It was made from another {origin!r} than the current one, which was changed or made again since.",
+        hint="Run all pipelines again: `kedro-hone run`. What is still valid comes from the store.",
     )
 
 

@@ -107,7 +107,7 @@ def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None
         "source-format-broken",
         f"The source format {source.name} cannot be used.",
         culprit=f"It comes from {offer.origin}, and {name_function(source.detect)}",
-        hint="Mend its function detect, or uninstall its package.",
+        hint="Correct its function detect, or uninstall its package.",
         ours=offer.origin == BUILT_IN,
     ):
         found = source.detect(pulled)
@@ -123,7 +123,7 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             "recipe-invalid",
             "The recipe names a class, and the model takes none.",
             why=f"hone.model.module is {pulled.author.place!r}, and the model is {source.noun}.",
-            hint="Name a model that holds the state of that class, an exported program (.pt2) or what "
+            hint="Name a model with the state of that class, an exported program (.pt2) or what "
             "safetensors.torch.save_model(model, 'model.safetensors') writes; or leave hone.model.module out.",
         )
     if source.trust is not None and source.trust not in trust:
@@ -137,14 +137,14 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
             "recipe-invalid",
             "The recipe names a task, and the model takes none.",
             why=f"hone.model.task is {pulled.task!r}, and the model is {source.noun}.",
-            hint="Leave hone.model.task out: it says what a model of Transformers is for.",
+            hint="Leave hone.model.task out: it is for models of Transformers only.",
         )
     if pulled.signature is not None and not source.takes_signature:
         raise HoneError(
             "recipe-invalid",
             "The recipe names a signature, and the model has none.",
             why=f"hone.model.signature is {pulled.signature!r}, and the model is {source.noun}.",
-            hint="Leave hone.model.signature out: it names a function of a SavedModel of TensorFlow.",
+            hint="Leave hone.model.signature out: it is for SavedModels of TensorFlow only.",
         )
 
 
@@ -169,9 +169,9 @@ def _explain_unknown(pulled: Pulled, *, called: str) -> HoneError:
         why = f"Its MLmodel has: {', '.join(sorted(pulled.mlmodel.flavors)) or 'none'}. {supported}"
         hint = "Log the model with mlflow.onnx.log_model or mlflow.pytorch.log_model."
     else:
-        what = f"{called} holds no model that can be optimized."
+        what = f"{called} contains no model that can be optimized."
         names = sorted(path.name for path in pulled.folder.iterdir())
-        why = f"It holds: {', '.join(names[:8]) or 'nothing'}. {supported}"
+        why = f"It contains: {', '.join(names[:8]) or 'nothing'}. {supported}"
         hint = "Name a folder with model.onnx, model.pt2 or an MLmodel, or one .onnx or .pt2 file."
         if pulled.author is not None:
             hint = (

@@ -125,7 +125,7 @@ def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
         name, dtype = row.get("name") or f"{word}_{index}", row["tensor-spec"]["dtype"]
         shape = row["tensor-spec"]["shape"]
         if not (isinstance(name, str) and isinstance(dtype, str)):  # YAML aliases can expand to endless text
-            raise TypeError("a name or a type is no text")
+            raise TypeError("a name or a type is not text")
         said += len(dtype) + (len(name) + 1) * (len(shape) + 1)
         if said > LARGEST_MLMODEL:  # aliases repeat the same text or list
             raise ValueError("its names and shapes have no end")

@@ -146,13 +146,13 @@ class SourceFormat:
         if not re.fullmatch(r"[a-z][a-z0-9-]*", self.name):
             raise ValueError(f"source format name {self.name!r}: use lower-case letters, digits and dashes")
         problems = {
-            f"the order {self.order!r} is no whole number": not isinstance(self.order, int),
+            f"the order {self.order!r} is not a whole number": not isinstance(self.order, int),
             f"detect {self.detect!r} cannot be called": not callable(self.detect),
-            f"seals {self.seals!r} is no set of formats": not isinstance(self.seals, frozenset | set),
+            f"seals {self.seals!r} is not a set of formats": not isinstance(self.seals, frozenset | set),
             f"the interface {self.interface!r} is none of {set(INTERFACES)}": self.interface not in INTERFACES,
             f"the baseline has no {THREADS}": self.baseline and THREADS not in self.baseline,
             f"untrusted must say why {self.trust!r} has to be trusted": self.trust and not self.untrusted,
-            f"refused {self.refused!r} is no mapping": not isinstance(self.refused, Mapping),
+            f"refused {self.refused!r} is not a mapping": not isinstance(self.refused, Mapping),
             "hint must say what to do when it is not taken": (self.trust or self.unsupported) and not self.hint,
         }
         if found := [problem for problem, is_so in problems.items() if is_so]:

@@ -10,7 +10,8 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from hone_runtime.onnx import normalization
+from hone_runtime.conversion import normalization
+from hone_runtime.worker.refusal import UnsuitedError
 
 pytestmark = pytest.mark.toolchain
 
@@ -89,7 +90,7 @@ def test_domains_without_operators_are_gone_and_others_are_refused(make_job, ber
     assert len(list_domains(onnx.load(berts / "domains" / "model.onnx"))) == 9
     assert list_domains(normalization.normalize(make_job(berts / "domains"))[0]) == [""]
     folder, described = save(tmp_path / "own", helper.make_node("FusedGelu", ["x"], ["y"], domain="com.shop"), opset=17)
-    with pytest.raises(normalization.UnfitError, match=r"operators of com\.shop"):
+    with pytest.raises(UnsuitedError, match=r"operators of com\.shop"):
         normalization.normalize(make_job(folder, described))
 
 
@@ -114,9 +115,7 @@ def test_what_an_opset_lacks_is_named(make_job, tmp_path):
     weights = [numpy_helper.from_array(np.ones(4, np.float32), "scale")]
     node = helper.make_node("RMSNormalization", ["x", "scale"], ["y"])
     folder, described = save(tmp_path / "newer", node, opset=23, weights=weights)
-    with pytest.raises(
-        normalization.UnfitError, match=r"its opset is 23, and .* opset 19: that has no RMSNormalization"
-    ):
+    with pytest.raises(UnsuitedError, match=r"its opset is 23, and .* opset 19: that has no RMSNormalization"):
         normalization.normalize(make_job(folder, described, takes=LOWER))
 
 
@@ -138,7 +137,7 @@ def test_an_older_model_is_written_in_the_lowest_opset_that_is_read(make_job, tm
 def test_only_whole_names_of_operators_allow_outputs_that_are_rounded(operator, quantizes):
     """A function of the model may have any name."""
     graph = helper.make_graph([helper.make_node(operator, ["x"], ["y"])], "small", [], [])
-    assert normalization._is_quantized(helper.make_model(graph)) is quantizes
+    assert normalization._quantizes_activations(helper.make_model(graph)) is quantizes
 
 
 def test_a_rewriting_that_computes_something_else_is_not_taken(make_job, tmp_path, monkeypatch, capsys):
@@ -166,13 +165,13 @@ def test_an_opset_in_which_it_computes_something_else_is_refused(make_job, tmp_p
 
     for name in ("_convert", "_relabel"):
         monkeypatch.setattr(normalization.opsets, name, write_wrongly)
-    with pytest.raises(normalization.UnfitError, match="an output differs"):
+    with pytest.raises(UnsuitedError, match="an output differs"):
         normalization.normalize(make_job(folder, described, takes=LOWER))
 
 
 def test_weights_beyond_one_file_are_refused(make_job, berts, monkeypatch):
     monkeypatch.setattr(normalization, "LARGEST", 100_000)
-    with pytest.raises(normalization.UnfitError, match="2 GB at most"):
+    with pytest.raises(UnsuitedError, match="2 GB at most"):
         normalization.normalize(make_job(berts / "dynamo"))
 
 

@@ -225,7 +225,7 @@ def test_operators_of_estimators_have_nothing_that_is_planned_by_shape(bench, tm
 
 
 @pytest.mark.parametrize(
-    ("noted", "said"), [([{"batch": 1}] * 9, "at most 8"), ([{"batch": 0}], "no shape of the inputs")], ids=str
+    ("noted", "said"), [([{"batch": 1}] * 9, "at most 8"), ([{"batch": 0}], "not a shape of the inputs")], ids=str
 )
 def test_metadata_that_name_no_shapes_are_refused(bench, digits_onnx, noted, said):
     described = bench.describe(digits_onnx, "onnx")
@@ -534,4 +534,19 @@ def test_rows_with_missing_values_have_no_ranges(bench, tmp_path, digits_onnx, d
     arrays["image"][:, 0, 2] = np.nan
     np.savez(tmp_path / "missing.npz", **arrays)
     notes, _ = bench.transform("onnxruntime.int8-static", digits_onnx, calibration=str(tmp_path / "missing.npz"))
-    assert notes["refused"] == "the calibration rows hold NaN in image, so that ranges are not known"
+    assert notes["refused"] == "the calibration rows hold NaN in image, so their ranges are unknown"
+
+
+def test_a_graph_in_double_precision_has_no_weights_of_four_bits(bench, tmp_path):
+    """``MatMulNBits`` computes in fp32 or fp16: what the quantizer writes of others is no valid graph."""
+    weight = np.random.default_rng(0).standard_normal((64, 64))
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        inputs=[vector("x", "batch", 64, dtype=TensorProto.DOUBLE)],
+        outputs=[vector("y", "batch", 64, dtype=TensorProto.DOUBLE)],
+        weights=[("w", weight)],
+    )
+    notes, output = bench.transform("onnxruntime.int4-weights", path)
+    assert notes == {"refused": "its MatMul and Gemm are in float64, and weights of four bits are for fp32 and fp16"}
+    assert not list(output.iterdir())

@@ -155,7 +155,7 @@ def test_an_output_is_what_a_run_gives(bench, make_bench, tmp_path, case):
     described = describe(bench, folder, [{"name": "one", "sizes": {"batch": 1}}])
     assert list_shapes(described, "outputs") == [due]
     assert bool(described.get("warnings")) is told
-    assert not told or "what the run gave counts" in described["warnings"][0]
+    assert not told or "the run's result is used" in described["warnings"][0]
     feeds = [{"x": np.random.default_rng(1).normal(size=(1, 3, 8, 24)).astype("f4")}]
     want = bench.run(folder, "onnx", feeds, described=described)[0]["y"]
     job = {"described": described, "shapes": [{"name": "one", "sizes": {"batch": 1, "w": 24}}]}

@@ -181,11 +181,11 @@ def test_a_shape_that_the_graph_does_not_fit_is_left_to_the_dynamic_graph(bench,
     [
         ([{"batch": 1}] * 9, "at most 8"),
         ("batch", "at most 8"),
-        ([{"batch": 0}], "no shape of the inputs"),
-        ([{"batch": True}], "no shape of the inputs"),
-        ([{"batch": 1 << 40}], "no shape of the inputs"),
-        ([{"length": 1}], "no shape of the inputs"),
-        ([["batch", 1]], "no shape of the inputs"),
+        ([{"batch": 0}], "not a shape of the inputs"),
+        ([{"batch": True}], "not a shape of the inputs"),
+        ([{"batch": 1 << 40}], "not a shape of the inputs"),
+        ([{"length": 1}], "not a shape of the inputs"),
+        ([["batch", 1]], "not a shape of the inputs"),
     ],
     ids=str,
 )
@@ -619,7 +619,7 @@ def test_openvino_would_read_memory_and_the_worker_does_not(bench, tmp_path):
     assert compiled(np.zeros(4, "f4"))[0].tolist() == secret.tolist()
     for function in ("describe", "run"):
         result, _ = bench.call(function, forged, "openvino-ir", expect_error=True)
-        assert "no IR" in result["raised"], function
+        assert "not an IR" in result["raised"], function
 
     source = write_of_memory(tmp_path / "source", "model.onnx", 0)
     job = {"form": "onnx", "described": described_onnx(source), "expect_error": True}
@@ -634,7 +634,7 @@ def test_xml_that_is_no_ir_is_named(bench, tmp_path, text):
     (tmp_path / "model.xml").write_text(text)
     (tmp_path / "model.bin").write_bytes(b"x")
     result, _ = bench.call("describe", tmp_path, "openvino-ir", expect_error=True)
-    assert "no IR" in result["raised"]
+    assert "not an IR" in result["raised"]
 
 
 def test_operators_inside_a_branch_are_refused_in_our_own_words(bench, tmp_path):
@@ -665,3 +665,20 @@ def test_operators_inside_a_branch_are_refused_in_our_own_words(bench, tmp_path)
     )
 
     assert notes["refused"].startswith("the model has operators inside If"), notes
+
+
+def test_accuracy_control_refuses_a_graph_in_double_precision(bench, tmp_path):
+    random = np.random.default_rng(0)
+    path = write(
+        tmp_path / "m",
+        [helper.make_node("MatMul", ["image", "w"], ["logits"])],
+        inputs=[vector("image", "batch", 64, dtype=TensorProto.DOUBLE)],
+        outputs=[vector("logits", "batch", 64, dtype=TensorProto.DOUBLE)],
+        weights=[("w", random.standard_normal((64, 64)))],
+    )
+    rows = random.standard_normal((64, 64))
+    np.savez(tmp_path / "rows.npz", image=rows)
+    program = program_of(tmp_path, SimpleNamespace(x=rows, y=rows.argmax(1)))
+    job = {"calibration": str(tmp_path / "rows.npz"), "program": program}
+    notes, _ = bench.transform("openvino.int8-accuracy-control", convert(bench, path), **job)
+    assert notes == {"refused": "it computes in float64, in which OpenVINO runs no quantized operators"}

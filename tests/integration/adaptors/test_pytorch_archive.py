@@ -124,10 +124,10 @@ def keep(_name, content):
 CASES = {
     "size": (change_program(evil_size), (), "more than an expression"),
     "nested size": (change_program(evil_nested_size), (), "more than an expression"),
-    "operator": (change_program(evil_operator), (), "no tensor operator"),
-    "function": (change_program(evil_function), (), "no tensor operator"),
+    "operator": (change_program(evil_operator), (), "not a tensor operator"),
+    "function": (change_program(evil_function), (), "not a tensor operator"),
     "tree": (change_program(evil_tree), (), "have to be imported"),
-    "operator as an argument": (change_program(evil_argument), (), "no tensor operator"),
+    "operator as an argument": (change_program(evil_argument), (), "not a tensor operator"),
     "weights": (pickled_weights, (), "pickled tensors"),
     "weights, written without spaces": (compact_pickled_weights, (), "pickled tensors"),
     "nested brackets": (change_to("/models/", b"[" * 200_000), (), "not an archive"),

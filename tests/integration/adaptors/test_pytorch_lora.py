@@ -160,7 +160,7 @@ def test_the_length_of_each_row_is_the_adapters_with_dora(merge):
     [
         ({"bert.other.lora_A.weight": (4, 32), "bert.other.lora_B.weight": (32, 4)}, {}, "no module bert.other"),
         ({f"{QUERY.format(0)}.lora_A.weight": (4, 16), f"{QUERY.format(0)}.lora_B.weight": (32, 4)}, {}, "another one"),
-        ({f"{QUERY.format(0)}.lora_A.weight": (4, 32)}, {}, "no pair"),
+        ({f"{QUERY.format(0)}.lora_A.weight": (4, 32)}, {}, "not a pair"),
         ({"score.weight": (2, 32)}, {}, "no weight score.weight"),
         ({f"{QUERY.format(0)}.ia3_l": (32, 1)}, {"peft_type": "IA3"}, "of the type 'IA3'"),
         ({f"{QUERY.format(0)}.lora_A.weight": (4, 32)}, {"layer_replication": [[0, 2]]}, "layer_replication"),

@@ -245,10 +245,10 @@ def test_a_cache_of_the_callers_is_refused(made):
     with torch.no_grad():
         theirs = source(IDS, use_cache=True).past_key_values
     for call in (learner, learner.generate):
-        with pytest.raises(ValueError, match="past_key_values is not served: a call has no cache"):
+        with pytest.raises(ValueError, match="past_key_values is not supported: a call has no cache"):
             call(IDS, past_key_values=theirs)
     of_another = generate(kedro_hone.load(made["openvino", "gpt2"][1]), return_dict_in_generate=True).past_key_values
-    with pytest.raises(ValueError, match="past_key_values is not served"):
+    with pytest.raises(ValueError, match="past_key_values is not supported"):
         learner(IDS, past_key_values=of_another)
     with pytest.raises(ValueError, match="cannot be cropped, so there is no assisted decoding"):
         generate(learner, IDS[:1], prompt_lookup_num_tokens=3)

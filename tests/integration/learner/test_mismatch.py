@@ -211,10 +211,10 @@ PAIRS = [
     (np.array([[1.0, -2.0]], np.float32), np.array([[1.0, -2.001]], np.float32), ""),
     (np.array([[1.0, -2.0]], np.float32), np.array([[1.0, -2.1]], np.float32), "differs by 0.05 of"),
     (np.array([[np.nan, np.inf]]), np.array([[np.nan, np.inf]]), ""),
-    (np.array([[1.0, 2.0]]), np.array([[np.nan, 2.0]]), "holds other numbers that are not finite"),
+    (np.array([[1.0, 2.0]]), np.array([[np.nan, 2.0]]), "has different numbers that are not finite"),
     (np.array([[1, 2]]), np.array([[1, 2]]), ""),
-    (np.array([[1, 2]]), np.array([[1, 3]]), "holds another whole number"),
-    (np.array([20240101]), np.array([20240102]), "holds another whole number"),  # two classes, with one step between
+    (np.array([[1, 2]]), np.array([[1, 3]]), "has a different whole number"),
+    (np.array([20240101]), np.array([20240102]), "has a different whole number"),  # two classes, with one step between
     (np.array([[200, 255]], np.uint8), np.array([[199, 255]], np.uint8), ""),  # as pixels may
     (np.array([[200, 255]], np.uint8), np.array([[198, 255]], np.uint8), "differs by 0.0078 of"),
     (np.array([[-1e9, 1.0, -2.0]]), np.array([[-1e9, -1.0, 2.0]]), "differs by 2 of"),
@@ -222,8 +222,8 @@ PAIRS = [
     (np.array([[-1e9, 1.0, -2.0]]), np.array([[-2.0, 1.0, -2.0]]), "differs by"),
     (np.array([[True]]), np.array([[False]]), "differs by 1 of"),
     (TEXT[:1], TEXT[:1].astype(object), ""),
-    (TEXT[:1], TEXT[1:], "is another text"),
-    (np.zeros((1, 2)), np.zeros((1, 3)), "has the shape (1, 3), and (1, 2) is due"),
+    (TEXT[:1], TEXT[1:], "is a different text"),
+    (np.zeros((1, 2)), np.zeros((1, 3)), "has the shape (1, 3) instead of (1, 2)"),
 ]
 
 

@@ -285,7 +285,7 @@ def test_a_language_model_is_called_as_the_source_without_a_cache(seal_once):
         )
         given = {"input_ids": IDS, "attention_mask": LEFT, "position_ids": positions}
         check(learner(**given).logits[LEFT.bool()], source(**given).logits[LEFT.bool()])
-    with pytest.raises(ValueError, match="position_ids is not served"):
+    with pytest.raises(ValueError, match="position_ids is not supported"):
         learner(IDS, attention_mask=LEFT, position_ids=positions + 1)
     with pytest.raises(ValueError, match="has no cache"):
         learner(IDS, use_cache=True)
@@ -321,12 +321,12 @@ def test_a_sequence_to_sequence_model_generates_what_the_source_generates(seal_o
         (
             {"output_hidden_states": True},
             ValueError,
-            "output_hidden_states is not served: the compiled model returns only",
+            "output_hidden_states is not supported: the compiled model returns only",
         ),
-        ({"output_attentions": True}, ValueError, "output_attentions is not served"),
-        ({"labels": torch.tensor([0, 1, 0])}, ValueError, "labels is not served: a loss is for training"),
-        ({"inputs_embeds": torch.rand(3, 7, 32)}, ValueError, "inputs_embeds is not served: the embedding"),
-        ({"position_ids": IDS}, ValueError, "position_ids is not served"),
+        ({"output_attentions": True}, ValueError, "output_attentions is not supported"),
+        ({"labels": torch.tensor([0, 1, 0])}, ValueError, "labels is not supported: a loss is for training"),
+        ({"inputs_embeds": torch.rand(3, 7, 32)}, ValueError, "inputs_embeds is not supported: the embedding"),
+        ({"position_ids": IDS}, ValueError, "position_ids is not supported"),
         ({"frobnicate": 1}, TypeError, "the model has no input frobnicate; it takes input_ids"),
         (
             {"attention_mask": MASK.float() / 2},
@@ -375,7 +375,7 @@ def test_it_is_asked_what_models_are_asked(make_pair):
         with pytest.raises(ValueError, match=message):
             call()
     assert not hasattr(learner, "parameters")
-    with pytest.raises(AttributeError, match="nothing that needs its modules or weights"):
+    with pytest.raises(AttributeError, match="has none of its modules and weights"):
         learner.save_pretrained("x")
     with pytest.raises(AttributeError, match="generate"):
         learner.generate(IDS)

@@ -124,7 +124,7 @@ def test_a_source_is_named_as_it_was_asked_for(onnx_model):
     with pytest.raises(HoneError) as caught:
         kedro_hone.load("models:/digits/1")
     assert caught.value.slug == "model-unsupported"
-    assert caught.value.what == "models:/digits/1 holds no winner of kedro-hone."
+    assert caught.value.what == "models:/digits/1 contains no winner of kedro-hone."
     assert "a source is loaded with mlflow.pyfunc" in caught.value.hint
 
 
@@ -138,7 +138,7 @@ def test_code_in_the_registry_is_not_executed(make_winner, prove, tmp_path):
         kedro_hone.load(tmp_path / "pulled")
     assert caught.value.slug == "model-corrupt"
     (tmp_path / "pulled" / "artifact" / "worker.py").unlink()
-    with pytest.raises(HoneError, match="is not what was published"):
+    with pytest.raises(HoneError, match="differs from what was published"):
         kedro_hone.load(tmp_path / "pulled")
     (tmp_path / "pulled" / "worker.py").unlink()
     np.testing.assert_allclose(kedro_hone.load(tmp_path / "pulled")(X), X @ WEIGHTS, rtol=1e-5)

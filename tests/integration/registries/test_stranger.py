@@ -84,7 +84,7 @@ def test_the_line_pulls_from_it_and_publishes_to_it(project):
     }
     assert call(project, ARRIVALS) == [["hub://matrix/2", True]]
     assert np.shape(call(project, LOAD)) == (8, 3)
-    assert "hub:/…" in project.call("hone", "registries").output
+    assert "hub:" in project.call("hone", "registries").output
 
 
 def test_it_is_asked_for_the_alias_before_anything_is_pulled(project):

@@ -84,7 +84,7 @@ def test_what_package_indexes_lack_is_left_out_of_all_that_are_built(tmp_path, m
     looked = CliRunner().invoke(plugins.toolchains, ["test", "tool"])
 
     assert every.exit_code == 0, every.exception
-    assert every.output.startswith("tool               left out: it works in an interpreter that a recipe names")
+    assert every.output.startswith("tool               left out: it works only in an interpreter that a recipe names")
     assert refused.exception.slug == "toolchain-unbuildable"
     assert "name an interpreter in hone.environments" in refused.exception.hint
     assert "hone: {environments: {tool: {python: /path/to/python}}}" in looked.output
@@ -101,4 +101,4 @@ def test_the_list_fits_a_narrow_terminal_and_cuts_no_name(tmp_path, monkeypatch)
     assert max(map(len, table.splitlines())) == 80
     assert "int8-accuracy-control" in table
     assert re.search(r"│ tvm +│ open +│ none +│ cpu +│", table)
-    assert "`kedro hone toolchains test NAME` says why" in after
+    assert "`kedro-hone toolchains test NAME` prints the reason" in after

@@ -91,8 +91,8 @@ def test_an_interpreter_is_checked_as_a_recipe_would_name_it(test):
 @pytest.mark.parametrize(
     ("python", "why"),
     [
-        ("/nowhere/python", "is no program that can be started"),
-        ("/bin/true", "runs no worker: ended with exit code 0 and no result; the log is "),
+        ("/nowhere/python", "cannot be started"),
+        ("/bin/true", "cannot run a worker: ended with exit code 0 and no result; the log is "),
     ],
 )
 def test_what_is_no_interpreter_is_told_with_or_without_a_gpu(test, monkeypatch, python, why):
@@ -120,4 +120,4 @@ def test_a_path_is_read_as_in_a_recipe(test, monkeypatch, tmp_path):
 def test_an_interpreter_is_of_one_toolchain(test, names):
     code, lines = test("cuda", options=(*names, "--python", sys.executable))
     assert code == 2
-    assert "name that one" in lines[-1]
+    assert "name that toolchain" in lines[-1]

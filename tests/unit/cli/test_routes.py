@@ -12,6 +12,7 @@ from kedro.io import DataCatalog
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.measurement import (
+    BUDGET,
     ConfirmationResult,
     Finalist,
     Hardware,
@@ -21,8 +22,10 @@ from hone_runtime.values.measurement import (
     Validation,
 )
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.cli.routes import LastRun, fold_rows
+from kedro_hone.cli.routes import LastRun, group_unfit, say_count
 from kedro_hone.datasets.defaults import DEFAULTS
+from kedro_hone.recipe.plan import make_plan
+from kedro_hone.recipe.schema import read_recipe
 
 BUILT = Artifact(format="toy", digest="sha256:0", inputs=(), outputs=())
 CLOSED = Refused(by="shop.closed", reason="it is closed on Mondays")
@@ -117,18 +120,38 @@ def test_values_of_another_version_are_no_news(work):
     assert read_last(work).describe("fast") == "built"
 
 
-def test_routes_that_cannot_be_reached_are_one_row(work):
+def test_routes_that_do_not_fit_are_grouped_by_their_reason(work):
     for name in ("onnx.a", "onnx.b"):
         (work / f"{name}.outcome.json").write_text(UNREACHABLE.model_dump_json())
+    late = Refused(by="shop.late", slug=BUDGET, reason="no time was left")
+    (work / "late.outcome.json").write_text(late.model_dump_json())
     last = read_last(work)
-    rows = [
-        {"id": name, "route": [name.partition(".")[0], name], "outcome": last.describe(name)}
-        for name in ("fast", "onnx.a", "onnx.b")
-    ]
-    assert fold_rows(rows, last) == [
-        ("fast ▸ fast", "won"),
-        ("onnx ▸ … (2 routes)", "cannot be reached: no adaptor converts toy to onnx"),
-    ]
+    names = ("fast", "closed", "onnx.a", "onnx.b", "late")
+    unfit = {name: reason for name in names if (reason := last.find_obstacle(name))}
+    rows = [{"id": name, "route": [name.partition(".")[0], name]} for name in names]
+    assert group_unfit(rows, unfit) == {
+        "onnx: no adaptor converts toy to onnx": ["onnx ▸ onnx.a", "onnx ▸ onnx.b"],
+        "shop.closed: it is closed on Mondays": ["closed ▸ closed"],
+    }
+    assert next(iter(group_unfit(rows, unfit))).startswith("onnx")  # the most frequent reason first
+
+
+def test_only_routes_from_the_format_of_the_source_are_reached(work):
+    plan = make_plan(read_recipe({"model": {"uri": "m"}, "toolchains": ["onnxruntime", "openvino", "pytorch"]}))
+    every = {step.namespace for step in plan.routes.steps}
+    assert read_last(work).find_reached(plan, "sha256:m") == every  # nothing was pulled yet
+    source = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), made_from={"hone.model": "sha256:m"})
+    (work / "source.json").write_text(source.model_dump_json())
+    reached = read_last(work).find_reached(plan, "sha256:m")
+    assert "onnx.onnxruntime_session" in reached < every
+    assert not any(name.startswith("pytorch.") for name in reached)
+    assert read_last(work).find_reached(plan, "sha256:other") == every  # it is that of another model
+
+
+def test_how_many_routes_fit_is_said():
+    assert say_count(1, 0) == "1 route"
+    assert say_count(56, 0, unfit=55) == "1 of 56 routes fits this model"
+    assert say_count(56, 1, unfit=49) == "7 of 56 routes fit this model, and 1 candidate that the last run made of them"
 
 
 def test_an_outcome_of_an_older_version_is_as_if_it_had_not_run(work):

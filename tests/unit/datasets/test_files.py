@@ -46,7 +46,7 @@ def test_a_file_is_a_read_only_copy_with_the_digest_of_its_content(gate):
         "path": str(Path.cwd() / "data/hone/files" / digest.removeprefix("sha256:") / "gate.csv"),
         "source": "data/gate.csv",
         "repo": "", "rev": "", "resolved_rev": "", "md5": "",
-        "sha256": digest,
+        "sha256": digest, "drawn": False,
     }  # fmt: skip
     assert loaded.content == digest
     assert Path(loaded.path).read_bytes() == gate.read_bytes()

@@ -13,7 +13,7 @@ from hone_runtime.values.digest import digest_file
 from hone_runtime.values.samples import TrackedFile
 from kedro_hone.datasets import FileDataset
 from kedro_hone.datasets.errors import DataError
-from kedro_hone.datasets.ordinary import check_entries, check_unchanged, load_split
+from kedro_hone.datasets.ordinary import check_unchanged, load_split, pin_entries
 
 
 class TextDataset(AbstractVersionedDataset):
@@ -32,6 +32,9 @@ class TextDataset(AbstractVersionedDataset):
     def save(self, data):
         with self._fs.open(str(self._get_save_path()), "w") as stream:
             stream.write(data)
+
+    def _exists(self):
+        return self._fs.exists(str(self._filepath))
 
     def _describe(self):
         return {"filepath": self._filepath}
@@ -81,14 +84,14 @@ def test_of_a_versioned_one_the_version_that_it_loads(tmp_path):
 def test_what_no_program_reads_as_it_is_is_refused_before_it_is_loaded(gate, name, options):
     catalog = DataCatalog({"gate": TextDataset(str(gate.with_name(name)), load_args=options)})
     with pytest.raises(DataError) as caught:
-        check_entries(catalog, ["gate"])
+        pin_entries(catalog, ["gate"], shared=(), project=gate.parents[1])
     assert caught.value.slug == "data-unreadable"
     assert "gate: {type: kedro_hone.datasets.FileDataset" in caught.value.hint
 
 
 def test_an_object_without_a_file_is_refused(tmp_path):
     catalog = DataCatalog({"gate": MemoryDataset("rows")})
-    check_entries(catalog, ["gate", "absent"])  # it may yet be what kedro-hone's own datasets return
+    pin_entries(catalog, ["gate", "absent"], shared=(), project=tmp_path)  # it may yet be pinned data
     with pytest.raises(DataError, match="no data that kedro-hone reads") as caught:
         load_split(catalog, "gate", project=tmp_path)
     assert "A MemoryDataset has no file" in caught.value.why
@@ -105,3 +108,31 @@ def test_data_that_changed_since_the_run_began_are_refused():
     with pytest.raises(DataError, match="first read sha256:1") as caught:
         check_unchanged(first, now)
     assert caught.value.slug == "data-modified"
+
+
+def test_kedro_loads_no_object_from_what_only_kedro_hone_reads(gate, tmp_path, caplog):
+    gate.with_name("broken.csv").write_bytes(b"\xff")
+    entries = {"gate": TextDataset(str(gate)), "search": TextDataset(str(gate.with_name("broken.csv")))}
+    catalog = DataCatalog(dict(entries))
+    pin_entries(catalog, ["gate", "search"], shared={"gate"}, project=tmp_path)
+    assert catalog["gate"] is entries["gate"]
+    assert catalog.load("search").source == "data/broken.csv"
+    assert catalog.exists("search")
+    catalog.save("search", "x")
+    assert gate.with_name("broken.csv").read_text() == "x"
+    assert "Replacing" not in caplog.text
+
+
+@pytest.mark.parametrize("entry", [{"type": "pandas.NoDataset"}, {"type": "MemoryDataset", "nonsense": 1}])
+def test_an_entry_that_cannot_be_made_is_explained(tmp_path, entry):
+    catalog = DataCatalog.from_config({"gate": entry})
+    with pytest.raises(DataError, match="cannot be used") as caught:
+        pin_entries(catalog, ["gate"], shared=(), project=tmp_path)
+    assert caught.value.slug == "data-unreadable"
+
+
+def test_a_versioned_one_without_a_version_is_missing(tmp_path):
+    dataset = TextDataset(str(tmp_path / "data/gate.jsonl"), version=Version(None, None))
+    with pytest.raises(DataError) as caught:
+        load(dataset, tmp_path)
+    assert caught.value.slug == "data-missing"

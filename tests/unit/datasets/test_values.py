@@ -49,7 +49,7 @@ def test_a_missing_file(tmp_path):
 @pytest.mark.parametrize("text", ["", "{}", '{"kind": "refused"}', '{"kind": "other", "by": "a", "reason": "b"}'])
 def test_a_file_with_something_else(tmp_path, text):
     (tmp_path / "v.json").write_text(text)
-    with pytest.raises(DatasetError, match="does not hold"):
+    with pytest.raises(DatasetError, match="does not contain"):
         ValueDataset(filepath=str(tmp_path / "v.json"), model=OUTCOME).load()
 
 

@@ -52,7 +52,7 @@ def test_a_checked_winner_gets_its_alias(registry, checked, tmp_path, alias):
 
 
 def test_an_alias_that_was_changed_after_somebody_approved_another_is_not_moved(registry, checked, tmp_path):
-    with pytest.raises(HoneError, match="another alias") as raised:
+    with pytest.raises(HoneError, match="a different alias") as raised:
         approval.approve_winner("models:/digits/2", project=tmp_path, alias="candidate")
     assert raised.value.slug == "approval-outdated"
     assert not registry.moved
@@ -64,7 +64,7 @@ def test_a_tag_that_is_changed_while_the_version_is_checked_moves_nothing(regist
         registry.awaited = "production"
 
     monkeypatch.setattr(approval, "check_published", change)
-    with pytest.raises(HoneError, match="another alias"):
+    with pytest.raises(HoneError, match="a different alias"):
         approval.approve_winner("models:/digits/2", project=tmp_path)
     assert not registry.moved
 

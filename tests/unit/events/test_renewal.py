@@ -71,9 +71,9 @@ def test_the_rule_of_a_winner_is_that_of_its_source(source, rule):
         ("incoming/digits", "incoming", False, ""),
         ("/etc", "models:/", True, "outside the project"),
         ("../fraud", "incoming", True, "outside the project"),
-        ("models:/${oc.env:HOME}/1", "models:/", True, "no plain URI"),
-        ("models:/a\nb/1", "models:/", True, "no plain URI"),
-        ("hf://[", "models:/", True, "no URI"),
+        ("models:/${oc.env:HOME}/1", "models:/", True, "not a plain URI"),
+        ("models:/a\nb/1", "models:/", True, "not a plain URI"),
+        ("hf://[", "models:/", True, "not a URI"),
     ],
 )
 def test_a_tag_alone_makes_nothing_run_that_is_not_meant(source, registry, ruled, why, tmp_path):

@@ -45,7 +45,7 @@ def test_params_name_adaptors_which_have_dots(tmp_path):
     ("given", "said"),
     [
         ({"recipe": "no.yml"}, "cannot be read"),
-        ({"recipe": "list.yml"}, "is not one"),
+        ({"recipe": "list.yml"}, "is not a recipe"),
         ({"recipe": "deep.yml"}, "cannot be read"),
         ({"recipe": "bomb.yml"}, "over 100000 values"),
         ({"params": "hone.budget"}, "name=value"),

@@ -126,7 +126,7 @@ def test_a_result_that_cannot_be_read_is_left_out_with_a_warning(job, kind, caps
 
     assert "base branch" not in job.summary
     assert "Since the last push" not in job.summary
-    assert "::warning title=kedro-hone::An earlier result is left out" in capsys.readouterr().out
+    assert "::warning title=kedro-hone::An earlier result is not part" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("author", [STRANGER, {"login": "another-app[bot]", "type": "Bot", "id": 3}])

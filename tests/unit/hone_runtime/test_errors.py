@@ -26,9 +26,7 @@ def test_an_error_is_found_among_the_causes():
     assert HoneError.find(error) is error
 
 
-@pytest.mark.parametrize(
-    "text", ["", "It failed.", "a\n  why:  b\n  next: c\n  more: python -m kedro_hone hone explain nothing"]
-)
+@pytest.mark.parametrize("text", ["", "It failed.", "a\n  why:  b\n  next: c\n  more: kedro-hone explain nothing"])
 def test_a_text_without_an_error_holds_none(text):
     assert HoneError.find(ValueError(text)) is None
 

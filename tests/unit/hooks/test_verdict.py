@@ -16,7 +16,7 @@ from kedro_hone.hooks import verdict as module
 from kedro_hone.report import console
 from kedro_hone.report.result_file import VARIABLE, read_result
 
-REASONS = ("7 launches cannot tell whether it is faster", "other processes took 51 % of its cores")
+REASONS = ("7 launches cannot show whether it is faster", "other processes took 51 % of its cores")
 
 
 def make_pipeline(package):

@@ -27,7 +27,7 @@ def race(*slugs, validated=()):
 
 
 def test_what_was_not_tried_is_counted(run):
-    assert say_untried(race(BUDGET), run) == "1 candidate was not tried: the report says why"
+    assert say_untried(race(BUDGET), run) == "1 candidate was not tried: the report has the reasons"
     assert say_untried(race(BUDGET, validated=[BUDGET] * 2), run).startswith("3 candidates were not tried")
 
 
@@ -40,6 +40,17 @@ def test_where_a_faster_candidate_ended_the_search_no_number_of_seconds_tries_mo
     assert say_untried(race(validated=[BUDGET]), run).endswith(", and hone.budget: thorough tries more")
 
 
+def test_what_was_left_out_by_expectation_is_not_called_a_spent_budget(run):
+    end = "a is valid and usually more than 2 times as fast; `budget: thorough` tries it"
+    run.end_search(end)
+    result = race(validated=[BUDGET] * 2)
+    slower = result.validations[0].model_copy(update={"reason": f"x: {end}"})
+    said = say_untried(result.model_copy(update={"validations": (slower,)}), run)
+    assert said == f"1 candidate was left out, being slower by expectation: {end}"
+    both = say_untried(result.model_copy(update={"validations": (slower, result.validations[1])}), run)
+    assert both.startswith(f"{said}; 1 candidate was not tried")
+
+
 def test_of_a_choice_the_search_was_an_earlier_one_whose_end_is_unknown(run):
     choice = Choice(candidate="a", number=1, offered=2, confidence=0.95)
     chosen = race(validated=[BUDGET]).model_copy(update={"choice": choice})
@@ -48,7 +59,7 @@ def test_of_a_choice_the_search_was_an_earlier_one_whose_end_is_unknown(run):
 
 def test_where_a_person_stopped_the_search_no_budget_is_named(run):
     run.stop()
-    assert say_untried(race(validated=[BUDGET]), run) == "1 candidate was not tried: the report says why"
+    assert say_untried(race(validated=[BUDGET]), run) == "1 candidate was not tried: the report has the reasons"
 
 
 @pytest.mark.parametrize("slugs", [(), ("",), ("format",)])

@@ -112,7 +112,7 @@ def test_what_cannot_be_opened_is_not_beaten(challenge):
     decision = challenge({"honed": "3"}, [], error=error)
     assert (decision.verdict, decision.winner, decision.artifact) == (Verdict.INCONCLUSIVE, None, None)
     assert "against honed: models:/digits/3 cannot be compared: It cannot be converted." in decision.reasons[0]
-    assert "what honed points to stays" in decision.reasons[1]
+    assert "the winner is not published, and honed is not moved" in decision.reasons[1]
 
 
 def test_what_cannot_be_reached_is_tried_again(challenge):

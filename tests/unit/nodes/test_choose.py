@@ -59,7 +59,7 @@ def test_the_chosen_one_takes_the_place_of_the_fastest(run):
     choice = result.choice
     assert (choice.candidate, choice.number, choice.offered, choice.confidence) == ("dropped", 1, 2, 0.975)
     assert say_choice(None) == ""
-    assert "among 2 candidates that had been raced, which is the first choice by the same data" in say_choice(choice)
+    assert "from 2 raced candidates, which is the first choice on the same data" in say_choice(choice)
     assert "97.50%" in say_choice(choice)
 
 
@@ -78,8 +78,8 @@ def test_each_choice_halves_the_level_of_the_next(run):
     ("name", "said"),
     [
         ("fest", "The last race has fast."),
-        ("refused", "It was not raced to a result: it is too small"),
-        ("wrong", "It was not raced to a result: accuracy fell"),
+        ("refused", "It has no result in the race: it is too small"),
+        ("wrong", "It has no result in the race: accuracy fell"),
         (None, "The recipe has no `choose`"),
     ],
 )

@@ -81,8 +81,8 @@ def test_what_was_found_wrong_is_no_part():
 
 def test_the_best_of_the_race_serves_all_other_shapes():
     best = make("a", BEST, static_shapes=(Shape(name="batch1", sizes={"batch": 1}),))
-    assert "cannot be a part" in refuse(race(best, make("b", {"batch1": 1.0, "batch64": 9.0})))
-    assert "cannot be a part" in refuse(race(make("a", BEST, status=Status.DROPPED)))
+    assert "cannot be part of a composite" in refuse(race(best, make("b", {"batch1": 1.0, "batch64": 9.0})))
+    assert "cannot be part of a composite" in refuse(race(make("a", BEST, status=Status.DROPPED)))
 
 
 def test_with_one_finalist_there_is_none():

@@ -48,6 +48,6 @@ def test_a_conversion_that_succeeds_carries_no_steps_of_the_one_that_failed_befo
 def test_who_converts_in_routes_of_its_own_is_named(convert):
     refused = convert("transformers", "onnx")
     assert isinstance(refused, Refused)
-    assert "converts transformers to onnx, directly or by another backend; routes of" in refused.reason
-    assert "pytorch.onnx-traced do so themselves, where the recipe has them" in refused.reason
-    assert convert("keras", "pytorch").reason.endswith("by another backend")
+    assert "converts transformers to onnx, directly or through another backend; routes of" in refused.reason
+    assert "pytorch.onnx-traced do so themselves, if the recipe has them" in refused.reason
+    assert convert("keras", "pytorch").reason.endswith("through another backend")

@@ -130,7 +130,7 @@ def test_a_busy_machine_decides_nothing(speed, gates):
 
     assert (verdict, results.winner) == (Verdict.INCONCLUSIVE, None)  # and the gate split was not read
     said = "other processes took 0.62 of the cores' time, where gates.other_load allows 0.25"
-    assert f"{said}: run again when the machine is idle, or allow more where it never is" in reasons
+    assert f"{said}: run again when the machine is idle, or raise the limit if it never is" in reasons
     assert "a busy machine prove nothing" in reasons[-1]
     assert "the source model stays" not in " ".join(reasons)
 
@@ -258,7 +258,7 @@ def test_a_required_improvement_that_is_missing_fails():
 def test_what_cannot_be_told_is_said_with_its_names():
     undecided = [finalist("a", "undecided"), finalist("b", "no"), finalist("c", "undecided")]
     assert run_gates(undecided, {})[1] == [
-        "7 launches cannot tell whether a, c is 1.05 times as fast (confirm.looks may allow more); "
+        "7 launches cannot show whether a, c is 1.05 times as fast (confirm.looks may allow more); "
         + judge_speed(undecided[0])
     ]
 
@@ -397,7 +397,7 @@ def test_a_source_that_cannot_be_scored_was_not_measured():
     verdict, reasons, _ = run_gates([finalist("a", "no")], {"source": "it crashed"}, quality=0.9)
 
     assert verdict is Verdict.INCONCLUSIVE
-    assert reasons[-1] == "the metric of source was not measured, where a limit of 0.9 is asked for"
+    assert reasons[-1] == "the metric of source was not measured, although a limit of 0.9 is set"
 
 
 def test_what_is_not_asked_says_why():
@@ -407,9 +407,9 @@ def test_what_is_not_asked_says_why():
 
     skipped = {name: rows[-1].reason for name, rows in results.judgements.items() if name != "c"}
     assert skipped == {
-        "a": "it does not hold another gate",
-        "b": "it does not hold another gate",
-        "d": "c is faster and holds every gate",
+        "a": "it does not pass another gate",
+        "b": "it does not pass another gate",
+        "d": "c is faster and passes every gate",
     }
     assert results.qualities == qualities
     assert results.eligible == ["c"]

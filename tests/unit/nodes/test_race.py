@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.measurement import Status, Validation
+from hone_runtime.values.measurement import Status, Validation, Validations
 from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
 from hone_runtime.values.samples import Samples
 from kedro_hone.core.store.artifacts import Store
@@ -231,9 +231,11 @@ def test_who_is_expected_to_be_faster_races_first_and_the_validations_keep_their
     raced = []
     monkeypatch.setattr(Race, "run", lambda self: raced.extend(self.artifacts) or False)
     monkeypatch.setattr(Race, "__init__", note_order(raced, Race.__init__))
-    given = {name: validation(name, route=(f"x.{name}",)) for name in ("slow", "fast", "unknown")}
+    given = Validations(
+        validations=tuple(validation(name, route=(f"x.{name}",)) for name in ("slow", "fast", "unknown"))
+    )
     forecast = Forecast(adaptors={"x.slow": Usual(speed=0.2), "x.fast": Usual(speed=3.0)})
-    result = race(setting=make_setting(), reference=None, forecast=forecast, **given)
+    result = race(setting=make_setting(), reference=None, forecast=forecast, validations=given)
     assert raced[0] == ["fast", "unknown", "slow"]
     assert [one.candidate.id for one in result.validations] == ["slow", "fast", "unknown"]
 

@@ -47,11 +47,11 @@ def test_a_decision_names_every_key_of_the_recipe_but_where_it_is_published(pipe
 
 def test_a_step_is_decided_by_the_options_of_its_adaptors(pipelines):
     nodes = {node.name: read_decided_by(node) for node in pipelines["build"].nodes}
-    assert nodes.pop("forecast") == [], "which decides the order alone"
+    assert nodes.pop("build.forecast") == [], "which decides the order alone"
     for name, decided in nodes.items():
         assert decided, name
         assert all(key.startswith("adaptors.") for key in decided), name
-    assert nodes["onnx.onnxruntime_session.compile"] == ["adaptors.onnxruntime.session"]
+    assert nodes["build.onnx.onnxruntime_session.compile"] == ["adaptors.onnxruntime.session"]
 
 
 def test_nodes_can_be_sent_to_other_processes(pipelines):

@@ -31,8 +31,8 @@ def test_each_of_several_values_of_an_option_is_a_namespace_of_its_own():
     for value in ("uint8", "int8"):
         quantized = f"onnx.onnxruntime_int8_static+activations={value}"
         compiled = f"{quantized}.onnxruntime_session"
-        bound = steps[quantized].func.keywords["function"].keywords
+        bound = steps[f"build.{quantized}"].func.keywords["function"].keywords
         assert bound["options"].model_dump()["activations"] == value
-        assert f"{quantized}.outcome" in steps[compiled].inputs
-        bound = validations[compiled].func.keywords["function"].keywords
+        assert f"{quantized}.outcome" in steps[f"build.{compiled}"].inputs
+        bound = validations[f"build.{compiled}"].func.keywords["function"].keywords
         assert bound["options"] == {"onnxruntime.int8-static": {"activations": value}}

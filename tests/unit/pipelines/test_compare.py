@@ -15,4 +15,4 @@ def test_a_composite_which_no_budget_leaves_out_is_validated_without_the_forecas
     pipeline = compare.create_pipeline(make_plan(read_recipe({"model": {"uri": "models:/digits/1"}})))
     given = {node.name for node in pipeline.nodes if "forecast" in node.inputs}
     validated = {node.name for node in pipeline.nodes if "validate" in node.tags}
-    assert validated - given == {f"{COMPOSITE}.validate"}
+    assert validated - given == {f"race.{COMPOSITE}.validate"}

@@ -75,7 +75,7 @@ def test_files_of_images(run, images, tmp_path):
     np.testing.assert_array_equal(found["feeds"]["pixel_values"], plain["feeds"]["pixel_values"])
     pd.DataFrame({"image": [{"bytes": b"no image"}], "label": [0]}).to_parquet(tmp_path / "a.parquet")
     error = run(str(tmp_path / "a.parquet"))["error"]
-    assert (error["slug"], "row 0 is no image" in error["why"]) == ("data-unreadable", True)
+    assert (error["slug"], "row 0 is not an image" in error["why"]) == ("data-unreadable", True)
 
 
 def test_options_that_scale_come_before_the_processor(run, random):

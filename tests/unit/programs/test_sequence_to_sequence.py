@@ -147,7 +147,7 @@ def test_calibration_needs_no_targets(run):
             "recipe-invalid",
             "for 8",
         ),
-        ({"data": {"text": TEXTS, "summary": [1, 2, 3]}}, "data-unreadable", "no text"),
+        ({"data": {"text": TEXTS, "summary": [1, 2, 3]}}, "data-unreadable", "is not text"),
     ],
 )
 def test_bad_input_is_explained(run, change, slug, said):

@@ -121,7 +121,7 @@ def test_an_input_of_a_fixed_length_is_padded_to_it(run):
             "2 dim",
         ),
         ({"inputs": [{"name": "pixels", "dtype": "float32", "shape": ["batch", 3]}]}, "task-mismatch", "'pixels'"),
-        ({"text": [1, 2, 3]}, "data-unreadable", "no text"),
+        ({"text": [1, 2, 3]}, "data-unreadable", "is not text"),
         ({"arrays": {"text": "none"}}, "data-unreadable", "'none'"),
     ],
 )

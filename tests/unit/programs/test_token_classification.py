@@ -114,7 +114,7 @@ def test_lists_in_parquet_and_words_in_csv(run_program, make_model_folder, tmp_p
         ({"tags": [["B-ORG"], *TAGS[1:]], "sentences": [["ann"], *SENTENCES[1:]]}, "labels-mismatch", "'B-ORG'"),
         ({"tags": [[9, 0, 0, 0], *TAGS[1:]]}, "labels-mismatch", "the tag 9"),
         ({"tags": [["O"], *TAGS[1:]]}, "data-unreadable", "4 words and 1 tags"),
-        ({"tags": [3, *TAGS[1:]]}, "data-unreadable", "no list"),
+        ({"tags": [3, *TAGS[1:]]}, "data-unreadable", "not a list"),
         ({"outputs": [{"name": "logits", "dtype": "float32", "shape": ["batch", 5]}]}, "task-mismatch", "3 dimensions"),
         ({"length": 33}, "recipe-invalid", "positions for 32"),
     ],

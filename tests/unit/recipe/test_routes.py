@@ -237,7 +237,7 @@ def test_no_namespace_comes_twice_whatever_is_named_twice():
         (("ov.ptq", "ort.int8"), ALL, "does not take the format"),
         (("torch.pt2e", "ort.int4"), ALL, "does not take the format"),
         (("ort.int8", "ov.ir", "ov.ptq"), (INT8, TO_IR, PTQ, SESSION), "nothing runs its end"),
-        (("ort.int8", "ov.ir", "ov.ptq"), (INT8, SESSION), "ov.ir, ov.ptq takes no part"),
+        (("ort.int8", "ov.ir", "ov.ptq"), (INT8, SESSION), "ov.ir, ov.ptq is not used"),
     ],
 )
 def test_a_chain_that_is_no_route_is_an_error_of_the_recipe(chain, adaptors, why):

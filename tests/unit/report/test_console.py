@@ -7,31 +7,102 @@ from rich.console import Console
 from sample import make_evidence, make_publication, spoil
 
 from hone_runtime.values.decision import Verdict
+from hone_runtime.values.measurement import Status
 from kedro_hone.report.console import print_verdict
 
 
-def capture(evidence, *, width=100, folder=Path("run"), **arguments):
-    stream = io.StringIO()
-    print_verdict(evidence, Console(file=stream, width=width), folder=folder, **arguments)
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch):
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+
+
+def capture(evidence, *, width=100, folder=Path("run"), terminal=False, **arguments):
+    stream = Terminal() if terminal else io.StringIO()
+    print_verdict(evidence, Console(file=stream, width=width, color_system=None), folder=folder, **arguments)
     return stream.getvalue()
 
 
 @pytest.mark.parametrize("verdict", Verdict)
-@pytest.mark.parametrize("width", [60, 100, 160])
-def test_the_verdict_is_printed_at_any_width(verdict, width):
-    text = capture(make_evidence(verdict), width=width)
-    assert verdict.value in text.splitlines()[0]
+@pytest.mark.parametrize("width", [80, 160])
+def test_a_terminal_shows_the_verdict_first_and_folds_all_but_what_is_copied(verdict, width):
+    text = capture(make_evidence(verdict), width=width, terminal=True)
+    assert verdict.value in text.strip().splitlines()[0]
+    copied = ("Report", "Published", "Load")
+    assert all(len(line) <= width for line in text.splitlines() if not line.startswith(copied))
+    assert sum(line.startswith("finalist ") for line in text.splitlines()) == 1
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_elsewhere_each_part_is_a_line_that_is_neither_wrapped_nor_padded(verdict):
+    text = capture(make_evidence(verdict), width=20)
+    lines = text.splitlines()
+    assert lines[0].startswith(f"{verdict.value}: ")
     assert "\x1b" not in text
+    assert all(line == line.strip() for line in lines)
+    labels = [line.partition(":")[0] for line in lines]
+    assert labels.count("Report") == 1
+    assert labels.count("Finalist") == len(make_evidence(verdict).finalists)
+    assert ("Winner" in labels) is ("Load" in labels) is (verdict is Verdict.PASS)
+    assert ("Next" in labels) is (verdict is not Verdict.PASS)
 
 
-def test_it_says_where_the_report_is_and_how_to_call_the_winner():
+def test_in_githubs_logs_it_is_plain_and_no_command(monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    evidence = make_evidence().model_copy(update={"reasons": ("fine\n::error::forged",)})
+    text = capture(evidence, terminal=True)
+    assert text.splitlines()[0].startswith("PASS: ")
+    assert not any(line.startswith("::") for line in text.splitlines())
+    assert "fine | ::error::forged" in text
+
+
+def test_the_winner_is_named_in_words():
+    assert "Winner: int8 in ONNX Runtime\n" in capture(make_evidence())
+
+
+def test_a_composite_is_named_by_its_parts_and_never_by_its_id():
+    parts = {"batch1": "onnx.a", "batch64": "onnx.b", "batch8": "onnx.b"}
+    routes = {"onnx.a": ("onnxruntime.int8-static", "onnxruntime.session"), "onnx.b": ("openvino.ir", "openvino.bf16")}
+    evidence = make_evidence()
+    made = [evidence.candidates[1].model_copy(update={"id": name, "route": route}) for name, route in routes.items()]
+    composite = evidence.candidates[1].model_copy(update={"id": "composite", "route": (), "parts": parts})
+    winner = evidence.winner.model_copy(update={"candidate": "composite"})
+    finalist = evidence.finalists[0].model_copy(update={"id": "composite"})
+    evidence = evidence.model_copy(
+        update={"candidates": (*made, composite), "winner": winner, "finalists": (finalist,), "quality": ()}
+    )
+    said = "int8 in ONNX Runtime for batch 1, bf16 in OpenVINO for batch 64 and batch 8"
+    assert f"Winner: {said}\n" in capture(evidence)
+    shown = capture(evidence, width=160, terminal=True)
+    assert said in shown
+    assert "composite" not in shown
+
+
+def test_the_source_is_not_counted_as_a_candidate():
+    evidence = make_evidence()
+    measured = sum(one.status is Status.MEASURED for one in evidence.candidates if one.id != "source")
+    assert f"Candidates: {measured} measured, " in capture(evidence)
+
+
+def test_what_may_help_is_the_next_step_and_no_cause():
+    reasons = ("of 3 candidates: 3 not fast enough", "what may help: other shapes")
+    text = capture(make_evidence(Verdict.KEEP).model_copy(update={"reasons": reasons}))
+    assert "Why: of 3 candidates: 3 not fast enough\n" in text
+    assert "Next: Nothing has to be done: keep the source. What may help: other shapes.\n" in text
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_it_says_where_the_report_is_and_how_to_load_the_winner_in_one_line_each(terminal):
     folder = Path("data/hone/runs") / ("a-long-name" * 10)
-    text = capture(make_evidence(), folder=folder, publication=make_publication())
+    text = capture(make_evidence(), folder=folder, publication=make_publication(), terminal=terminal)
     assert f"{folder}/report.html" in text
-    assert "Published: models:/digits@honed, with the alias honed\n" in text
-    code = text.split("\n\n")[-1].strip().splitlines()
-    assert code[1] == 'model = kedro_hone.load("models:/digits@honed")'
-    assert len(code) == 3
+    assert "models:/digits@honed, with the alias honed\n" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("Load")]
+    assert 'import kedro_hone; model = kedro_hone.load("models:/digits@honed"); outputs = model(*inputs)' in line
 
 
 @pytest.mark.parametrize("form", ["aot-inductor", "torchscript", "iree-vmfb", "pytorch"])
@@ -69,8 +140,9 @@ def test_how_a_signed_winner_is_called_asks_for_the_signature_and_not_for_trust(
     publication = make_publication().model_copy(update={"signer": signer})
     text = capture(winner, width=160, publication=publication)
     assert f"with the alias honed, signed by {signer}\n" in text
-    assert f'kedro_hone.load("models:/digits@honed", verify=kedro_hone.{policy})' in text
-    assert "native" not in text.split("\n\n")[-1]
+    (line,) = [line for line in text.splitlines() if line.startswith("Load")]
+    assert f'kedro_hone.load("models:/digits@honed", verify=kedro_hone.{policy}); outputs = model(*inputs)  # ' in line
+    assert "native" not in line
 
 
 def test_a_publication_without_an_alias_says_why():
@@ -81,7 +153,7 @@ def test_a_publication_without_an_alias_says_why():
 
 
 def test_every_finalist_is_in_the_table():
-    text = capture(make_evidence(), width=160)
+    text = capture(make_evidence(), width=160, terminal=True)
     assert "winner" in text
     assert "onnxruntime.int8-static-per-channel" in text
     assert "not looked at" in text
@@ -97,12 +169,13 @@ def test_what_looks_like_rich_markup_is_printed_as_it_is():
     who="registry",
     stopped_by="control characters are replaced",
 )
+@pytest.mark.parametrize("terminal", [False, True])
 @pytest.mark.parametrize("width", [60, 160])
-def test_no_control_characters_reach_the_terminal(width):
+def test_no_control_characters_reach_the_terminal(width, terminal):
     evidence = spoil(make_evidence())
 
     publication = make_publication().model_copy(update={"uri": f"models:/{CONTROLS}@honed", "alias": CONTROLS})
-    text = capture(evidence, width=width, folder=Path(f"runs/{CONTROLS}"), publication=publication)
+    text = capture(evidence, width=width, folder=Path(f"runs/{CONTROLS}"), publication=publication, terminal=terminal)
 
     assert "\ufffd]0;OWNED" in text
     assert not find_controls(text)
@@ -122,4 +195,4 @@ def test_it_names_the_gpu_next_to_the_processor():
 @pytest.mark.parametrize("verdict", [Verdict.PASS, Verdict.KEEP])
 def test_it_names_the_processor_that_the_times_hold_for(verdict):
     text = capture(make_evidence(verdict), width=160)
-    assert "On Intel(R) Xeon(R) Platinum 8488C (AVX-512, VNNI, BF16, AMX), 2 cores" in text
+    assert "on Intel(R) Xeon(R) Platinum 8488C (AVX-512, VNNI, BF16, AMX), 2 cores" in text

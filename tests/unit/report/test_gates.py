@@ -23,7 +23,7 @@ ROWS = (
     Judgement(name="drop", candidate=WINNER, judgement=Judged.UNDECIDED, limit=0.01, measured=NAN, low=NAN, high=NAN),
     Judgement(name="size_mb", candidate="source", judgement=Judged.FAILS, limit=1, measured=2.5, unit="MB",
               reason="a <b>"),
-    Judgement(name="quality", candidate="nobody", judgement=Judged.NOT_ASKED, reason="it does not hold another gate"),
+    Judgement(name="quality", candidate="nobody", judgement=Judged.NOT_ASKED, reason="it does not pass another gate"),
 )  # fmt: skip
 
 

@@ -41,7 +41,10 @@ def test_a_race_interval_is_on_a_scale_from_nothing_to_the_fastest():
     fastest, other, *rest = evidence.candidates[1:]
     half = Interval(**{end: number / 2 for end, number in fastest.speedup.model_dump(exclude={"confidence"}).items()})
     candidates = (fastest, other.model_copy(update={"speedup": half}), rest[0].model_copy(update={"speedup": None}))
-    bars = scale_ratios(evidence.model_copy(update={"candidates": candidates}))
+    evidence = evidence.model_copy(update={"candidates": candidates})
+    bars = scale_ratios(evidence, {})
     assert list(bars) == [fastest.id, other.id]
     assert (bars[fastest.id].high, bars[other.id].high) == (100.0, 50.0)
     assert all(0 < bar.low < bar.estimate < bar.high for bar in bars.values())
+    confirmed = scale_ratios(evidence, {fastest.id: half, rest[0].id: fastest.speedup})
+    assert confirmed == {fastest.id: bars[other.id], other.id: bars[other.id], rest[0].id: bars[fastest.id]}

@@ -227,7 +227,7 @@ def test_the_first_line_says_it_everywhere():
     evidence = name_no_class(Verdict.PASS)
     stream = io.StringIO()
     print_verdict(evidence, Console(file=stream, width=400), folder=Path("run"))
-    assert f"measured against {AGAINST}." in stream.getvalue().splitlines()[2]
+    assert f"measured against {AGAINST}." in stream.getvalue().splitlines()[0]
     assert f"measured against {AGAINST}" in render_markdown(evidence).splitlines()[0]
     heading = re.search(r'<h1 id="headline">(.*?)</h1>', render_page(evidence), re.DOTALL)
     assert f"measured against {AGAINST}" in " ".join(re.sub(r"<[^>]+>|&nbsp;|\u2060", "", heading[1]).split())

@@ -41,6 +41,11 @@ def test_sizes(size, text):
     assert wording.format_bytes(size) == text
 
 
+def test_one_is_no_plural():
+    assert [wording.format_count(count, "build") for count in (0, 1, 1200)] == ["0 builds", "1 build", "1,200 builds"]
+    assert wording.format_count(2, "launch", "launches") == "2 launches"
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(2.44, "2.4 s"), (58.3, "58 s"), (346.3, "5 min 46 s"), (7300, "2 h 01 min")]
 )

@@ -14,8 +14,8 @@ from kedro_hone.runner.member import (
     Place,
     Setup,
     digest_code,
+    identify_machine,
     introduce,
-    name_machine,
     run_node,
 )
 
@@ -31,7 +31,7 @@ def setup(tmp_path):
 def test_a_worker_says_what_it_is(setup):
     facts = introduce(setup)
     assert facts.shared
-    assert (facts.host, facts.machine) == (read_host(), name_machine())
+    assert (facts.host, facts.machine) == (read_host(), identify_machine())
     assert facts.code == digest_code("kedro_hone")
     assert len([*(setup.folder / ANSWERS).iterdir()]) == 2
 

@@ -36,7 +36,7 @@ SLOW = ("pytorch.pytorch_aoti", "pytorch.pytorch_torchscript")
 
 
 def place(name, namespace, *tags):
-    return SimpleNamespace(name=f"{namespace}.{name}", namespace=namespace, tags={*tags})
+    return SimpleNamespace(name=f"build.{namespace}.{name}", namespace=f"build.{namespace}", tags={*tags})
 
 
 def compile_in(namespace):
@@ -79,7 +79,7 @@ def judge(schedule, catalog, namespace, status=Status.MEASURED, **facts):
 
 
 def list_names(nodes):
-    return [node.namespace for node in nodes]
+    return [node.namespace.removeprefix("build.") for node in nodes]
 
 
 def test_what_is_cheap_and_promising_comes_first(make_schedule):

@@ -178,6 +178,6 @@ def test_what_is_not_known_is_named_as_its_user_does(tmp_path):
     (pulled / "net.bin").write_bytes(b"x")
     with pytest.raises(HoneError) as refused:
         read_flavor(pulled, trust=frozenset(), uri="models/edge")
-    assert refused.value.what == "models/edge holds no model that can be optimized."
-    assert "It holds: net.bin." in refused.value.why
+    assert refused.value.what == "models/edge contains no model that can be optimized."
+    assert "It contains: net.bin." in refused.value.why
     assert "pulled" not in str(refused.value)

@@ -23,12 +23,12 @@ def test_the_least_that_a_source_format_says():
         ({"trust": "module"}, "untrusted must say why"),
         ({"trust": "module", "untrusted": "It is run.", "hint": ""}, "hint must say"),
         ({"unsupported": "Not yet."}, "hint must say"),
-        ({"order": None}, "the order None is no whole number"),
-        ({"order": "first"}, "the order 'first' is no whole number"),
+        ({"order": None}, "the order None is not a whole number"),
+        ({"order": "first"}, "the order 'first' is not a whole number"),
         ({"detect": None}, "detect None cannot be called"),
-        ({"seals": None}, "seals None is no set of formats"),
-        ({"refused": "Save it again."}, "is no mapping"),
-        ({"seals": "onnx"}, "seals 'onnx' is no set of formats"),
+        ({"seals": None}, "seals None is not a set of formats"),
+        ({"refused": "Save it again."}, "is not a mapping"),
+        ({"seals": "onnx"}, "seals 'onnx' is not a set of formats"),
     ],
 )
 def test_what_is_incomplete_is_refused(changes, says):

@@ -15,8 +15,9 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from hone_runtime.onnx import normalization
+from hone_runtime.conversion import normalization
 from hone_runtime.worker.imports import require_cpu
+from hone_runtime.worker.refusal import UnsuitedError
 
 Json = dict[str, Any]
 
@@ -73,7 +74,7 @@ def transform(job: Json) -> Json:
     """Write a model in versions that the engine reads, and check that every engine can be constructed."""
     try:
         model, notes = normalization.normalize(job, prefer=_BEST_OPSET)
-    except normalization.UnfitError as error:
+    except UnsuitedError as error:
         return {"refused": str(error)}
     weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
     types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from hone_runtime.onnx import normalization
+from hone_runtime.conversion import normalization
 from hone_runtime.sessions import compiled
 from hone_runtime.worker.imports import require_cpu
+from hone_runtime.worker.refusal import UnsuitedError
 
 Json = dict[str, Any]
 
-_QUANTIZED = re.compile("QuantizeLinear|^QLinear|Integer$")
+_SLOW_INTEGERS = re.compile("QuantizeLinear|^QLinear|Integer$")
 _ENDING = ".vmfb"
 _NAMES_FILE = "names.json"  # the order of the module's arguments and results, which have no names in the module
 
@@ -74,7 +75,7 @@ def transform(job: Json) -> Json:
         for shape in chosen:
             try:
                 model, notes = normalization.normalize(job, sizes=shape and shape["sizes"])
-            except normalization.UnfitError as error:
+            except UnsuitedError as error:
                 return {"refused": str(error)}
             if refusal := _find_refusal(model):
                 return {"refused": refusal}
@@ -120,7 +121,7 @@ def _find_refusal(model: Any) -> str | None:
     from onnx import TensorProto
 
     weights, values = model.graph.initializer, (*model.graph.input, *model.graph.output)
-    if quantized := sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)}):
+    if quantized := sorted({node.op_type for node in model.graph.node if _SLOW_INTEGERS.search(node.op_type)}):
         return f"it is quantized ({', '.join(quantized)}), which IREE runs slower than fp32, or crashes on"
     types = {value.type.tensor_type.elem_type for value in values} | {tensor.data_type for tensor in weights}
     if half := {TensorProto.FLOAT16, TensorProto.BFLOAT16} & types:

@@ -13,6 +13,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from hone_runtime.sessions import compiled
 from hone_runtime.worker.imports import require_cpu
+from hone_runtime.worker.refusal import UnsuitedError
 
 from . import session
 
@@ -35,10 +36,6 @@ _READ = frozenset(
     | {"STABLEHLO_CONCATENATE", "STABLEHLO_PAD", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_DYNAMIC_UPDATE_SLICE"}
 )
 """Operators that read, select or move integers, without computing with them."""
-
-
-class UnsuitedError(Exception):
-    """A file is refused; the message is the reason."""
 
 
 def open_file(folder: str, threads: int) -> Interpreter:

@@ -111,7 +111,7 @@ def _pack(notes: Json, known: dict[bytes, Integers], job: Json) -> Json:
                 packed.add(name)
             node.CopyFrom(_multiply(node, integers, job["options"]))
     if len(packed) < len(known):
-        reason = f"{len(known) - len(packed)} of {len(known)} quantized weights are no constants of a product"
+        reason = f"{len(known) - len(packed)} of {len(known)} quantized weights are not constants of a product"
         return jobs.fail("compress", reason)
     used = {name for node in graph.node for name in node.input}
     kept = [one for one in graph.initializer if one.name in used or one.name not in packed]

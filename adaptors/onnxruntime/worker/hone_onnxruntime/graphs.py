@@ -89,7 +89,7 @@ def _find_refusal(model: Any) -> str | None:
     nodes = [node for node in _find(model, onnx.NodeProto) if node.domain and node.domain not in own]
     if odd := sorted({f"{node.domain}:{node.op_type}" for node in nodes if not node.domain.startswith(_DOMAINS)}):
         return (
-            f"it holds what are no operators of ONNX Runtime: {', '.join(odd[:5])}. Libraries that come with a model "
+            f"it has operators that ONNX Runtime does not have: {', '.join(odd[:5])}. Libraries that come with a model "
             "are not loaded. Export it with operators of ONNX, or with a function for each of its own"
         )
     values = [(side, value) for side in ("input", "output") for value in getattr(model.graph, side)]
@@ -97,7 +97,7 @@ def _find_refusal(model: Any) -> str | None:
     if strange is None:
         return None
     kind = str(strange.type.WhichOneof("value")).removesuffix("_type")
-    reason = f"its {side} {strange.name!r} is no tensor (its type is {kind})"
+    reason = f"its {side} {strange.name!r} is not a tensor (its type is {kind})"
     maps = {name: node.input[0] for node in model.graph.node if node.op_type == "ZipMap" for name in node.output}
     if strange.name not in maps:
         return reason

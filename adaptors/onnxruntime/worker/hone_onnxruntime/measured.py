@@ -102,7 +102,7 @@ class _Trial:
             )
             if declared and not fits:  # without a declared shape, nothing is wrong
                 said = f"its output {spec['name']!r} is declared as {_say(declared)}, and a run gave {_say(found)}"
-                warnings.append(f"{said}: what the run gave counts")
+                warnings.append(f"{said}: the run's result is used")
         return outputs, warnings
 
     def _run(self, sizes: Mapping[Key, int]) -> dict[str, tuple[int, ...]] | None:

@@ -102,7 +102,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
     except AssertionError as error:  # "scale issue": a range is NaN, for example if every batch contains NaN
         if "scale" not in str(error) or not (missing := batches.find_missing()):
             raise
-        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so that ranges are not known"}
+        return {"refused": f"the calibration rows hold NaN in {', '.join(missing)}, so their ranges are unknown"}
     return {}
 
 
@@ -160,6 +160,9 @@ def _quantize_weights(job: Json, output: Path) -> Json:
     """Store the weights of MatMul and Gemm in four bits, in blocks; activations are unchanged."""
     options, model = job["options"], graphs.read(Path(job["input"]["path"]))
     split = graphs.split_gemms(model)
+    double = {weight.name for weight in model.graph.initializer if weight.data_type == onnx.TensorProto.DOUBLE}
+    if any(node.op_type == "MatMul" and node.input[1] in double for node in model.graph.node):
+        return {"refused": "its MatMul and Gemm are in float64, and weights of four bits are for fp32 and fp16"}
     quantizer = MatMulNBitsQuantizer(
         model,
         bits=4,

@@ -185,15 +185,15 @@ def _find_problem(path: Path, weights: int) -> str:
 
     parser = expat.ParserCreate()
     parser.StartElementHandler = start
-    parser.StartDoctypeDeclHandler = lambda *_: problems.append("it is no IR, which has no document type")
+    parser.StartDoctypeDeclHandler = lambda *_: problems.append("it is not an IR: an IR has no document type")
     with path.open("rb") as file:
         if file.read(1) != b"<":
-            return "it is no IR"
+            return "it is not an IR"
         file.seek(0)
         with contextlib.suppress(expat.ExpatError):  # OpenVINO checks the rest
             while not problems and (part := file.read(_PART)):
                 parser.Parse(part, False)  # noqa: FBT003 - expat takes no names
-    return problems[0] if problems else "" if root.get("tag") == "net" else "it is no IR"
+    return problems[0] if problems else "" if root.get("tag") == "net" else "it is not an IR"
 
 
 def _fits(constant: dict[str, str], weights: int) -> bool:

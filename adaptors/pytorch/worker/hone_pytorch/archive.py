@@ -114,7 +114,7 @@ def _list_entries(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipI
             raise Threat(f"it holds a pickled object ({info.filename})")
         known = name in {_PROGRAM, _SAMPLES, *_PAYLOADS, *_PLAIN} or _TENSOR.fullmatch(name)
         if not known and not name.startswith(_EXTRA):
-            raise Threat(f"it holds an entry that is no part of an exported program ({info.filename})")
+            raise Threat(f"it holds an entry that is not part of an exported program ({info.filename})")
         if name in entries:
             raise Threat(f"it holds two entries of one name ({info.filename})")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:

@@ -10,10 +10,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from . import models
 from .inputs import CHANGED, FILLS, SIZES, find_limits, list_inputs, make_examples
 from .models import Job, Notes, Spec
-from .pretrained import UnsuitedError, open_with_notes
+from .pretrained import open_with_notes
 from .sentences import find_encoder
 
 _SAME = 1e-5  # relative to the largest result: with a mask of ones, additions in attention may have another order

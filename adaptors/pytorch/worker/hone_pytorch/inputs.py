@@ -12,8 +12,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .models import Spec
-from .pretrained import UnsuitedError, import_transformers
+from .pretrained import import_transformers
 from .sentences import find_encoder
 
 _AXES = {

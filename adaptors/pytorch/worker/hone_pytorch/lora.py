@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from .models import Job, Notes
 from .pretrained import import_transformers
 from .ties import find_partners, list_ties, untie_where_different
@@ -56,15 +58,11 @@ _STARTS = (True, False, "gaussian", "orthogonal")
 _BIASES = ("none", "all", "lora_only")
 
 
-class UnmergeableError(ValueError):
-    """The adapter cannot be merged into the base model; the message is the reason."""
-
-
 def merge(job: Job) -> Notes:
     """Write the base model with its adapter merged, in the form of ``save_pretrained``."""
     try:
         _merge(job)
-    except UnmergeableError as error:
+    except UnsuitedError as error:
         return {"refused": str(error)}
     return {}
 
@@ -79,7 +77,7 @@ def _merge(job: Job) -> None:
     whole, changed = add(model, config, state)
     if left := missing - whole:
         names = ", ".join(sorted(left)[:3])
-        raise UnmergeableError(f"{type(model).__name__} needs weights that neither has: {names}")
+        raise UnsuitedError(f"{type(model).__name__} needs weights that neither has: {names}")
     after = digest(model)
     compare(before, after, changed)
     model.save_pretrained(job["output"])
@@ -90,12 +88,12 @@ def _merge(job: Job) -> None:
 
 def _check(config: Mapping[str, Any]) -> None:
     if config.get("peft_type") != "LORA":
-        raise UnmergeableError(f"it is of the type {config.get('peft_type')!r:.40}, and LORA is merged here")
+        raise UnsuitedError(f"it is of the type {config.get('peft_type')!r:.40}, and LORA is merged here")
     if odd := sorted(key for key in config if key not in _KNOWN and config[key]):
-        raise UnmergeableError(f"its configuration has {odd[0]:.60}, which is not merged here")
+        raise UnsuitedError(f"its configuration has {odd[0]:.60}, which is not merged here")
     for key, usual, allowed in (("init_lora_weights", True, _STARTS), ("bias", "none", _BIASES)):
         if (value := config.get(key, usual)) not in allowed:
-            raise UnmergeableError(f"its configuration has {key}: {value!r:.60}, which is not merged here")
+            raise UnsuitedError(f"its configuration has {key}: {value!r:.60}, which is not merged here")
 
 
 def _read_state(path: Path) -> dict[str, Tensor]:
@@ -105,7 +103,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
     ``original_module``. The base model has no such name, so merging refuses it.
 
     Raises:
-        UnmergeableError: Two weights with the same name have different values.
+        UnsuitedError: Two weights with the same name have different values.
     """
     from safetensors.torch import load_file
 
@@ -113,7 +111,7 @@ def _read_state(path: Path) -> dict[str, Tensor]:
     for name, value in load_file(path).items():
         plain = _name_as_base(name)
         if plain in state and not torch.equal(state[plain], value.float()):
-            raise UnmergeableError(f"it has the weight {plain:.100} twice, with different values")
+            raise UnsuitedError(f"it has the weight {plain:.100} twice, with different values")
         state[plain] = value.float()
     replaced = {name for name in state if _REPLACED in name and name.replace(_REPLACED, ".") in state}
     return {name: value for name, value in state.items() if name not in replaced}
@@ -140,7 +138,7 @@ def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], 
         model, found = auto.from_pretrained(folder, **options)
     except (ValueError, KeyError, AttributeError, ImportError, RuntimeError, TypeError) as error:
         said = " ".join(str(error).split())
-        raise UnmergeableError(f"{name} cannot open the base model: {said:.300}") from error
+        raise UnsuitedError(f"{name} cannot open the base model: {said:.300}") from error
     lacking = {*found["missing_keys"], *(str(key[0]) for key in found["mismatched_keys"])}
     return model.eval(), lacking
 
@@ -157,7 +155,7 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
     Returns the names of the weights that the adapter contains whole, and of all that it changed.
 
     Raises:
-        UnmergeableError: A weight has no place in the model, has another size, or is tied to another one.
+        UnsuitedError: A weight has no place in the model, has another size, or is tied to another one.
     """
     pairs: dict[str, dict[str, Tensor]] = {}
     whole = {}
@@ -169,11 +167,9 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
     ties, modules = list_ties(model), dict(model.named_modules())
     for name in pairs:
         if name not in modules:
-            raise UnmergeableError(
-                f"the base model has no module {name:.100}: it is not the one that it was trained on"
-            )
+            raise UnsuitedError(f"the base model has no module {name:.100}: it is not the one that it was trained on")
         if partners := find_partners(f"{name}.weight", ties):
-            raise UnmergeableError(
+            raise UnsuitedError(
                 f"{name:.100}.weight is tied to {partners[0]:.100} in the base model, and what a pair of matrices on "
                 "one of them means for the other is not defined"
             )
@@ -182,7 +178,7 @@ def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]
         changed = _put_whole(model, whole)
         changed |= {f"{name}.weight" for name, parts in pairs.items() if _add_pair(name, modules[name], parts, config)}
     if not pairs:
-        raise UnmergeableError("it has no weights of LoRA")
+        raise UnsuitedError("it has no weights of LoRA")
     return {*whole}, changed
 
 
@@ -191,9 +187,9 @@ def _put_whole(model: nn.Module, whole: Mapping[str, Tensor]) -> set[str]:
     own = _list_weights(model)
     for name, value in whole.items():
         if name not in own or own[name].shape != value.shape:
-            raise UnmergeableError(f"the base model has no weight {name:.100} of the shape {tuple(value.shape)}")
+            raise UnsuitedError(f"the base model has no weight {name:.100} of the shape {tuple(value.shape)}")
         if not value.isfinite().all():
-            raise UnmergeableError(f"{name:.100} has values that are not finite")
+            raise UnsuitedError(f"{name:.100} has values that are not finite")
     changed = {name for name, value in whole.items() if not torch.equal(own[name].float(), value)}
     untie_where_different(model, whole)
     own = _list_weights(model)
@@ -211,24 +207,24 @@ def _add_pair(name: str, module: nn.Module, parts: Mapping[str, Tensor], config:
     embedding = "embedding_A" in parts
     first, second = (parts.get(f"embedding_{part}" if embedding else part) for part in "AB")
     if first is None or second is None or first.dim() != 2 or second.dim() != 2:
-        raise UnmergeableError(f"its weights for {name:.100} are no pair of matrices")
+        raise UnsuitedError(f"its weights for {name:.100} are not a pair of matrices")
     if not isinstance(module, nn.Linear | nn.Embedding) and type(module).__name__ != "Conv1D":
-        raise UnmergeableError(f"{name:.100} is a {type(module).__name__}, into which nothing is merged here")
+        raise UnsuitedError(f"{name:.100} is a {type(module).__name__}, into which nothing is merged here")
     change = _scale(name, first.shape[0], config) * (second @ first)
     turned = embedding or type(module).__name__ == "Conv1D"  # their weights are transposed
     weight: Tensor = module.weight
     if (change.T if turned else change).shape != weight.shape:
-        raise UnmergeableError(
+        raise UnsuitedError(
             f"{name:.100} has weights of the shape {tuple(weight.shape)}: the base model is another one"
         )
     made = (weight.T if turned else weight) + change
     magnitude = parts.get("magnitude_vector")
     if (magnitude is None) is bool(config.get("use_dora")):
-        raise UnmergeableError(f"its weights for {name:.100} and use_dora of its configuration do not go together")
+        raise UnsuitedError(f"its weights for {name:.100} and use_dora of its configuration do not go together")
     if magnitude is not None:
         made = magnitude.view(-1, 1) * made / made.norm(dim=1, keepdim=True)
     if not made.isfinite().all():
-        raise UnmergeableError(f"{name:.100} would have weights that are not finite")
+        raise UnsuitedError(f"{name:.100} would have weights that are not finite")
     made = made.T if turned else made
     changed = not torch.equal(weight, made)
     weight.copy_(made)
@@ -274,6 +270,4 @@ def _check_written(kind: Any, folder: str, wanted: Mapping[str, str]) -> None:
     options = {"local_files_only": True, "trust_remote_code": False, "weights_only": True, "dtype": torch.float32}
     found = digest(kind.from_pretrained(folder, **options))
     if odd := sorted(name for name in {*found, *wanted} if found.get(name) != wanted.get(name)):
-        raise UnmergeableError(
-            f"{kind.__name__} cannot be saved as it was merged: {odd[0]:.100} is another weight then"
-        )
+        raise UnsuitedError(f"{kind.__name__} cannot be saved as it was merged: {odd[0]:.100} is another weight then")

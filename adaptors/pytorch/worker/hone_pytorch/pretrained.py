@@ -14,12 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from . import adapters, sentences
 from .models import Job
-
-
-class UnsuitedError(ValueError):
-    """The model cannot be used for the recipe's task; the message is the reason."""
 
 
 def open_model(job: Job) -> nn.Module:
@@ -67,15 +65,9 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
         if hasattr(getattr(module, "config", None), "use_cache"):
             module.config.use_cache = False  # the result with a cache is not a tensor
     notes = [*_warn(type(model).__name__, pooler=pooler, unused=sorted(found["unexpected_keys"]))]
-    return _add_modules(model.eval(), folder, said.get("modules") or []), notes
-
-
-def _add_modules(model: nn.Module, folder: Path, listed: list[Any]) -> nn.Module:
-    """Return an encoder with the sentence-transformers modules that belong to the model; unchanged without any."""
-    try:
-        return sentences.wrap(model, folder, listed) if listed else model
-    except sentences.UnknownModuleError as error:
-        raise UnsuitedError(str(error)) from error
+    listed = said.get("modules")
+    model = model.eval()
+    return sentences.wrap(model, folder, listed) if listed else model, notes
 
 
 def _warn(name: str, *, pooler: list[str], unused: list[str]) -> Iterator[str]:

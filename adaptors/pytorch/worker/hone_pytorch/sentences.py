@@ -9,14 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 Json = dict[str, Any]
 
 EMBEDDING = "sentence_embedding"
 _TINY = 1e-9
-
-
-class UnknownModuleError(ValueError):
-    """A module cannot be made from its files; the message is the reason."""
 
 
 class SentenceEncoder(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -59,7 +57,7 @@ class Pooling(nn.Module):  # type: ignore[misc]  # as above
     def __init__(self, modes: Sequence[str]) -> None:
         super().__init__()
         if unknown := [mode for mode in modes if mode not in _POOLS]:
-            raise UnknownModuleError(f"pools by {unknown[0]!r:.60}, and {', '.join(_POOLS)} are known")
+            raise UnsuitedError(f"pools by {unknown[0]!r:.60}, and {', '.join(_POOLS)} are known")
         self.modes = tuple(modes)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
@@ -152,26 +150,26 @@ def _make_activation(name: object) -> nn.Module:
     last = str(name).rpartition(".")[2]
     made = getattr(nn, last, None) if str(name).startswith("torch.nn.") and last.isidentifier() else None
     if not (isinstance(made, type) and made.__module__ in {"torch.nn.modules.activation", "torch.nn.modules.linear"}):
-        raise UnknownModuleError(f"has the activation {name!r:.80}, which is none of torch's")
+        raise UnsuitedError(f"has the activation {name!r:.80}, which is none of torch's")
     try:
         return made()
     except TypeError as error:
-        raise UnknownModuleError(f"has the activation {name!r:.80}, which takes arguments") from error
+        raise UnsuitedError(f"has the activation {name!r:.80}, which takes arguments") from error
 
 
 def wrap(encoder: nn.Module, folder: Path, listed: Sequence[Json]) -> SentenceEncoder:
     """Return an encoder with its modules, as listed by the host: each with its kind, its path and its configuration.
 
     Raises:
-        UnknownModuleError: A module cannot be made, or its weights do not fit its configuration.
+        UnsuitedError: A module cannot be made, or its weights do not fit its configuration.
     """
     made = []
     for row in listed:
         try:
             made.append(_make(row, folder / row["path"]))
-        except (UnknownModuleError, KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
+        except (UnsuitedError, KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
             said = f"has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-            raise UnknownModuleError(f"its module {row['kind']} ({row['path']}) {said:.300}") from error
+            raise UnsuitedError(f"its module {row['kind']} ({row['path']}) {said:.300}") from error
     model = SentenceEncoder(encoder, made)
     model.eval()
     return model

@@ -177,10 +177,10 @@ def _places() -> Iterator[tuple[str, tuple[str, Callable[[str], object]]]]:
         is_text,
     )
     yield from allow("Node.metadata Node.metadata[]", "could end a string or a comment in source", str.isprintable)
-    yield from allow("Node.target Argument.as_operator", "is called, which is no tensor operator", _TARGET.fullmatch)
+    yield from allow("Node.target Argument.as_operator", "is called, which is not a tensor operator", _TARGET.fullmatch)
     yield from allow("ExportedProgram.range_constraints[]", "is a size, and more than an expression", is_symbol)
     yield from allow("SymExpr.expr_str", "is a size, and more than an expression", is_expression)
-    yield from allow("ExportedProgram.verifiers", "is no dialect", re.compile("[A-Z]+").fullmatch)
+    yield from allow("ExportedProgram.verifiers", "is not a dialect", re.compile("[A-Z]+").fullmatch)
     yield from allow("PayloadMeta.path_name", "is a pickled object", re.compile(r"(weight|tensor)_\d+").fullmatch)
     classes = "is of a class that would have to be imported, or has a key that is not a name"
     yield from allow("ModuleCallSignature.in_spec", classes, lambda text: find_class(text, inputs=True) is None)

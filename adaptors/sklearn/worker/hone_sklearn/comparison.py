@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hone_runtime.sessions import agreement
+from hone_runtime.conversion import agreement
 
 from . import estimators, parts, probes
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from . import categories, estimators, missing_values, parts
 
 Json = dict[str, Any]
@@ -17,10 +19,6 @@ _OTHERS = {
     "density_estimator": "a density estimator",
 }
 """Nouns for the estimator types in scikit-learn's tags that predict neither classes nor numbers."""
-
-
-class UnsuitedError(Exception):
-    """An estimator is refused; the message is the reason."""
 
 
 def describe(job: Json) -> Json:

@@ -154,7 +154,7 @@ def _make_class(name: str, package: str, path: Path) -> Any:
     """Return a model of a package's class, with the state from a file."""
     module, _, kind = name.rpartition(".")
     if module.partition(".")[0] != package:
-        raise ValueError(f"{name} is no class of {package}")
+        raise ValueError(f"{name} is not a class of {package}")
     model = getattr(importlib.import_module(module), kind)()
     model.load_model(str(path))
     return model

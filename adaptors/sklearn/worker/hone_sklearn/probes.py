@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from hone_runtime.conversion import agreement
 from hone_runtime.interfaces import texts
-from hone_runtime.sessions import agreement
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]

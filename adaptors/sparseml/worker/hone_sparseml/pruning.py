@@ -33,7 +33,7 @@ _MODIFIER = """modifiers:
 def transform(job: Json) -> Json:
     """Prune the job's program in one step, or during training."""
     if archive.is_quantized(Path(job["input"]["path"]) / "model.pt2"):
-        return {"nothing_to_do": "the program is quantized: prune first, and quantize then"}
+        return {"nothing_to_do": "the program is quantized: prune first, then quantize"}
     torch.manual_seed(job["seed"])
     torch.use_deterministic_algorithms(mode=True)
     program, described = jobs.read_program(job)

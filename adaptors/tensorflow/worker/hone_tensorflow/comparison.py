@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from hone_runtime.sessions import agreement, compiled
+from hone_runtime.conversion import agreement
+from hone_runtime.sessions import compiled
 
 from . import models, probes
 

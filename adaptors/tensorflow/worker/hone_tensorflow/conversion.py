@@ -13,6 +13,7 @@ import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 from hone_runtime.sessions import compiled
+from hone_runtime.worker.refusal import UnsuitedError
 
 from . import comparison, lite, models, source_models
 from .session import name_signature
@@ -28,14 +29,14 @@ def transform(job: Json) -> Json:
     models.limit_threads(int(job["threads"]))
     try:
         model = source_models.open_model(job)
-    except models.UnsuitedError as unsuited:
+    except UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
     if sum(_measure(variable) for variable in model.variables) > _LARGEST:
         return {"refused": f"its variables have more than {_LARGEST} bytes, which no such file holds"}
     makers = {"tensorflow.onnx": _write_onnx, "tensorflow.tflite": _write_tflite, "tensorflow.xla": _write_compiled}
     try:
         return makers[job["adaptor"]](job, model)
-    except models.UnsuitedError as unsuited:
+    except UnsuitedError as unsuited:
         return {"refused": str(unsuited)}
 
 
@@ -55,9 +56,7 @@ def _freeze(function: Any, count: int) -> Any:
     frozen = convert_variables_to_constants_v2(function, lower_control_flow=False, aggressive_inlining=True)
     if len(frozen.inputs) > count:
         kinds = sorted({node.op for node in frozen.graph.as_graph_def().node if "Table" in node.op})
-        raise models.UnsuitedError(
-            f"it looks values up in a table ({', '.join(kinds)}), which is no part of a graph alone"
-        )
+        raise UnsuitedError(f"it looks values up in a table ({', '.join(kinds)}), which is no part of a graph alone")
     return frozen
 
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from .models import Json, Model, Tensors, UnsuitedError, adopt, specify
+from hone_runtime.worker.refusal import UnsuitedError
+
+from .models import Json, Model, Tensors, adopt, specify
 
 _EXPORT = "export it as a SavedModel by model.export(folder), and name that folder"
 
@@ -50,7 +52,7 @@ def _load(path: Path) -> Any:
     import keras
 
     if not zipfile.is_zipfile(path):
-        raise ValueError("the file is no archive of Keras's, or was cut short")
+        raise ValueError("the file is not a Keras archive, or was cut short")
     try:
         return keras.models.load_model(path, compile=False, safe_mode=True)
     except (ValueError, TypeError, AttributeError, ImportError) as error:

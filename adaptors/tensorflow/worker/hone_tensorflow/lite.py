@@ -8,7 +8,9 @@ from typing import Any
 import hone_litert
 import numpy as np
 
-from .models import Json, Model, Tensors, UnsuitedError
+from hone_runtime.worker.refusal import UnsuitedError
+
+from .models import Json, Model, Tensors
 
 FORMAT = "tflite-file"
 

@@ -14,20 +14,13 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # hides its messages on inst
 import tensorflow as tf
 
 from hone_runtime.sessions import compiled
+from hone_runtime.worker.refusal import UnsuitedError
 
 Json = dict[str, Any]
 Tensors = dict[str, Any]
 
 SEED = "seed_generator_state"
 """The name of the variables in which Keras counts the random draws of its noise layers."""
-
-
-class UnsuitedError(Exception):
-    """A model is refused; the message is the reason, and ``slug`` is the error's slug if it has its own."""
-
-    def __init__(self, why: str, slug: str = "") -> None:
-        super().__init__(why)
-        self.slug = slug
 
 
 @dataclass(frozen=True)

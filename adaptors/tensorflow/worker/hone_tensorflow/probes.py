@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hone_runtime.sessions import agreement
+from hone_runtime.conversion import agreement
 
 Json = dict[str, Any]
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,9 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from .models import Json, Model, Tensors, UnsuitedError, adopt, reseed, specify
+from hone_runtime.worker.refusal import UnsuitedError
+
+from .models import Json, Model, Tensors, adopt, reseed, specify
 
 _DEFAULT = "serving_default"
 _FILE = "saved_model.pb"

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from hone_runtime.sessions import compiled
 from hone_runtime.worker.imports import require_cpu
+from hone_runtime.worker.refusal import UnsuitedError
 
 from . import models, source_models
 
@@ -34,7 +35,7 @@ class Session:
         models.limit_threads(int(job["threads"]))
         try:
             self._model = source_models.open_model(job)
-        except models.UnsuitedError as error:
+        except UnsuitedError as error:
             raise ValueError(str(error)) from error
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:

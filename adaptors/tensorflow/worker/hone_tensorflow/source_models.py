@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 from . import assignments, keras_files, lite, models, saved_models
 
 Json = models.Json
@@ -29,7 +31,7 @@ def describe(job: Json) -> Json:
     """Return the tensors of a source model, or why it is refused."""
     try:
         model = open_model(job)
-    except models.UnsuitedError as unsuited:
+    except UnsuitedError as unsuited:
         return {"refused": str(unsuited), **({"slug": unsuited.slug} if unsuited.slug else {})}
     if assigned := assignments.find_assigned(models.trace(model), model.variables):
         named = ", ".join(assigned[:3])

@@ -8,8 +8,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from hone_runtime.onnx import normalization
+from hone_runtime.conversion import normalization
 from hone_runtime.sessions import compiled
+from hone_runtime.worker.refusal import UnsuitedError
 
 from . import session, tuning
 
@@ -31,7 +32,7 @@ def compile_model(job: Json) -> Json:
     for shape in chosen:
         try:
             model, notes = normalization.normalize(job, sizes=shape["sizes"])
-        except normalization.UnfitError as error:
+        except UnsuitedError as error:
             return {"refused": str(error)}
         try:
             modules[shape["name"]] = import_model(model, specs, shape["sizes"])

@@ -77,7 +77,7 @@ def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environm
     """Return the environment, or why it cannot be used, and the folders that the interpreter imports from."""
     fail = partial(Failed, by=toolchain.name, failure=FailureClass.INSTALL)
     if not os.access(python, os.X_OK) or python.is_dir():
-        return fail(reason=f"{python}, named for {toolchain.name}, is no program that can be started"), ()
+        return fail(reason=f"{python}, named for {toolchain.name}, cannot be started"), ()
     job = Job(
         function="examine",
         worker=str(_EXAMINER),
@@ -85,27 +85,29 @@ def _examine(toolchain: Toolchain, python: Path, folder: Path) -> tuple[Environm
         reads=(str(toolchain.worker.parent),),
         toolchain=str(toolchain.worker),
     )
-    told = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=_LIMITS)
-    if not isinstance(told, StepResult):
-        log = told.log if isinstance(told, Failed) else None
-        return fail(reason=f"{python}, named for {toolchain.name}, runs no worker: {told.reason}", log=log), ()
+    result = call_worker(job, python=python, toolchain=toolchain, folder=folder, limits=_LIMITS)
+    if not isinstance(result, StepResult):
+        log = result.log if isinstance(result, Failed) else None
+        return fail(reason=f"{python}, named for {toolchain.name}, cannot run a worker: {result.reason}", log=log), ()
     try:
-        return _judge(toolchain, python, told.notes, log=str(folder / "log")), tuple(map(str, told.notes["places"]))
+        return _judge(toolchain, python, result.notes, log=str(folder / "log")), tuple(map(str, result.notes["places"]))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return fail(reason=f"{python}, named for {toolchain.name}, told nothing that can be read: {error!r:.200}"), ()
+        return fail(
+            reason=f"{python}, named for {toolchain.name}, printed nothing that can be read: {error!r:.200}"
+        ), ()
 
 
-def _judge(toolchain: Toolchain, python: Path, told: dict[str, Json], *, log: str) -> Environment | Failed:
-    versions = sort_versions(told["versions"].items())
+def _judge(toolchain: Toolchain, python: Path, found: dict[str, Json], *, log: str) -> Environment | Failed:
+    versions = sort_versions(found["versions"].items())
     lines = read_lines(toolchain.requirements)
-    problem = explain_unsatisfied(lines, versions, markers=told["markers"])
-    if problem is None and told["fault"] is not None:
-        problem = f"{toolchain.name} cannot be imported: {told['fault']}"
+    problem = explain_unsatisfied(lines, versions, markers=found["markers"])
+    if problem is None and found["fault"] is not None:
+        problem = f"{toolchain.name} cannot be imported: {found['fault']}"
     if problem is not None:
-        reason = f"{python}, named for {toolchain.name}, does not do: {problem}"
+        reason = f"{python}, named for {toolchain.name}, does not meet its requirements: {problem}"
         return Failed(by=toolchain.name, failure=FailureClass.INSTALL, reason=reason, log=log)
-    full = told["markers"]["python_full_version"]
-    identity = [str(python.resolve()), told["prefix"], told["markers"]["implementation_name"], full, versions]
+    full = found["markers"]["python_full_version"]
+    identity = [str(python.resolve()), found["prefix"], found["markers"]["implementation_name"], full, versions]
     return Environment(
         toolchain=toolchain.name,
         key=digest_json(["interpreter", *identity]).removeprefix("sha256:"),

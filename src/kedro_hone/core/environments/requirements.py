@@ -13,6 +13,8 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
+from hone_runtime.worker.interpreter import read_version
+
 _PARSING = threading.Lock()
 """Markers are parsed by ``ast.literal_eval``. All threads of an interpreter share its depth counter: if two threads
 parse at the same time, CPython 3.11 raises ``SystemError: AST constructor recursion depth mismatch``."""
@@ -43,19 +45,7 @@ def list_versions(python: Path) -> dict[str, str]:
     """
     packages = python.parents[1] / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
     found = metadata.distributions(path=[str(packages)])
-    return sort_versions(filter(None, map(_read_version, found)))
-
-
-def _read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
-    """Return a distribution's name and version; None for a folder left behind by an interrupted removal.
-
-    For such a folder importlib_metadata raises; it replaces importlib.metadata once any library has imported it.
-    """
-    try:
-        name, version = distribution.metadata["Name"], distribution.metadata["Version"]
-    except (FileNotFoundError, KeyError):
-        return None
-    return (name, version) if name and version else None
+    return sort_versions(filter(None, map(read_version, found)))
 
 
 def sort_versions(found: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -101,7 +91,7 @@ def find_closure(lines: Iterable[str]) -> dict[str, str]:
         requirement = pending.pop()
         name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
         installed = metadata.distributions(name=requirement.name, path=folders)
-        found = next(((one, version) for one in installed if (version := _read_version(one))), None)
+        found = next(((one, version) for one in installed if (version := read_version(one))), None)
         if (name, extras) in seen or found is None:
             continue
         seen.add((name, extras))
@@ -117,7 +107,7 @@ def _read_requirement(line: str) -> Requirement | str:
     try:
         return _parse(line)
     except InvalidRequirement as error:
-        return f"the line {line!r} is no requirement: {str(error).splitlines()[0]}"
+        return f"the line {line!r} is not a requirement: {str(error).splitlines()[0]}"
 
 
 def _parse(text: str) -> Requirement:

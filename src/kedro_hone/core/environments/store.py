@@ -114,7 +114,7 @@ class EnvironmentStore:
         if found := self._find(key, toolchain):
             return found
         if not build:
-            command = f"kedro hone toolchains build {toolchain.name}"
+            command = f"kedro-hone toolchains build {toolchain.name}"
             return fail(reason=f"here {unsatisfied}, and its own environment is not built; run `{command}`")
         with self._hold(key, f"building the environment of {toolchain.name}"):
             return self._find(key, toolchain) or self._build(key, toolchain, stopped)

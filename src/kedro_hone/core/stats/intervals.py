@@ -111,7 +111,7 @@ def interval_of_paired_proportions(*, n: int, lost: float, gained: float, confid
         ValueError: No rows, or counts that do not fit into them.
     """
     if n < 1 or lost < 0 or gained < 0 or lost + gained > n:
-        raise ValueError(f"{lost} lost and {gained} gained are no counts among {n} rows")
+        raise ValueError(f"{lost} lost and {gained} gained are not counts among {n} rows")
     z = find_z(confidence)
     return Interval(
         estimate=(lost - gained) / n,

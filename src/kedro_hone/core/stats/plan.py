@@ -41,7 +41,7 @@ class LaunchPlan(Value):
     """The plan of a confirmation, set before the first launch; the looks are explained at ``LOOKS``."""
 
     finalists: int = Field(ge=1, description="How many share the level: as many as at first, also when one fails.")
-    threshold: float = Field(default=1.05, gt=0, description="The speed-up that is asked for.")
+    threshold: float = Field(default=1.05, gt=0, description="The required speed-up.")
     confidence: float = Field(default=0.95, gt=0, lt=1, description="Of all finalists and all looks together.")
     looks: Annotated[tuple[int, ...], AfterValidator(check_looks)] = LOOKS
     objective: str = Field("worst", description="`worst` (every shape must be faster), `mean`, or a shape's name.")

@@ -244,9 +244,12 @@ class Store:
         return digest
 
     def _explain_missing(self, what: str) -> HoneError:
-        why = "A node asked for what an earlier one made. The store was emptied or damaged since, or is another one."
-        hint = "Run the whole line again: `kedro run`. What the store still holds is reused."
-        return HoneError("store-missing", f"The store in {self.root} does not hold {what}.", why=why, hint=hint)
+        why = (
+            "A node needs the output of an earlier one. The store was emptied or damaged since then, or is a "
+            "different one."
+        )
+        hint = "Run all pipelines again: `kedro-hone run`. What the store still has is reused."
+        return HoneError("store-missing", f"The store in {self.root} does not contain {what}.", why=why, hint=hint)
 
 
 def _read_time(path: Path) -> int:
@@ -264,5 +267,5 @@ def _wrap(name: str, value: Json) -> dict[str, Json]:
 def _name(room: str, key: str, ending: str = "") -> str:
     name = key.removeprefix("sha256:")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}", name):
-        raise ValueError(f"{key!r:.80} is no key: use at most 200 letters, digits, dashes, dots and underscores")
+        raise ValueError(f"{key!r:.80} is not a key: use at most 200 letters, digits, dashes, dots and underscores")
     return f"{room}/{name}{ending}"

@@ -168,7 +168,7 @@ class Disk:
         """
         source = folder.absolute()
         if not source.is_dir():
-            raise UnsealableError(f"{folder} is no folder")
+            raise UnsealableError(f"{folder} is not a folder")
         with explain_disk_errors(self.root):
             if self._temporary in source.parents and not any(path.is_symlink() for path in source.rglob("*")):
                 source.chmod(0o755)  # or a folder that a worker made read-only could not be moved

@@ -62,6 +62,6 @@ def _list_images(images: Array, first: int, *, gray: bool) -> list[Array]:
         if pixels.ndim == 2:
             pixels = pixels[..., None]
         if pixels.ndim != 3 or pixels.dtype.kind not in "uif":
-            raise UnreadableError(f"row {row} holds no image")
+            raise UnreadableError(f"row {row} contains no image")
         rows.append(np.repeat(pixels, 3, axis=2) if pixels.shape[2] == 1 and not gray else pixels)
     return rows

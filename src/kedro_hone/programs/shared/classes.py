@@ -105,7 +105,7 @@ def _read_numbers(labels: Array) -> Array:
         if (missing := np.flatnonzero(~np.isfinite(labels))).size:
             raise LabelsMismatchError(f"row {missing[0]} has no label ({labels[missing[0]]})")
         if (parts := np.flatnonzero(labels != np.floor(labels))).size:
-            raise LabelsMismatchError(f"row {parts[0]} has the label {labels[parts[0]]}, which is no class number")
+            raise LabelsMismatchError(f"row {parts[0]} has the label {labels[parts[0]]}, which is not a class number")
         warnings.warn(f"the labels are {labels.dtype}; they are whole, and are taken as class numbers", stacklevel=2)
     return labels.astype(np.int64)
 

@@ -59,7 +59,7 @@ def find_folder(job: Json, options: Json) -> Path:
     named = options.get("tokenizer")
     folder = Path(named or job["input"]["path"])
     if named and not (folder.is_absolute() and folder.is_dir()):
-        raise BadOptionError(f"tokenizer is {named!r}, which is no folder; write its absolute path")
+        raise BadOptionError(f"tokenizer is {named!r}, which is not a folder; write its absolute path")
     return folder
 
 
@@ -74,7 +74,7 @@ def read_json(folder: Path, name: str, kind: type = dict) -> Any:
     except FileNotFoundError:
         return kind()
     except (OSError, ValueError, RecursionError) as error:
-        raise UnreadableError(f"the model's {name} is no JSON: {error}") from error
+        raise UnreadableError(f"the model's {name} is not JSON: {error}") from error
     return found if isinstance(found, kind) else kind()
 
 
@@ -134,7 +134,7 @@ def load_tokenizer(job: Json, options: Json, *, own_side: bool = False) -> Any:
         raise TokenizerMissingError(f"none of {', '.join(_TOKENIZERS)} is among the model's files")
     tokenizer = _load("AutoTokenizer", folder, what="tokenizer")
     if len(tokenizer) == 0:
-        raise TokenizerMissingError("the tokenizer knows no word")
+        raise TokenizerMissingError("the tokenizer has an empty vocabulary")
     tokenizer.truncation_side = "right"
     if not own_side:
         tokenizer.padding_side = "right"
@@ -181,7 +181,7 @@ def open_image(content: bytes, row: int) -> Any:
     except ImportError as error:
         raise UnreadableError("files of images need Pillow: pip install pillow") from error
     except Exception as error:
-        raise UnreadableError(f"row {row} is no image that can be opened: {error}") from error
+        raise UnreadableError(f"row {row} is not an image that can be opened: {error}") from error
 
 
 def _load(kind: str, folder: Path, *, what: str) -> Any:

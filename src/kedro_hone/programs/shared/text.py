@@ -37,7 +37,7 @@ def find_texts(data: Arrays, name: str, options: Json, aliases: tuple[str, ...])
     texts = column.tolist()
     for row, text in enumerate(texts):
         if not isinstance(text, str):
-            raise UnreadableError(f"row {row} of the column {name!r} holds {str(text)[:40]!r}, which is no text")
+            raise UnreadableError(f"row {row} of the column {name!r} holds {str(text)[:40]!r}, which is not text")
     return list(texts)
 
 

@@ -55,7 +55,7 @@ def _open_wave(content: bytes, row: int) -> tuple[Array, int]:
             width, channels, own = file.getsampwidth(), file.getnchannels(), file.getframerate()
             frames = file.readframes(file.getnframes())
     except (wave.Error, EOFError) as error:
-        raise UnreadableError(f"row {row} is no WAV file: {error}; convert others to WAV") from error
+        raise UnreadableError(f"row {row} is not a WAV file: {error}; convert others to WAV") from error
     if width != 2 or channels != 1:
         raise UnreadableError(f"row {row} has {channels} channels of {8 * width} bits; one of 16 bits is needed")
     return np.frombuffer(frames, dtype="<i2").astype(np.float32) / 32768, own

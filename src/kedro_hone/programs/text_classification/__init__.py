@@ -41,7 +41,9 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     check_task(job, options, task="text-classification", rank=2)
     config = read_config(job, options)
     if config.get("problem_type") == "multi_label_classification" and not options["multi_label"]:
-        raise BadOptionError("a row may have several classes, as the model's config.json says: set multi_label: true")
+        raise BadOptionError(
+            "a row may have several classes, according to the model's config.json: set multi_label: true"
+        )
     texts, pairs = need_texts(data, "text", options, TEXTS), find_texts(data, "pair", options, PAIRS)
     tokens = Tokens(job, options, own_side=True)
     feeds = tokens.feed(tokens.encode(texts, *([] if pairs is None else [pairs])))

@@ -36,7 +36,7 @@ def read(labels: Array, names: list[str] | None) -> Array:
             np.asarray(own).tolist() if isinstance(own, np.ndarray) else own if isinstance(own, list) else [own]
         ):
             if label not in numbers:
-                raise LabelsMismatchError(f"row {row} has the label {label!r}, which is no class of the model")
+                raise LabelsMismatchError(f"row {row} has the label {label!r}, which is not a class of the model")
             table[row, numbers[label]] = 1
     return table
 

@@ -73,7 +73,7 @@ def _read_lists(data: Arrays, name: str, options: dict[str, Any], aliases: tuple
         elif isinstance(row, list | tuple | np.ndarray):
             rows.append(np.asarray(row).tolist() if isinstance(row, np.ndarray) else list(row))
         else:
-            raise UnreadableError(f"row {number} of the column {name!r} holds {str(row)[:40]!r}, which is no list")
+            raise UnreadableError(f"row {number} of the column {name!r} holds {str(row)[:40]!r}, which is not a list")
     return rows
 
 

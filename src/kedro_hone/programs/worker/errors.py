@@ -20,11 +20,11 @@ HINTS = {
     "data-unreadable": "Compare the names and shapes in the file with the model's inputs; the program's option "
     "`arrays` maps one to the other. See Data in the documentation.",
     "data-empty": "Put rows into the file, then dvc add, git commit and dvc push it.",
-    "labels-mismatch": "Check that the data belong to this model, and the program's options `output` and `classes`.",
+    "labels-mismatch": "Check that the data belong to this model. Check the program's options `output` and `classes`.",
     "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
     "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
-    "recipe-invalid": "Mend `program.options` in the recipe.",
-    "source-not-rowwise": "Wrap the model, so that the first axis of each input is that of the rows.",
+    "recipe-invalid": "Correct `program.options` in the recipe.",
+    "source-not-rowwise": "Wrap the model so that the rows are on the first axis of each input.",
     "tokenizer-missing": "Save the tokenizer or processor in the model's folder, or name its folder: "
     "`program.options.tokenizer`.",
     "task-mismatch": "Name the program of the model's task, or the output that counts: `program.options.output`.",

@@ -107,12 +107,12 @@ def _read_lines(path: Path) -> dict[str, Array]:
             try:
                 row = json.loads(line)
             except ValueError as error:
-                raise ValueError(f"line {number} is no JSON: {error}") from error
+                raise ValueError(f"line {number} is not JSON: {error}") from error
             if not isinstance(row, dict):
-                raise ValueError(f"line {number} is no JSON object")  # noqa: TRY004 - a fault of the data
+                raise ValueError(f"line {number} is not a JSON object")  # noqa: TRY004 - a fault of the data
             rows.append(row)
     if not rows:
-        raise ReportedError("data-empty", f"{path.name} has no rows.", "it holds no JSON object")
+        raise ReportedError("data-empty", f"{path.name} has no rows.", "it contains no JSON object")
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: make_column([row.get(name) for row in rows]) for name in names}
 

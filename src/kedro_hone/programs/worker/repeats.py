@@ -82,8 +82,8 @@ def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
             else:
                 different = len(set(rows) | seen)
                 said.append(
-                    f"{name}: {count}, since there are only {different} different ones: all of them stay, and what "
-                    "candidates are chosen by here is no evidence of its own"
+                    f"{name}: {count}, since there are only {different} different ones: all of them stay, and the "
+                    "choice of candidates on this split is not independent evidence"
                 )
         seen.update(rows)
     return kept, said

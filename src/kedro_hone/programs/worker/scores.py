@@ -16,7 +16,7 @@ from .splits import TABLE, Array
 
 Arrays = dict[str, Array]
 Json = dict[str, Any]
-ROUNDING = 1e-6
+SAME_SCORE = 1e-6
 UNDEFINED_LIMIT = 0.01  # the largest share of resamples on which a metric may be undefined
 REPLICATES = 2000  # number of resamples for a metric that is not a mean over rows (bootstrap)
 ROLLS = 9  # number of shifts of the targets to other rows, to check in which direction the metric is better
@@ -141,10 +141,10 @@ class Comparison:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)
         for mean, wanted in ((before.mean(), self._sign * self._value), (after.mean(), self._sign * value)):
-            if not np.isclose(mean, wanted, rtol=ROUNDING, atol=ROUNDING):  # an interval of another metric
+            if not np.isclose(mean, wanted, rtol=SAME_SCORE, atol=SAME_SCORE):  # an interval of another metric
                 which = "metric" if metric.higher_is_better else "minus metric, since lower is better"
                 said = f"score (higher is better for each row) averages to {mean:.6g} instead of {wanted:.6g}"
-                why = f"{said}, which is {which}; mend its sign, or let score return None if it is no mean"
+                why = f"{said}, which is {which}; correct its sign, or let score return None if it is no mean"
                 raise ReportedError("program-failed", f"The rows of {metric.name!r} do not average to it.", why)
         if metric.kind != "mean" and np.isin(before, (0, 1)).all() and np.isin(after, (0, 1)).all():
             return {"kind": "proportion", "lost": int((before > after).sum()), "gained": int((before < after).sum())}
@@ -214,13 +214,13 @@ class Comparison:
         with warnings.catch_warnings(), suppress(Exception):  # as above
             warnings.simplefilter("ignore")  # about targets that belong to other rows
             values.extend(float(self.metric.value(self._source, self._roll(rows))) for rows in rolls)
-        better = [self._sign * (value - self._value) > ROUNDING * abs(self._value) for value in values]
+        better = [self._sign * (value - self._value) > SAME_SCORE * abs(self._value) for value in values]
         if len(better) < ROLLS or not all(better):
             return ""
         name, way = self.metric.name, "higher" if self.metric.higher_is_better else "lower"
         found = f"{name!r} is better with the targets of other rows ({np.mean(values):.4g}) than with their own"
-        check = "check HIGHER_IS_BETTER of the metric, and that the targets are the model's"
-        return f"{found} ({self._value:.4g}), where {way} is taken to be better: {check}"
+        check = "check the metric's HIGHER_IS_BETTER, and that the targets are the model's"
+        return f"{found} ({self._value:.4g}), although {way} counts as better: {check}"
 
     def _roll(self, rows: int) -> Any:
         """Return the targets, each shifted by some rows."""

@@ -41,7 +41,7 @@ def fit_feeds(
 
     names = {spec["name"] for spec in specs}
     if feeds.keys() != names:
-        raise misfit(f"the program gave {sorted(feeds)}, and the model takes {sorted(names)}")
+        raise misfit(f"the program returned {sorted(feeds)}, and the model takes {sorted(names)}")
     fitted: dict[str, Array] = {}
     sizes: dict[str, int] = {}
     for name, dtype, shape in ((spec["name"], spec["dtype"], spec["shape"]) for spec in specs):
@@ -171,7 +171,7 @@ def fit_targets(targets: Mapping[str, Any], rows: int, *, split: str, needed: bo
     for name, array in arrays.items():
         if array.dtype.kind == "O" or array.ndim == 0:
             what = f"The {split} split cannot be used."
-            raise ReportedError("data-unreadable", what, f"{name!r} is no array of numbers")
+            raise ReportedError("data-unreadable", what, f"{name!r} is not an array of numbers")
         if len(array) != rows and not name.startswith(TABLE):
             why = f"{name!r} has {len(array)} rows, and the inputs have {rows}"
             raise ReportedError("labels-mismatch", f"The labels of the {split} split do not fit its rows.", why)

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hone_runtime.conversion.distances import TOLERANCE
 from hone_runtime.values.artifact import TensorSpec
 from hone_runtime.values.outcome import FailureClass
 from kedro_hone.programs.shared.parts import find_constant, find_fillers, find_least_similar, measure_units
@@ -24,9 +25,6 @@ from kedro_hone.search.comparison.crops import find_rows_mask
 from kedro_hone.search.comparison.differences import are_pixels
 
 Array = NDArray[Any]
-
-ROUNDING: Final = 1e-3
-"""The allowed difference of an output if a route only converts, relative to its unit (``measure_units``)."""
 
 _LEAST_ROWS: Final = 20
 _STILL: Final = 1e-6
@@ -135,7 +133,7 @@ def compare_outputs(
                         return Fault(failure=FailureClass.NUMERICS, output=name, reason=reason)
                     excused, one = 0.0, noisy.get(name)
                     if others := answers.get(name):
-                        places, excused = find_accepted(want, got, others, rounding=ROUNDING, noise=one)
+                        places, excused = find_accepted(want, got, others, rounding=TOLERANCE, noise=one)
                         got = replace_rows(got, {place: want[place] for place in places})
                     difference = compare_arrays(name, want, got, length=lengths.get(name, 0.0), noise=one)
                     differences.append(replace(difference, excused=excused) if excused else difference)
@@ -166,7 +164,7 @@ def compare_arrays(
             part = find_constant(want, got)
             constant = "" if part is None else f"{name}{part if part.axis else ''} varies in the source and is constant"
             error = distance / measure_units(want, scale, noise=noise)
-            beyond = error > ROUNDING
+            beyond = error > TOLERANCE
             least = find_least_similar(got, want) if beyond.any() else None
             if least is not None:
                 furthest, inside = f"{name}{least}", least.choose(beyond)
@@ -192,7 +190,7 @@ def compare_arrays(
 
 def explain_rows(difference: Difference) -> str:
     """Return in how many rows an output differs, and the row that differs most, as a clause."""
-    measure = "" if difference.discrete else f" by more than {ROUNDING:g} of their scale"
+    measure = "" if difference.discrete else f" by more than {TOLERANCE:g} of their scale"
     rows = f"in {difference.rows} of {difference.of} rows"
     verb = "differ" if difference.output.endswith("s") else "differs"
     return f"{difference.output} {verb} from the source's{measure} {rows}: {difference.example}"

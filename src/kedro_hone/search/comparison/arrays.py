@@ -39,7 +39,7 @@ def open_arrays(path: Path) -> Iterator[NpzFile]:
             if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
                 raise ValueError(f"{path.name} is compressed")
             if any(archive.open(entry).read(len(MAGIC_PREFIX)) != MAGIC_PREFIX for entry in entries):
-                raise ValueError(f"{path.name} holds something that is no array")
+                raise ValueError(f"{path.name} contains something that is not an array")
         if sum(entry.file_size for entry in entries) > size:
             raise ValueError(f"the arrays of {path.name} are larger than the file")
         stream.seek(0)

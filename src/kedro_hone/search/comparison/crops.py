@@ -112,8 +112,8 @@ def crop(
             longer = _LONGER.get(dim, "")
             raise HoneError(
                 "data-unreadable",
-                f"A shape of the recipe asks for {dim} = {sizes[dim]}, and the data have {array.shape[axis]}.",
-                why="What is timed is real data; it is cut, never stretched.",
+                f"A shape of the recipe has {dim} = {sizes[dim]}, and the data have {array.shape[axis]}.",
+                why="Timing uses real data, which is cropped and never padded.",
                 hint=f"Let the program prepare rows at least that long{longer}, or make the shape smaller.",
             )
         start = array.shape[axis] - sizes[dim] if first and dim == "length" else 0

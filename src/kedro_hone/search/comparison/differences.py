@@ -23,7 +23,7 @@ _SAME: Final = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class Difference:
+class Discrepancy:
     """Where two results differ most, and in how many of the compared rows."""
 
     output: str
@@ -39,7 +39,7 @@ class Difference:
         return f"{said}; {self.rows} of {self.compared} rows differ."
 
 
-def find_difference(
+def find_discrepancy(
     name: str,
     one: NDArray[Any],
     other: NDArray[Any],
@@ -48,7 +48,7 @@ def find_difference(
     bound: float,
     least: float = 0.0,
     noise: NDArray[Any] | None = None,
-) -> Difference | None:
+) -> Discrepancy | None:
     """Return where two results of an output differ by more than a bound, or None.
 
     Args:
@@ -72,12 +72,12 @@ def find_difference(
     values = [array.reshape(len(array), -1)[row, column] for array in (one, other)]
     pair = [_format(values, digits) for digits in (4, 9)]
     shown = pair[0] if len(set(pair[0])) > 1 else pair[1]
-    return Difference(output=name, row=places[row], one=shown[0], other=shown[1], rows=count, compared=len(off))
+    return Discrepancy(output=name, row=places[row], one=shown[0], other=shown[1], rows=count, compared=len(off))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tolerance:
-    """The allowed differences of results, by output: ``bound``, ``noise`` and ``least`` of ``find_difference``."""
+    """The allowed differences of results, by output: ``bound``, ``noise`` and ``least`` of ``find_discrepancy``."""
 
     bounds: Mapping[str, float]
     noise: Mapping[str, NDArray[Any]]
@@ -90,8 +90,8 @@ def find_first(
     *,
     places: Sequence[int],
     tolerance: Tolerance,
-) -> Difference | None:
-    """Return the difference of the first output that differs, as in ``find_difference``.
+) -> Discrepancy | None:
+    """Return the difference of the first output that differs, as in ``find_discrepancy``.
 
     An output that the other result lacks, or that has another shape there, is skipped.
     """
@@ -100,7 +100,9 @@ def find_first(
         if found is None or found.shape != array.shape:
             continue
         bound, noise = tolerance.bounds[name], tolerance.noise.get(name)
-        difference = find_difference(name, array, found, places=places, bound=bound, least=tolerance.least, noise=noise)
+        difference = find_discrepancy(
+            name, array, found, places=places, bound=bound, least=tolerance.least, noise=noise
+        )
         if difference:
             return difference
     return None

@@ -28,9 +28,9 @@ def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
         if name not in known:
             raise HoneError(
                 "recipe-invalid",
-                f"The recipe has a range for {name!r}, which is no input of numbers.",
+                f"The recipe has a range for {name!r}, which is not an input of numbers.",
                 why=f"Inputs of numbers are: {', '.join(sorted(known)) or 'none'}.",
-                hint=f"{suggest(name, sorted(known))}Mend model.ranges in the recipe.",
+                hint=f"{suggest(name, sorted(known))}Correct model.ranges in the recipe.",
             )
         if wrong := [end for end in ends if not _is_held(end, known[name])]:
             least, largest = _find_ends(known[name])
@@ -39,7 +39,8 @@ def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
                 "recipe-invalid",
                 f"The recipe has a range for {name!r} with an end that the input cannot be: {wrong[0]:g}.",
                 why=f"It is of the type {known[name]}, which has {kind} from {least:g} to {largest:g}.",
-                hint="Mend model.ranges in the recipe; or leave the range out where the model takes all of its type.",
+                hint="Correct model.ranges in the recipe; or leave the range out where the model takes all of its "
+                "type.",
             )
 
 

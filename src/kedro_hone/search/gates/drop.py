@@ -39,5 +39,5 @@ GATE = Gate(
     judge=judge,
     relative=True,
     scored=True,
-    doubt="the gate split has too few rows to tell whether {names} is good enough",
+    doubt="the gate split has too few rows to show whether {names} is good enough",
 )

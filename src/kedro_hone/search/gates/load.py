@@ -20,7 +20,7 @@ QUIET: Final = 0.25
 that was 1.45 to 2.5 times as fast under load was 0.85 times as fast on the idle machine."""
 
 
-def find_noise(rows: Iterable[Judgement]) -> float | None:
+def find_load(rows: Iterable[Judgement]) -> float | None:
     """Return the largest share of this gate's judgements if it is above ``QUIET``, otherwise None."""
     shares = [row.measured for row in rows if row.name == GATE.name and row.measured is not None]
     return max((share for share in shares if share > QUIET), default=None)
@@ -31,7 +31,7 @@ def say_waits(share: float) -> str:
     shown = math.ceil(share * 1000) / 1000
     return (
         f"other processes took {shown:g} of the cores' time, and above {QUIET:g} no alias is moved: the winner waits "
-        "until `kedro run --from-nodes confirm` confirms it on a quiet machine"
+        "until `kedro-hone run --from-nodes confirm` confirms it on a quiet machine"
     )
 
 
@@ -39,12 +39,12 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     """Return undecided above the limit; the gate passes if the system does not report the load of others."""
     share, told = candidate.other_load, {"limit": limit, "unit": "of the cores"}
     if share is None:
-        return (GATE.rule(candidate.id, Judged.HOLDS, "what other processes took is not known", **told),)
+        return (GATE.rule(candidate.id, Judged.HOLDS, "the load of other processes is not known", **told),)
     judged = Judged.HOLDS if share <= limit else Judged.UNDECIDED
     shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the same side of the limit
     reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
     if judged is Judged.UNDECIDED:
-        reason += ": run again when the machine is idle, or allow more where it never is"
+        reason += ": run again when the machine is idle, or raise the limit if it never is"
     return (GATE.rule(candidate.id, judged, reason, measured=share, **told),)
 
 
@@ -55,9 +55,10 @@ GATE = Gate(
         default=QUIET,
         ge=0,
         le=1,
-        description="At most this share of the cores' time may other processes take while the finalists are confirmed, "
-        f"0 to 1. Above it nothing is decided; with 1 they may take all. Above {QUIET:g} a winner waits for a quiet "
-        "machine, whatever stands here.",
+        description="The largest share of the cores' time, 0 to 1, that other processes may take during the "
+        "confirmation. "
+        f"Above it nothing is decided; 1 allows any load. Above {QUIET:g} a winner waits for a quiet machine, "
+        "whatever this limit is.",
     ),
     judge=judge,
     relative=True,

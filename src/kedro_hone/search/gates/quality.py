@@ -14,11 +14,11 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     """Compare the metric with the limit, in its own direction; exactly the limit passes."""
     quality = candidate.quality
     if quality is None or not math.isfinite(quality.candidate):
-        reason = f"the metric of {candidate.id} was not measured, where a limit of {limit:g} is asked for"
+        reason = f"the metric of {candidate.id} was not measured, although a limit of {limit:g} is set"
         return (GATE.rule(candidate.id, Judged.UNDECIDED, reason, limit=limit),)
     holds = quality.candidate >= limit if quality.higher_is_better else quality.candidate <= limit
     asked = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
-    reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is asked for"
+    reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is required"
     judged = Judged.HOLDS if holds else Judged.FAILS
     return (GATE.rule(candidate.id, judged, reason, limit=limit, measured=quality.candidate, unit=quality.metric),)
 

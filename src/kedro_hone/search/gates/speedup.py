@@ -33,5 +33,5 @@ GATE = Gate(
     judge=judge,
     relative=True,
     asks="{limit:g} times as fast",
-    doubt="{launches} launches cannot tell whether {names} is {limit:g} times as fast (confirm.looks may allow more)",
+    doubt="{launches} launches cannot show whether {names} is {limit:g} times as fast (confirm.looks may allow more)",
 )

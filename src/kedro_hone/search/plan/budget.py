@@ -16,6 +16,7 @@ from hone_runtime.contract.toolchain import Limits
 from hone_runtime.values.artifact import Artifact, Stage
 from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.setting import Setting
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
@@ -101,29 +102,31 @@ def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> 
 
 def start_budget(setting: Setting) -> Budget:
     """Return the recipe's budget for the source model; its time starts with the first call in a run."""
-    asked, run = setting.recipe.budget, setting.run
-    run.begin_search()
-    if not isinstance(asked, str):
-        return Budget(asked, run)
-    return Budget(_scale(asked, setting.store.measure(setting.source)), run)
+    setting.run.begin_search()
+    named = isinstance(setting.recipe.budget, str)
+    return Budget(scale_budget(setting.recipe, setting.store.measure(setting.source) if named else 0), setting.run)
+
+
+def scale_budget(recipe: Recipe, size: int) -> float:
+    """Return a recipe's budget in seconds for a source model of so many bytes."""
+    asked = recipe.budget
+    return NAMED[asked] * max(1.0, size / SMALL) if isinstance(asked, str) else asked
 
 
 def bound_confirmation(setting: Setting) -> float:
+    """Return how many seconds the confirmation may take. Calling this does not start the search's time."""
+    return limit_confirmation(setting.recipe, setting.store.measure(setting.source) if setting.source.digest else 0)
+
+
+def limit_confirmation(recipe: Recipe, size: int) -> float:
     """Return how many seconds the confirmation may take: those in the recipe, or as many as the budget.
 
-    It is at least ``_LEAST_CONFIRMATION``, and an hour if the budget is unlimited. Calling this does not start the
-    search's time.
+    It is at least ``_LEAST_CONFIRMATION``, and an hour if the budget is unlimited. The size of the source is in bytes.
     """
-    asked = setting.recipe.budget
-    if (own := setting.recipe.confirm.seconds) is not None:
+    if (own := recipe.confirm.seconds) is not None:
         return own
-    size = setting.store.measure(setting.source) if setting.source.digest else 0
-    seconds = _scale(asked, size) if isinstance(asked, str) else asked
+    seconds = scale_budget(recipe, size)
     return max(_LEAST_CONFIRMATION, seconds) if math.isfinite(seconds) else _LONGEST_CONFIRMATION
-
-
-def _scale(name: str, size: int) -> float:
-    return NAMED[name] * max(1.0, size / SMALL)
 
 
 def bound_validation(setting: Setting, *, insists: bool) -> Callable[[], str]:

@@ -22,6 +22,9 @@ from kedro_hone.core.store.artifacts import Store
 SOURCE = "source"
 """The id of the source model among the candidates."""
 
+_NODES = {"race": "race.race", "confirm": "confirm"}
+"""The nodes that measure, by what they measure."""
+
 Calls = dict[str, list[int]]
 """By shape, the time of each call of one entrant in one round, in nanoseconds."""
 
@@ -84,7 +87,7 @@ def write_timings(path: Path, keys: Mapping[str, str], store: Store) -> None:
                 "evidence-incomplete",
                 f"The raw timings of the node {node} are not in the store.",
                 why="They are part of the evidence, and the store was emptied or damaged since they were measured.",
-                hint=f"Measure again: `kedro run --pipelines compare --from-nodes {node}`.",
+                hint=f"Measure again: `kedro-hone run --pipelines compare --from-nodes {_NODES[node]}`.",
             )
         with np.load(folder / TIMINGS, allow_pickle=False) as archive:
             arrays |= archive

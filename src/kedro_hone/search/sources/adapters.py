@@ -39,7 +39,7 @@ def merge_adapter(pulled: Pulled, recipe: Recipe, run: RunFolder, scratch: Path)
     if place is None:
         raise HoneError(
             "recipe-invalid",
-            "The recipe names a base model, and the model is no adapter.",
+            "The recipe names a base model, and the model is not an adapter.",
             why=f"hone.model.base is {recipe.model.base!r}, and {recipe.model.uri} has no {adapters.CONFIG}.",
             hint="Leave hone.model.base out.",
         )

@@ -21,7 +21,7 @@ _WAYS_OUT: Final[Mapping[Format, str]] = MappingProxyType(
         "input_example of two rows or more: of one row the export makes a constant",
         "onnx": "export it again with a dynamic first dimension (dynamic_shapes of torch.onnx.export, dynamic=True of "
         "YOLO's)",
-        "pytorch-module": "write batch in the place of the number in model.inputs, or log the model with an "
+        "pytorch-module": "replace the number by batch in model.inputs, or log the model with an "
         "input_example of two rows or more",
     }
 )

@@ -40,7 +40,8 @@ def call_toolchain(
             "toolchain-unbuildable",
             f"The environment of {toolchain.name} cannot be built.",
             why=environment.reason,
-            hint=f"{f'Read {environment.log}; or' if environment.log else 'Mend its interpreter, or'} run `kedro hone "
+            hint=f"{f'Read {environment.log}; or' if environment.log else 'Correct its interpreter, or'} run `python "
+            "-m kedro_hone hone "
             f"toolchains build {toolchain.name}`.",
         )
     job = Job(

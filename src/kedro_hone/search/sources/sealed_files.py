@@ -8,6 +8,7 @@ from pathlib import Path
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.job import JobInput, StepResult
 from hone_runtime.contract.toolchain import Toolchain
+from hone_runtime.conversion.quantization import rounds
 from hone_runtime.errors import SLUGS, HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import ONNX_FACTS, Artifact, TensorSpec
@@ -20,7 +21,6 @@ from kedro_hone.recipe.capabilities import MOST_OPERATORS
 from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.search.comparison.quantization import rounds
 from kedro_hone.search.sources.jobs import call_toolchain, explain_failure
 from kedro_hone.sources.catalogue import name_source, read_sources
 from kedro_hone.sources.source_format import Flavor
@@ -36,7 +36,7 @@ _HINTS = {
     "recipe.",
     "recipe-invalid": "Add what its forward takes to the recipe: "
     "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
-    "pickle-not-trusted": "Log the model again as the reason says, "
+    "pickle-not-trusted": "Log the model again as the reason suggests, "
     "or add trust: [pickle] to the recipe if you trust its author.",
     "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
@@ -61,7 +61,7 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
             "model-unsupported",
             f"No toolchain runs models of the format {flavor.format}.",
             why="The source model is the baseline of every comparison, so it must run.",
-            hint="See `kedro hone toolchains` for the formats that can be run.",
+            hint="See `kedro-hone toolchains` for the formats that can be run.",
         )
     require_environments(recipe, [toolchain, *reach_toolchains(make_plan(recipe), flavor.format)])
     inputs = recipe.model.inputs or flavor.inputs
@@ -134,7 +134,7 @@ def _describe(
         return result.notes
     if isinstance(result, Refused):
         hint = hints.get(result.slug) or _HINTS.get(result.slug) or hints.get("") or _HINT
-        task = f" Or change model.task: it says {recipe.model.task}." if recipe.model.task else ""
+        task = f" Or change model.task, which is {recipe.model.task}." if recipe.model.task else ""
         raise HoneError(
             result.slug if result.slug in SLUGS else "model-unsupported",
             f"{recipe.model.uri} cannot be optimized as it is.",

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.programs.shared.parts import measure_smallest_scales
-from kedro_hone.search.comparison.differences import Difference, Tolerance, find_first, measure_errors
-from kedro_hone.search.comparison.quantization import is_quantized
+from kedro_hone.search.comparison.differences import Discrepancy, Tolerance, find_first, measure_errors
+from kedro_hone.search.comparison.quantization import rounds_values
 from kedro_hone.search.stability.trials import Outputs, SourceTrials, Trial
 
 COMPANY: Final = 1e-3
@@ -43,15 +43,15 @@ def check_company(trials: SourceTrials, sample: Outputs, source: Artifact, noise
     if found := _find_difference(trials, sample, source, allowed):
         raise explain_mixing(found)
     fine = replace(allowed, bounds=dict.fromkeys(allowed.bounds, COMPANY))
-    if is_quantized(source) and (found := _find_difference(trials, sample, source, fine)):
-        yield f"the source quantizes, and what it returns for a row depends a little on the rows beside it: {found}"
+    if rounds_values(source) and (found := _find_difference(trials, sample, source, fine)):
+        yield f"the source quantizes, and its output for a row depends slightly on the other rows of the batch: {found}"
 
 
 def explain_mixing(found: str) -> HoneError:
     """Return the error for a source that mixes its rows, with the evidence in one sentence (``found``)."""
     return HoneError(
         "source-mixes-rows",
-        "The source model mixes the rows of a batch: what it returns for one depends on the others.",
+        "The source model mixes the rows of a batch: its output for one row depends on the others.",
         why=found,
         hint="Normalize by stored statistics, take means and softmax within each row, and put the rows on the "
         "first axis (batch_first=True); then save the model again.",
@@ -82,7 +82,7 @@ def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
 
 def choose_bound(output: NDArray[Any], source: Artifact) -> float:
     """Return the allowed change of an output in another batch, relative to the unit of its part."""
-    return COARSE if is_quantized(source) else _HALF if _is_half(output) else COMPANY
+    return COARSE if rounds_values(source) else _HALF if _is_half(output) else COMPANY
 
 
 def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, allowed: Tolerance) -> str | None:
@@ -94,7 +94,7 @@ def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, al
     return next((one.describe(company, way) for way, one in found if one), None)
 
 
-def _compare(first: Trial, trial: Trial, source: Artifact, allowed: Tolerance) -> Difference | None:
+def _compare(first: Trial, trial: Trial, source: Artifact, allowed: Tolerance) -> Discrepancy | None:
     """Compare the rows that two trials share."""
     where = {place: number for number, place in reversed(list(enumerate(first.places)))}
     shared = [(where[place], number) for number, place in enumerate(trial.places) if place in where]
@@ -111,7 +111,7 @@ def _find_bounds(trials: SourceTrials, source: Artifact, noise: Outputs) -> dict
     nothing.
     """
     base = trials.again[0].read_real(source)
-    if is_quantized(source):
+    if rounds_values(source):
         return dict.fromkeys(base, COARSE)
     alone, copies = _read_copies(trials, source)
     floors = {name: _measure_floor(alone.get(name), copies.get(name), noise[name]) for name in base}

@@ -15,8 +15,8 @@ from hone_runtime.values.base import CPU
 from hone_runtime.values.samples import SEARCH
 from kedro_hone.search.comparison.arrays import open_arrays
 from kedro_hone.search.comparison.crops import MASK
-from kedro_hone.search.comparison.differences import Difference, Tolerance, find_first
-from kedro_hone.search.comparison.quantization import is_quantized
+from kedro_hone.search.comparison.differences import Discrepancy, Tolerance, find_first
+from kedro_hone.search.comparison.quantization import rounds_values
 from kedro_hone.search.scores import Run
 from kedro_hone.search.setting import Setting
 from kedro_hone.search.stability.batch_effects import COARSE, COMPANY, check_company, find_noise
@@ -108,21 +108,21 @@ def check_repeated(trials: SourceTrials, source: Artifact, noise: Outputs) -> No
     calls = [(one, other) for one, other in (trials.first, trials.again)]
     changed = next(filter(None, (_compare(*pair, source, bound=bound, noise=noise) for pair in calls)), None)
     pairs = list(zip(trials.first, trials.again, strict=True))
-    elsewhere = bound if changed else COARSE if is_quantized(source) else max(bound, _ELSEWHERE)
+    elsewhere = bound if changed else COARSE if rounds_values(source) else max(bound, _ELSEWHERE)
     differs = next(filter(None, (_compare(*pair, source, bound=elsewhere, noise=noise) for pair in pairs)), None)
     if differs is not None:
         found, words = (changed, ("at first", "in the next call")) if changed else (differs, _PROCESSES)
         raise HoneError(
             "source-random",
-            "The source model is random: the same rows give something else each time.",
+            "The source model is random: the same rows give different outputs each time.",
             why=found.describe(*words),
-            hint="Switch off at inference what draws numbers (dropout with training=self.training, noise), or return "
-            "the mean in place of a draw; then save the model again.",
+            hint="Switch off randomness at inference (dropout with training=self.training, noise), or return "
+            "the mean instead of a sample; then save the model again.",
         )
     if changed is not None:
         raise HoneError(
             "source-stateful",
-            "The source model remembers its calls: the same rows give something else in the next call.",
+            "The source model is stateful: the same rows give different outputs in the next call.",
             why=f"{changed.describe('at first', 'in the next call')} A new process repeats this, so it is not random.",
             hint="Let its state be an input and an output of the model, or reset it at each call; switch off dropout "
             "and noise, whose generator it may keep. Then save the model again.",
@@ -181,7 +181,7 @@ def check_finite(counts: Sequence[NotFinite]) -> Iterator[str]:
             lost = f"; {one.lost} have no finite number" if one.lost else ""
             yield (
                 f"the source's output {one.output!r} is not finite in {one.odd} of {one.rows} rows ({told}){lost}: "
-                "a candidate is right there where it returns the same"
+                "a candidate must return the same values there"
             )
 
 
@@ -210,7 +210,7 @@ def _explain_rows(
     )
 
 
-def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float, noise: Outputs) -> Difference | None:
+def _compare(one: Trial, other: Trial, source: Artifact, *, bound: float, noise: Outputs) -> Discrepancy | None:
     """Compare two trials of the same rows, in the same order."""
     before, after = one.read_real(source), other.read_real(source)
     return find_first(

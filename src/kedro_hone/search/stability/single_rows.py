@@ -18,7 +18,7 @@ from hone_runtime.values.samples import SEARCH, Reference
 from kedro_hone.search.comparison.answers import Answers, list_varying, replace_rows
 from kedro_hone.search.comparison.arrays import open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import MASK
-from kedro_hone.search.comparison.differences import find_difference, measure_errors
+from kedro_hone.search.comparison.differences import find_discrepancy, measure_errors
 from kedro_hone.search.setting import Setting
 from kedro_hone.search.stability.batch_effects import choose_bound, explain_mixing
 from kedro_hone.search.stability.trials import Trial, find_only_batch, mask_padding, run_trials, write_rows
@@ -150,7 +150,7 @@ def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting
     answers = {place: [found[place], *_run_companies(name, due, place, setting)] for place in off}
     most = len(off) >= _REPEATED and len(off) > len(found) / 2
     if most or list_varying(due, answers, bound=bound, noise=everywhere):
-        difference = find_difference(name, due, made, places=range(len(due)), bound=bound, noise=everywhere)
+        difference = find_discrepancy(name, due, made, places=range(len(due)), bound=bound, noise=everywhere)
         assert difference is not None  # noqa: S101 - some row is off by the same measure
         difference = replace(difference, compared=len(copies))
         raise explain_mixing(difference.describe("among the rows beside it", "among copies of itself"))

@@ -9,7 +9,7 @@ from kedro_hone.search.comparison.agreement import Difference
 from kedro_hone.search.comparison.disagreement import find_disagreement
 from kedro_hone.search.validation.probe_outputs import Found, Shares
 
-LARGEST_ERROR = 0.5
+LARGEST_UNSCORED = 0.5
 """The allowed difference from the source on rows without scores, relative to the source's largest output."""
 
 
@@ -54,7 +54,7 @@ def find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:
     They may differ as much as on the scored rows, for which the score passed.
     """
     errors = {where: max((one.largest for one in each), default=0.0) for where, each in found.items()}
-    allowed = max(LARGEST_ERROR, *(errors[where] for where in scores))
+    allowed = max(LARGEST_UNSCORED, *(errors[where] for where in scores))
     unscored = {where: error for where, error in errors.items() if where not in scores}
     where, error = max(unscored.items(), key=lambda item: item[1], default=("", 0.0))
     if error <= allowed:

@@ -10,13 +10,13 @@ from typing import Final, TypedDict
 import numpy as np
 
 from hone_runtime.contract.catalogue import read_catalogue
-from hone_runtime.sessions.distances import has_ties, is_like
+from hone_runtime.conversion.distances import TOLERANCE, has_ties, is_like
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import ProbeRows, Reference
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.recipe.capabilities import find_rounding
-from kedro_hone.search.comparison.agreement import ROUNDING, Difference, Fault, compare_outputs, explain_rows
+from kedro_hone.search.comparison.agreement import Difference, Fault, compare_outputs, explain_rows
 from kedro_hone.search.comparison.arrays import read_arrays
 from kedro_hone.search.comparison.crops import has_fixed_batch
 from kedro_hone.search.comparison.probes import Arrays
@@ -99,7 +99,7 @@ def _is_tied(feeds: Arrays, due: Arrays, made: Arrays, *, usual: Arrays) -> bool
     )
     if any(len(array) < 2 for array in feeds.values()) or not all(same):
         return False
-    if not has_ties(due.values(), rounding=ROUNDING):
+    if not has_ties(due.values(), rounding=TOLERANCE):
         return False
     whole = [name for name, array in due.items() if array.dtype.kind in "iu" and array.size]
     bounds = {name: (int(usual[name].min()), int(usual[name].max())) for name in whole}

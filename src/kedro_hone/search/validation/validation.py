@@ -13,11 +13,8 @@ dropped, and one that raises although the source does not is mentioned in the re
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from hone_runtime.contract.catalogue import read_catalogue
@@ -27,19 +24,18 @@ from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.measurement import BUDGET, Quality, Status, Validation
 from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
-from hone_runtime.values.samples import SEARCH, Reference, Split
+from hone_runtime.values.samples import SEARCH, Reference
 from kedro_hone.core.store.steps import CRASHES
-from kedro_hone.search.comparison.agreement import Difference, Fault, compare_outputs
-from kedro_hone.search.comparison.answers import Answers
-from kedro_hone.search.comparison.crops import ODD, ODD_BATCH, crop_search, find_batch, has_fixed_batch
+from kedro_hone.search.comparison.crops import crop_search
 from kedro_hone.search.plan.budget import Phase, bound_validation, start_budget
 from kedro_hone.search.plan.routes import must_agree
-from kedro_hone.search.scores import has_labels, predict, score_predictions
-from kedro_hone.search.setting import Setting, explain_outdated
+from kedro_hone.search.scores import has_labels, predict
+from kedro_hone.search.setting import Setting
 from kedro_hone.search.steps.runtimes import identify_runtime
 from kedro_hone.search.validation.judgement import find_conflict, find_fall, find_worst, find_wrong
 from kedro_hone.search.validation.probe_outputs import Found, Probing, choose_shares, list_flips
 from kedro_hone.search.validation.steadiness import excuse_rows
+from kedro_hone.search.validation.trials import Trial, compare_trial, compare_trials, plan_trials, score_trials
 from kedro_hone.search.validation.unscored import list_unscored
 
 logger = open_logger(__name__)
@@ -61,43 +57,74 @@ def validate_candidate(
         insists: Whether it is validated even if little of the budget is left, like a composite, which is made from the
             best candidates of the search.
     """
-    outcome, candidate, route = named.outcome, named.id, named.route
-    judge = partial(Validation, candidate=named, since=reference.since)
-    if isinstance(outcome, Refused):
-        status = Status.NOT_TRIED if outcome.slug == BUDGET else Status.REFUSED
-        return judge(status=status, slug=outcome.slug, reason=f"{outcome.by}: {outcome.reason}")
-    if isinstance(outcome, Failed):
-        return judge(status=Status.FAILED, slug=outcome.failure, reason=f"{outcome.by}: {outcome.reason}")
-    restricted = read_catalogue().find_restricted(named)
-    note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
-    judge = partial(judge, publishable=restricted is None, note=note)
-    gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
-    exact = must_agree(route, setting.source)
-    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
-    key = digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
-    found, run = setting.store.read_value(key, Validation.model_validate), setting.run.run_id
+    outcome, judge = named.outcome, partial(Validation, candidate=named, since=reference.since)
+    if not isinstance(outcome, Artifact):
+        return _report_unbuilt(outcome, judge)
+    judge, exact = partial(judge, **_find_terms(named, outcome)), must_agree(named.route, setting.source)
+    key = _make_key(outcome, reference, setting, exact=exact)
+    known = setting.store.read_value(key, Validation.model_validate)
     insists = insists or outcome.format == COMPOSITE
-    reason = None if insists else start_budget(setting).find_reason(Phase.VALIDATE, expected)
-    again = found is not None and found.slug == FailureClass.CRASH and found.tries < CRASHES and found.run != run
-    if found is not None and not (again and reason is None):
-        # The same artifact may have been validated as another candidate, and under another licence.
-        quality = found.quality and found.quality.model_copy(update={"id": candidate})
-        return found.model_copy(update={**judge.keywords, "quality": quality})
-    if reason is not None:
-        logger.info("not tried %s: %s", candidate, reason)
-        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason)
+    spent = None if insists else start_budget(setting).find_reason(Phase.VALIDATE, expected)
+    if known is not None and (spent is not None or not _may_pass_now(known, setting)):
+        return _adopt(known, judge)
+    if spent is not None:
+        logger.info("not tried %s: %s", named.id, spent)
+        return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=spent)
     started, stopped = time.monotonic(), bound_validation(setting, insists=insists)
     checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
-    took = {"run": run, "seconds": time.monotonic() - started, "tries": found.tries + 1 if found else 1}
+    tries = 1 if known is None else known.tries + 1
+    took = {"run": setting.run.run_id, "seconds": time.monotonic() - started, "tries": tries}
     if checked.slug == FailureClass.KILLED and (reason := stopped()):
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, **took)
     validation = checked.model_copy(update=took)
-    noted = validation.model_dump(include={"status", "reason", "seconds"})
+    _record(validation, key, setting)
+    return validation
+
+
+def _report_unbuilt(outcome: Refused | Failed, judge: partial[Validation]) -> Validation:
+    """Return the validation of a candidate whose route has no result."""
+    reason = f"{outcome.by}: {outcome.reason}"
+    if isinstance(outcome, Failed):
+        return judge(status=Status.FAILED, slug=outcome.failure, reason=reason)
+    status = Status.NOT_TRIED if outcome.slug == BUDGET else Status.REFUSED
+    return judge(status=status, slug=outcome.slug, reason=reason)
+
+
+def _find_terms(named: Candidate, outcome: Artifact) -> dict[str, Any]:
+    """Return whether the licences of a candidate's toolchains let it be published, and the note on them."""
+    restricted = read_catalogue().find_restricted(named)
+    note = (restricted or read_catalogue().find_toolchain(str(outcome.runtime))).note
+    return {"publishable": restricted is None, "note": note}
+
+
+def _make_key(outcome: Artifact, reference: Reference, setting: Setting, *, exact: bool) -> str:
+    """Return the key of a validation in the store: everything that it depends on."""
+    gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
+    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
+    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
+
+
+def _may_pass_now(known: Validation, setting: Setting) -> bool:
+    """Return whether a candidate whose validation is stored may be tried again: it crashed, in another run."""
+    return known.slug == FailureClass.CRASH and known.tries < CRASHES and known.run != setting.run.run_id
+
+
+def _adopt(known: Validation, judge: partial[Validation]) -> Validation:
+    """Return a stored validation as that of this candidate.
+
+    The same artifact may have been validated as another candidate, and under another licence.
+    """
+    quality = known.quality and known.quality.model_copy(update={"id": judge.keywords["candidate"].id})
+    return known.model_copy(update={**judge.keywords, "quality": quality})
+
+
+def _record(validation: Validation, key: str, setting: Setting) -> None:
+    """Write a validation to the run's events and the log, and to the store unless its failure is transient."""
+    candidate, noted = validation.candidate.id, validation.model_dump(include={"status", "reason", "seconds"})
     setting.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
         setting.store.write_value(key, validation.model_dump(mode="json"))
-    return validation
 
 
 def validate_until_valid(
@@ -131,7 +158,7 @@ def _check(
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
     failed, name = partial(judge, status=Status.FAILED), judge.keywords["candidate"].id
     with setting.store.workspace() as scratch, crop_search(setting) as rows:
-        trials = _plan(artifact, reference, rows, setting, folder=scratch)
+        trials = plan_trials(artifact, reference, rows, setting, folder=scratch)
         runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
         probing = Probing(artifact, reference, setting, exact=exact, folder=scratch)
         predicted = predict(
@@ -146,11 +173,11 @@ def _check(
         predicted = probing.ended or predicted
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        compare = partial(_compare, artifact=artifact, noise=setting.locate_noise(reference))
-        found = _compare_all(trials, compare)
+        compare = partial(compare_trial, artifact=artifact, noise=setting.locate_noise(reference))
+        found = compare_trials(trials, compare)
         if isinstance(found, tuple):
             return failed(slug=found[0], reason=found[1])
-        scores = _score(trials, setting.samples.splits[SEARCH], setting)
+        scores = score_trials(trials, setting.samples.splits[SEARCH], setting)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
         probed, unsteady = probing.judge(found), tuple[str, ...]()
@@ -171,7 +198,7 @@ def _check(
 
 
 def _excuse(
-    found: Found, trials: Sequence[_Trial], compare: partial[Any], setting: Setting, *, reference: Reference
+    found: Found, trials: Sequence[Trial], compare: partial[Any], setting: Setting, *, reference: Reference
 ) -> tuple[Found, tuple[str, ...]]:
     """Return the differences of a route that only converts, beyond those of the source's answers."""
     whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
@@ -192,85 +219,4 @@ def _find_wrong(found: Found, scores: dict[str, Quality], setting: Setting, *, e
         find_fall(scores, found)
         or find_conflict(found, scores, choose_shares(setting, exact=exact), labelled=labelled)
         or find_wrong(found, scores)
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Trial:
-    """One batch size, or one shape that cuts the rows, to compare a candidate with the source."""
-
-    where: str
-    batch: int
-    feeds: Path  # the rows
-    path: Path  # the candidate's outputs
-    reference: Path  # the source's outputs
-
-
-def _plan(
-    artifact: Artifact, reference: Reference, rows: dict[str, Path], setting: Setting, *, folder: Path
-) -> list[_Trial]:
-    """Return the batch sizes of the recipe, and an odd one, on the uncut rows; then the shapes that cut them."""
-    if rows.keys() != reference.cropped.keys():
-        raise explain_outdated("reference", "version of kedro-hone")
-    tree = setting.store.locate_tree(reference.digest)
-    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
-    if not artifact.static_shapes and not has_fixed_batch(setting.source):
-        batches[f"batch {ODD_BATCH}"] = ODD_BATCH
-    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
-    whole = partial(_Trial, feeds=feeds, reference=tree / reference.outputs)
-    trials = [whole(where=where, batch=batch, path=folder / f"{batch}.npz") for where, batch in batches.items()]
-    for shape, feeds in rows.items():
-        if shape == ODD and artifact.static_shapes:
-            continue
-        sizes = sorted(setting.recipe.shapes.get(shape, {}).items())
-        named = ", ".join(f"{dim} {size}" for dim, size in sizes if dim != "batch")
-        where = f"{shape} ({named})" if named else shape
-        path, expected = folder / f"at-{shape}.npz", tree / reference.cropped[shape]
-        trials.append(_Trial(where=where, batch=find_batch(setting, shape), feeds=feeds, path=path, reference=expected))
-    return trials
-
-
-def _score(trials: list[_Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
-    """Score the trials on whole rows; without labels, which belong to whole rows, also those on cut rows.
-
-    Without labels, the score is the similarity of the outputs to the source's, which is defined for any rows. If a
-    trial cannot be scored, the reason is returned.
-    """
-    labelled = has_labels(split, setting)
-    groups: dict[Path, dict[str, Path]] = {}
-    for trial in trials:
-        if trial.feeds == setting.locate(split.feeds) or not labelled:
-            groups.setdefault(trial.reference, {})[trial.where] = trial.path
-    scores: dict[str, Quality] = {}
-    for reference, outputs in groups.items():
-        for where, found in score_predictions(outputs, reference=reference, split=split, setting=setting).items():
-            if isinstance(found, str):
-                return found
-            scores[where] = found
-    return scores
-
-
-def _compare_all(
-    trials: Sequence[_Trial], compare: Callable[[_Trial], list[Difference] | Fault]
-) -> Found | tuple[FailureClass, str]:
-    """Compare the outputs of all trials with the source's, or return the class of the first fault, and its reason."""
-    found: dict[str, list[Difference]] = {}
-    for trial in trials:
-        compared = compare(trial)
-        if isinstance(compared, Fault):
-            return compared.failure, compared.explain(trial.where)
-        found[trial.where] = compared
-    return found
-
-
-def _compare(
-    trial: _Trial, *, artifact: Artifact, noise: Path | None, answers: Mapping[str, Answers] = MappingProxyType({})
-) -> list[Difference] | Fault:
-    return compare_outputs(
-        trial.path,
-        reference=trial.reference,
-        feeds=trial.feeds,
-        outputs=artifact.outputs,
-        answers=answers,
-        noise=noise,
     )

@@ -44,9 +44,10 @@ _STEPS: Final = {
     Cause.SLOW: "toolchains that the recipe does not select, or the shapes and threads of production",
     Cause.BEHIND: "toolchains that the recipe does not select, or the shapes and threads of production",
     Cause.WORSE: "calibration rows more like the model's data, or a larger gates.drop where that is acceptable",
-    Cause.GATE: "a larger limit of the gate that they missed, where that is acceptable: the report has by how much",
-    Cause.REFUSED: "toolchains that the recipe does not select: the report has why these do not take the model",
-    Cause.FAILED: "to correct what their reasons name: the report has them, with the logs of the steps",
+    Cause.GATE: "a larger limit of the gate that they missed, where that is acceptable: the report lists by how much",
+    Cause.REFUSED: "toolchains that the recipe does not select: the report lists why the selected ones do not take "
+    "the model",
+    Cause.FAILED: "to correct the causes that the report lists, with the logs of the steps",
 }
 
 

@@ -135,12 +135,12 @@ def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> 
     """Evaluate gates for a finalist while it may win; return why the others are not evaluated, or an empty text."""
     name, relative = finalist.id, results.choose(relative=True, scored=True)
     if not results.ask(results.choose(relative=True, scored=False), finalist):
-        return "it does not hold another gate"
+        return "it does not pass another gate"
     if withheld is not None:
         results.withheld[name] = withheld
         return withheld
     if results.winner is not None:
-        return f"{results.winner} is faster and holds every gate"
+        return f"{results.winner} is faster and passes every gate"
     if any(gate.scored for gate in results.asked):
         quality = results.score(name)
         if isinstance(quality, str):
@@ -149,7 +149,7 @@ def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> 
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
     if not results.ask(relative, finalist):
-        return "it does not hold another gate"
+        return "it does not pass another gate"
     results.eligible.append(name)
     if results.ask(results.choose(relative=False), finalist):
         results.winner = name
@@ -163,17 +163,17 @@ def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confi
     """
     name, validations = decision.winner, race.validated
     if decision.speedup not in (None, *(one.deciding for one in confirmation.finalists)):
-        return "Its speed-up is that of no finalist."
+        return "Its speed-up does not belong to a finalist."
     if name is None or decision.verdict is not Verdict.PASS:
         rest = (decision.winner, decision.artifact, decision.verdict is Verdict.PASS)
-        return "Its verdict and its winner do not fit each other." if any(rest) else ""
+        return "Its verdict and its winner contradict each other." if any(rest) else ""
     finalist = next((one for one in confirmation.finalists if one.id == name), None)
     if finalist is None or name not in validations:
-        return f"Its winner {name} is no finalist."
+        return f"Its winner {name} is not a finalist."
     if decision.artifact is None or validations[name].candidate.outcome.identity != decision.artifact.digest:
         return f"Its winner has other files than {name} that was measured."
     if finalist.verdict != Faster.YES or decision.speedup != finalist.deciding:
-        return f"That {name} is so much faster was not confirmed."
+        return f"The speed-up of {name} was not confirmed."
     return _find_unheld(name, decision, gates)
 
 
@@ -182,8 +182,8 @@ def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
     rows = [row for row in decision.gates if row.candidate == name]
     unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows if not row.against}
     if any(row.judgement is not Judged.HOLDS for row in rows):
-        return f"Its winner {name} does not hold every gate."
-    return f"Its winner {name} was not asked by {', '.join(sorted(unasked))}." if unasked else ""
+        return f"Its winner {name} does not pass every gate."
+    return f"Its winner {name} was not judged by {', '.join(sorted(unasked))}." if unasked else ""
 
 
 def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -> tuple[Verdict, list[str]]:
@@ -239,7 +239,7 @@ def _find_hidden_row(name: str, quality: Quality) -> str:
     if spread.worst < _MANY_TIMES * max(quality.drop.estimate, 0.0):
         return ""
     mean = f"where the mean of {quality.n} rows lost {quality.drop.estimate:.4f}"
-    return f"the mean hides a row: of {quality.metric}, {name} lost {spread.worst:.4f} in one row, {mean}"
+    return f"the mean hides a row: in {quality.metric}, {name} lost {spread.worst:.4f} in one row, {mean}"
 
 
 def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:

@@ -30,7 +30,9 @@ def detect(pulled: Pulled) -> Flavor | None:
     found = [path for path in files if path.suffix == ".keras"]
     if len(found) > 1:
         names = ", ".join(path.name for path in found[:4])
-        raise _explain("The folder holds several models of Keras.", f"They are {names}.", "Leave the right one in it.")
+        raise _explain(
+            "The folder contains several models of Keras.", f"They are {names}.", "Leave only the right one in it."
+        )
     if not found and (old := [path for path in files if path.suffix == ".h5"]):
         what = f"The model is a file of HDF5 ({old[0].name})."
         why = "Keras has replaced that format, and reads what others wrote in it with exceptions only."

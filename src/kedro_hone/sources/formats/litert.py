@@ -21,7 +21,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     if names := sorted(file.name for file in pulled.folder.glob("*.tflite")):
         raise HoneError(
             "model-unsupported",
-            "The folder holds several files of LiteRT.",
+            "The folder contains several files of LiteRT.",
             why=f"They are {', '.join(names[:4])}.",
             hint="Leave the right one in it, or name that file in the recipe.",
         )

@@ -32,7 +32,7 @@ def detect(pulled: Pulled) -> Flavor | None:
         )
     entry = pulled.mlmodel.flavors["pytorch"] if pulled.mlmodel else {}
     if not isinstance(entry, dict):
-        raise make_corrupt(pulled.folder, "its flavor pytorch is no dictionary")
+        raise make_corrupt(pulled.folder, "its flavor pytorch is not a dictionary")
     module = {"class": path.name, "pickle": "model.pth"}
     return Flavor(
         format="pytorch-module",

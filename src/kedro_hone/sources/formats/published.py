@@ -25,7 +25,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     root = folder.resolve() if (folder / MANIFEST).is_file() else find_entry(pulled, OURS, "artifact")
     if root is None:
         if pulled.due:
-            raise make_corrupt(folder, f"the registry says that it holds the winner {pulled.due}, and it holds none")
+            raise make_corrupt(folder, f"the registry lists it as the winner {pulled.due}, and it contains none")
         return None
     manifest = root / MANIFEST
     if manifest.is_file() and manifest.stat().st_size > LARGEST_MANIFEST:

@@ -43,7 +43,7 @@ def detect(pulled: Pulled) -> Flavor | None:
         raise HoneError(
             "recipe-invalid",
             f"The class's file {place!r} does not exist.",
-            why="hone.model.module is looked for as a path below the project's folder, or as package.module.",
+            why="hone.model.module is a path below the project's folder, or package.module.",
             hint="Write path/to/file.py:Class or package.module:Class.",
         )
     _check_class(file, name, place=place)
@@ -74,7 +74,7 @@ def _check_class(file: Path, name: str, *, place: str) -> None:
         "recipe-invalid",
         f"There is no class {name!r} in {place!r}.",
         why=known + (f"; did you mean {near[0]!r}?" if near else "."),
-        hint="Mend hone.model.module: path/to/file.py:Class or package.module:Class.",
+        hint="Correct hone.model.module: path/to/file.py:Class or package.module:Class.",
     )
 
 

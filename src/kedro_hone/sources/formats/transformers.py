@@ -116,7 +116,7 @@ def _refuse_reference(pulled: Pulled) -> None:
     if isinstance(named, str):
         raise HoneError(
             "model-unsupported",
-            "The version names its weights and does not hold them.",
+            "The version refers to its weights and does not contain them.",
             why=f"It was logged with save_pretrained=False, and is a reference to {named!r:.100}.",
             hint="Call mlflow.transformers.persist_pretrained_model with its URI, which downloads the weights into it. "
             "Or name that model itself, as hf://owner/name, and in hone.publish.uri where the winner goes.",
@@ -137,7 +137,7 @@ def _find_dtype(root: Path, names: list[str]) -> str | None:
     try:
         return weights.find_dtype([tensor for name in names for tensor in weights.read_tensors(root / name)])
     except ValueError as error:
-        raise make_corrupt(root, f"its weights are no safetensors: {error}") from error
+        raise make_corrupt(root, f"its weights are not safetensors: {error}") from error
 
 
 def _find_purpose(config: dict[str, Json], pulled: Pulled) -> tasks.Purpose:
@@ -222,7 +222,7 @@ def write(flavor: Flavor, pulled: Path, folder: Path) -> None:
         try:
             weights.write_canonical(heavy, folder / WEIGHTS)
         except ValueError as error:
-            raise make_corrupt(heavy[0], f"its weights are no safetensors: {error}") from error
+            raise make_corrupt(heavy[0], f"its weights are not safetensors: {error}") from error
     rest = tuple((path, name) for path, name in flavor.files if name != WEIGHTS)
     write_files(flavor.model_copy(update={"files": rest}), pulled, folder)
 

@@ -46,14 +46,14 @@ def read_document(path: Path) -> dict[str, Json]:
         _check_depth(found, _DEEPEST)
         json.dumps(found, ensure_ascii=False, allow_nan=False).encode()  # a lone surrogate, or 1e999, cannot be written
     except (ValueError, RecursionError) as error:
-        raise make_corrupt(path, f"it is no JSON: {str(error).partition(chr(10))[0]:.200}") from error
+        raise make_corrupt(path, f"it is not JSON: {str(error).partition(chr(10))[0]:.200}") from error
     if not isinstance(found, dict):
         raise make_corrupt(path, "it holds no dictionary")
     return found
 
 
 def _refuse(text: str) -> None:
-    raise ValueError(f"{text} is no number")
+    raise ValueError(f"{text} is not a number")
 
 
 def _check_depth(value: Any, left: int) -> None:

@@ -89,4 +89,4 @@ def _list_tensors(root: Path, heavy: Sequence[str]) -> list[str]:
             for tensor in weights.read_tensors(root / name)
         ]
     except ValueError as error:
-        raise make_corrupt(root, f"its weights are no safetensors: {error}") from error
+        raise make_corrupt(root, f"its weights are not safetensors: {error}") from error

@@ -85,7 +85,7 @@ def _refuse_foreign(rows: Sequence[Mapping[str, Any]]) -> None:
     if foreign := next((one for one in named if not one.startswith(_LIBRARY)), None):
         raise HoneError(
             "model-unsupported",
-            f"The model has a module that is no class of sentence-transformers: {foreign:.80}.",
+            f"The model has a module that is not a class of sentence-transformers: {foreign:.80}.",
             why=f"Its {MODULES} lists it, and what such a class computes is known to its author's code only.",
             hint=_WAY_OUT,
         )
@@ -113,7 +113,7 @@ def _read_modules(root: Path) -> list[dict[str, Any]]:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise make_corrupt(path, f"it is no JSON: {str(error)[:200]}") from error
+        raise make_corrupt(path, f"it is not JSON: {str(error)[:200]}") from error
     if not isinstance(found, list):
         return []
     return [row for row in found if isinstance(row, dict)]
@@ -127,7 +127,7 @@ def _name(row: Mapping[str, Any]) -> str:
 def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:
     kind, place = _name(row), row.get("path")
     if not isinstance(place, str) or not _PLACE.fullmatch(place):
-        raise make_corrupt(root / MODULES, f"the path of {kind} is no folder in it")
+        raise make_corrupt(root / MODULES, f"the path of {kind} is not a folder in it")
     folder = root / place
     config: dict[str, Json] = read_document(folder / "config.json") if (folder / "config.json").is_file() else {}
     module: dict[str, Json] = {"kind": kind, "path": place, "config": config}

@@ -63,13 +63,13 @@ def read_tensors(path: Path) -> list[Tensor]:
             raise ValueError(f"its header cannot have {length} bytes")
         text = file.read(length)
         if text.count(b"[") + text.count(b"{") > _FEW + length // _PER_BRACKET:
-            raise ValueError("its header is no JSON of tensors, and would fill the memory")
+            raise ValueError("its header is not JSON with tensors, and would fill the memory")
         try:
             header = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ValueError("its header is no JSON") from error
+            raise ValueError("its header is not JSON") from error
     if not isinstance(header, dict):
-        raise ValueError("its header is no dictionary")  # noqa: TRY004 - of a file, not of an argument
+        raise ValueError("its header is not a dictionary")  # noqa: TRY004 - of a file, not of an argument
     tensors = [_read_row(name, row, path, 8 + length) for name, row in header.items() if name != "__metadata__"]
     tensors.sort(key=lambda tensor: (tensor.start, tensor.size))
     end = 8 + length
@@ -78,7 +78,7 @@ def read_tensors(path: Path) -> list[Tensor]:
             raise ValueError(f"there is a gap or an overlap at the tensor {tensor.name[:80]!r}")
         end += tensor.size
     if end != total:
-        raise ValueError(f"it has {total} bytes, and its header tells of {end}")
+        raise ValueError(f"it has {total} bytes, and its header describes {end}")
     return tensors
 
 

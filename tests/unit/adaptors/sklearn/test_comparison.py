@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from hone_runtime.sessions.distances import find_ties
+from hone_runtime.conversion.distances import find_ties
 from hone_runtime.worker.packages import import_worker
 from kedro_hone.adaptors.sklearn.adaptor import TOOLCHAIN
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hone_runtime.contract.adaptor import Need
-from hone_runtime.sessions.agreement import compare
+from hone_runtime.conversion.agreement import compare
 from hone_runtime.worker.imports import load_file
 from kedro_hone.adaptors.tensorflow.adaptor import ADAPTORS, TOOLCHAIN
 

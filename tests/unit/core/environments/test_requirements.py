@@ -99,8 +99,8 @@ def test_only_what_isolated_workers_see_counts(site, tmp_path, monkeypatch):
         ("thing @ file:///x.whl", None),
         ("--index-url x", None),
         ("--pre", None),
-        ("-r more.txt", "the line '-r more.txt' is no requirement: Expected"),
-        ("???", "the line '???' is no requirement: Expected"),
+        ("-r more.txt", "the line '-r more.txt' is not a requirement: Expected"),
+        ("???", "the line '???' is not a requirement: Expected"),
     ],
 )
 def test_reasons_name_what_is_missing(line, reason):

@@ -89,7 +89,7 @@ def test_nothing_is_built_unless_it_may_be(store, tmp_path):
     assert isinstance(failed, Failed)
     assert failed.failure is FailureClass.INSTALL
     assert "pytest<1 is needed" in failed.reason
-    assert "kedro hone toolchains build tool" in failed.reason
+    assert "kedro-hone toolchains build tool" in failed.reason
     assert not store.root.exists()
 
 

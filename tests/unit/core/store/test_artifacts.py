@@ -188,7 +188,7 @@ REFUSED = {
     "folder": "link is no file, or a link to something outside",
     "pipe": "pipe is (no file|neither a file nor a folder)",
     "empty": "output holds no file",
-    "missing": "output is no folder",
+    "missing": "output is not a folder",
 }
 
 
@@ -339,23 +339,23 @@ def test_a_tree_that_a_node_needs_is_located_or_explained(store, tmp_path):
         store.locate_tree("samples")
 
     assert caught.value.slug == "store-missing"
-    assert caught.value.what == f"The store in {store.root} does not hold the files of samples."
+    assert caught.value.what == f"The store in {store.root} does not contain the files of samples."
     assert "The store was emptied or damaged since" in caught.value.why
-    assert "kedro run" in caught.value.hint
+    assert "kedro_hone run" in caught.value.hint
 
 
 def test_the_size_of_an_artifact_is_that_of_its_files(store, tmp_path):
     artifact = seal(store, write_model(tmp_path / "model", "é" * 10))
     assert store.measure(artifact) == 20 + len("weights")
 
-    with pytest.raises(HoneError, match="does not hold the artifact") as caught:
+    with pytest.raises(HoneError, match="does not contain the artifact") as caught:
         store.measure(artifact.model_copy(update={"digest": "sha256:00"}))
-    assert caught.value.what == f"The store in {store.root} does not hold the artifact sha256:00 (onnx)."
+    assert caught.value.what == f"The store in {store.root} does not contain the artifact sha256:00 (onnx)."
 
 
 @pytest.mark.parametrize("key", ["", "../x", "a/b", ".hidden", "sha256:../x"])
 def test_keys_cannot_lead_out_of_the_store(store, key):
-    with pytest.raises(ValueError, match="is no key"):
+    with pytest.raises(ValueError, match="is not a key"):
         store.write_value(key, 1)
 
 

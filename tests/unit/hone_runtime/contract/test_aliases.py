@@ -73,9 +73,9 @@ def test_approved_twice_is_as_good_as_once():
 @pytest.mark.parametrize(
     ("tags", "why"),
     [
-        ({}, "it is no winner"),
-        ({"hone.awaits": "honed"}, "it is no winner"),
-        ({"hone.source": "models:/digits/1"}, "nobody asked for one"),
+        ({}, "it is not a winner"),
+        ({"hone.awaits": "honed"}, "it is not a winner"),
+        ({"hone.source": "models:/digits/1"}, "no approval was requested"),
     ],
 )
 def test_what_waits_for_nothing_is_told(tags, why):

@@ -10,9 +10,9 @@ import pytest
 
 from hone_runtime.contract.adaptor import Adaptor
 from hone_runtime.contract.catalogue import (
-    BUILTIN_TOOLCHAINS,
     find_installed,
     forget_registrations,
+    list_builtin,
     read_catalogue,
     register,
 )
@@ -82,7 +82,7 @@ def make_adaptor(name: str = "own.half", *, version: int = 1, folder: str = "/ow
 
 
 def test_tables_name_importable_looking_modules():
-    assert all(module == f"kedro_hone.adaptors.{name}.adaptor" for name, module in BUILTIN_TOOLCHAINS.items())
+    assert all(module == f"kedro_hone.adaptors.{name}.adaptor" for name, module in list_builtin().items())
 
 
 def test_builtin_modules_are_imported_only_when_asked(site):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hone_runtime.contract.adaptor import Int8Options, Options
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, read_catalogue
+from hone_runtime.contract.catalogue import list_builtin, read_catalogue
 from hone_runtime.contract.host import Host
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.store.steps import list_machine_options, step_key
@@ -96,7 +96,7 @@ def test_options_that_leave_nothing_to_the_machine_stay():
 
 
 def test_every_quantizer_with_integer_products_asks_the_host():
-    adaptors = [a for a in read_catalogue().adaptors.values() if a.toolchain.name in BUILTIN_TOOLCHAINS]
+    adaptors = [a for a in read_catalogue().adaptors.values() if a.toolchain.name in list_builtin()]
     old, new = make_host(HASWELL), make_host(ZEN_5)
     assert {a.name for a in adaptors if a.options().resolve(old) != a.options().resolve(new)} == QUANTIZERS
     for adaptor in adaptors:

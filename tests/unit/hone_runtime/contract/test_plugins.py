@@ -19,6 +19,7 @@ from hone_runtime.contract.plugins import (
     guard,
     list_modules,
     list_offers,
+    list_parts,
     load,
     name_function,
 )
@@ -36,6 +37,40 @@ def install(site, name: str) -> None:
 
 def list_names() -> list[str]:
     return sorted(offer.name for offer in list_offers(GROUP, {}))
+
+
+@pytest.fixture
+def fresh_parts():
+    list_parts.cache_clear()
+    yield
+    list_parts.cache_clear()
+
+
+def test_each_built_in_part_can_be_imported(fresh_parts):
+    assert {name: bool(point.load()) for name, point in list_parts().items()} == {
+        "adaptors": True,
+        "openers": True,
+        "registries": True,
+    }
+
+
+def test_another_distribution_adds_no_part(tmp_path, monkeypatch, fresh_parts):
+    before = list_parts()
+    list_parts.cache_clear()
+    monkeypatch.syspath_prepend(tmp_path)
+    install(tmp_path, "thief")
+    (tmp_path / "thief-1.0.dist-info/entry_points.txt").write_text("[hone_runtime.parts]\nadaptors = thief\n")
+    assert list_parts() == before
+
+
+def test_an_installation_without_parts_is_explained(tmp_path, monkeypatch, fresh_parts):
+    """As after an update of an editable installation's sources alone."""
+    info = tmp_path / "kedro_hone-0.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kedro-hone\nVersion: 0.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match="install it again"):
+        list_parts()
 
 
 def test_what_is_installed_later_is_found(tmp_path, monkeypatch):

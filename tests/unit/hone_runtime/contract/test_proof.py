@@ -84,7 +84,7 @@ def test_evidence_that_says_something_else_proves_nothing(folder, evidence, chan
 
 def test_what_is_no_evidence_proves_nothing(folder, evidence):
     (folder / EVIDENCE).write_text("{")
-    assert "no evidence" in catch(folder, EvidenceFolder.read("1", folder, decision="sha256:d"))
+    assert "is not valid evidence" in catch(folder, EvidenceFolder.read("1", folder, decision="sha256:d"))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from proof import SOURCE_DIGEST, SOURCE_URI, prove
 
 from hone_runtime.contract import aliases
-from hone_runtime.contract.registries import REGISTRIES, find_broken, find_registry, read_registries
+from hone_runtime.contract.registries import find_broken, find_registry, read_registries
 from hone_runtime.contract.registry import Registry, VersionInfo, check_names, explain_skipped, explain_unknown
 from hone_runtime.contract.tags import make_tags
 from hone_runtime.errors import HoneError
@@ -62,7 +62,7 @@ def test_ours_keep_the_contract():
     assert isinstance(find_registry("./digits"), Registry)
     assert isinstance(find_registry("hf://owner/name"), Registry)
     assert isinstance(find_registry(f"runs:/{'0' * 32}/model"), Registry)
-    assert {"models", "runs", "hf", ""} == set(REGISTRIES)
+    assert {"models", "runs", "hf", ""} <= set(read_registries())
 
 
 def test_the_scheme_decides(site):
@@ -76,8 +76,8 @@ def test_an_unknown_registry_names_the_known_ones(site):
     install(site, "hub", "hub", "fake_registries:Remote")
     error = catch(lambda: find_registry("model:/digits/3"))
     assert error.slug == "registry-unknown"
-    assert all(known in error.why for known in ("models:/…", "hub:/…", "a path"))
-    assert "Did you mean models:/…?" in error.hint
+    assert all(known in error.why for known in ("models", "hub", "a path"))
+    assert "Did you mean the scheme models?" in error.hint
 
 
 @pytest.mark.parametrize("target", ["fake_registries:Remote", "fake_registries:make_remote"])
@@ -154,7 +154,7 @@ def test_a_broken_package_is_listed_and_stops_only_its_own_uris(site, text, targ
     assert listed.exit_code == 0
     assert f"broken the package hub ({target})" in listed.output
     assert clue in listed.output
-    assert "models:/…" in listed.output
+    assert "models:" in listed.output
 
 
 @pytest.mark.parametrize(
@@ -309,8 +309,8 @@ INFO = {"uri": "hub:/digits/3", "name": "digits", "version": "3"}
 @pytest.mark.parametrize(
     ("change", "clue"),
     [
-        ({"uri": "models:/elsewhere/9"}, "'models:/elsewhere/9' is no URI of hub:/…"),
-        ({"uri": ""}, "'' is no URI of hub:/…"),
+        ({"uri": "models:/elsewhere/9"}, "'models:/elsewhere/9' is not a URI of the scheme hub"),
+        ({"uri": ""}, "'' is not a URI of the scheme hub"),
         ({"uri": "//[x"}, "Invalid IPv6 URL"),
         ({"version": ""}, "the version is empty"),
         ({"name": ""}, "the name is empty"),

@@ -36,7 +36,7 @@ def test_without_one_it_is_the_sources_registry(name):
 
 
 def test_two_names_are_one_too_many():
-    with pytest.raises(HoneError, match="names two models"):
+    with pytest.raises(HoneError, match="names two target models"):
         find_target("models/digits", uri="models:/a", name="b")
 
 

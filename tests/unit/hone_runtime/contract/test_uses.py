@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_installed
+from hone_runtime.contract.catalogue import find_installed, list_builtin
 
 ROOT = Path(__file__).parents[4]
-ROOMS = {"worker", "sessions", "interfaces", "onnx"}
+ROOMS = {"worker", "conversion", "sessions", "interfaces", "onnx"}
 """Of ``hone_runtime``, what runs in workers."""
 DYNAMIC = {"composite"}
 """Those that import the workers of their parts by name, at run time."""
@@ -26,7 +26,7 @@ def list_imports(folder: Path) -> Iterator[str]:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("name", BUILTIN_TOOLCHAINS)
+@pytest.mark.parametrize("name", list_builtin())
 def test_a_worker_imports_what_its_toolchain_uses(name):
     toolchain = find_installed(name)
     own = toolchain.worker.parent
@@ -36,7 +36,7 @@ def test_a_worker_imports_what_its_toolchain_uses(name):
     assert of_others == set(toolchain.uses) - (set(toolchain.uses) if name in DYNAMIC else set())
 
 
-@pytest.mark.parametrize("name", BUILTIN_TOOLCHAINS)
+@pytest.mark.parametrize("name", list_builtin())
 def test_a_worker_imports_of_the_runtime_what_runs_in_workers(name):
     found = [full.split(".") for full in list_imports(find_installed(name).worker.parent)]
     assert {full[1] for full in found if full[0] == "hone_runtime"} <= ROOMS
@@ -44,6 +44,6 @@ def test_a_worker_imports_of_the_runtime_what_runs_in_workers(name):
 
 
 def test_nothing_of_the_host_imports_a_worker():
-    workers = {f"hone_{name}" for name in BUILTIN_TOOLCHAINS}
+    workers = {f"hone_{name}" for name in list_builtin()}
     for folder in ("src", "nodes", "pipelines"):
         assert not workers & {full.split(".")[0] for full in list_imports(ROOT / folder)}

@@ -285,7 +285,7 @@ def test_what_was_asked_for_is_named_and_not_where_it_was_put(tmp_path):
     for asked in (tmp_path, str(file)):
         with pytest.raises(HoneError) as caught:
             kedro_hone.load(asked)
-        assert caught.value.what == f"{asked} holds no winner of kedro-hone."
+        assert caught.value.what == f"{asked} contains no winner of kedro-hone."
         assert "a source that is a path is opened by its own framework, such as ONNX Runtime" in caught.value.hint
 
 

@@ -153,7 +153,7 @@ def test_what_says_more_than_an_origin_is_refused(folder):
 
     with pytest.raises(ValueError, match="trust"):
         reopen({"uri": str(folder), "digest": "sha256:1", "trust": ["native"]})
-    with pytest.raises(ValueError, match="which winner"):
+    with pytest.raises(ValueError, match="does not identify a winner"):
         reopen({"uri": str(folder)})
 
 

@@ -48,7 +48,7 @@ def test_the_shapes_of_the_inputs_are_those_at_the_sizes():
 )
 def test_what_is_no_shape_is_refused(sizes):
     assert find_shapes(INPUTS, sizes) is None
-    with pytest.raises(ValueError, match="no shape of the inputs"):
+    with pytest.raises(ValueError, match="not a shape of the inputs"):
         require_shapes(INPUTS, sizes)
 
 
@@ -77,7 +77,7 @@ def test_a_model_is_opened_for_each_shape_that_its_metadata_name():
 
 @pytest.mark.parametrize("noted", [{"batch": 2}, [{"batch": 2, "length": 1}] * 9, "batch"], ids=str)
 def test_too_many_shapes_or_none_are_refused(noted):
-    with pytest.raises(ValueError, match="no list of at most 8 shapes"):
+    with pytest.raises(ValueError, match="not a list of at most 8 shapes"):
         open_shaped(make_job(noted=noted), open_pairs, weights=1)
 
 

@@ -26,9 +26,9 @@ def test_a_device_is_read_and_written(text, written):
 
 @pytest.mark.parametrize("text", ["", "CUDA:0", "cuda:-1", "cuda:x", "0", "cpu:1", "cuda:0:0", "cuda:\u0661"])
 def test_what_names_no_device_is_refused(text):
-    with pytest.raises(ValidationError, match="is no device: write cpu"):
+    with pytest.raises(ValidationError, match="is not a device: write cpu"):
         make_artifact(device=text)
-    with pytest.raises(ValueError, match="is no device"):
+    with pytest.raises(ValueError, match="is not a device"):
         replace(read_catalogue().find_adaptor("onnxruntime.session"), device=text)
 
 

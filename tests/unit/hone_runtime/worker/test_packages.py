@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import multiprocessing
 import sys
+import threading
 
 import pytest
 
@@ -50,3 +52,42 @@ def test_a_folder_with_another_name_takes_no_applications_module(tmp_path, monke
     with pytest.raises(ImportError, match="a folder named hone_<toolchain>"):
         packages.make_importable(str(write(tmp_path, "", name="worker")))
     assert importlib.import_module("worker") is own
+
+
+def test_a_package_of_the_users_program_stays_as_it_is(tmp_path, monkeypatch):
+    own = type(sys)("hone_made_up")
+    own.__file__ = "/app/hone_made_up.py"
+    monkeypatch.setitem(sys.modules, "hone_made_up", own)
+    with pytest.raises(ImportError, match=r"from /app/hone_made_up\.py: rename it"):
+        packages.import_worker(str(write(tmp_path, "") / "__init__.py"))
+    assert importlib.import_module("hone_made_up") is own
+
+
+def test_an_installed_package_of_the_name_is_not_found_first(tmp_path, monkeypatch):
+    installed, ours = write(tmp_path / "installed", "NAME = 1\n"), write(tmp_path / "ours", "NAME = 2\n")
+    monkeypatch.syspath_prepend(installed.parent)
+    assert packages.import_worker(str(ours / "__init__.py")).NAME == 2
+
+
+def test_a_process_forked_during_an_import_can_import(tmp_path):
+    package = write(tmp_path, "NAME = 1\n")
+    taken, over = threading.Event(), threading.Event()
+
+    def occupy():
+        with packages._IMPORTING:
+            taken.set()
+            over.wait(60)
+
+    thread = threading.Thread(target=occupy)
+    thread.start()
+    taken.wait(60)
+    child = multiprocessing.get_context("fork").Process(
+        target=packages.import_worker, args=(str(package / "__init__.py"),)
+    )
+    child.start()
+    child.join(20)
+    ended = child.exitcode
+    child.kill()
+    over.set()
+    thread.join()
+    assert ended == 0

@@ -60,7 +60,7 @@ def test_json_lines_have_numbers_text_and_lists(read, tmp_path):
     assert (found["a"].tolist(), found["b"].tolist(), found["c"].tolist()) == ([1, 2], ["x", "y"], [[1, 2], []])
     assert found["a"].dtype == np.int64
     (tmp_path / "a.jsonl").write_text("\n")
-    assert read(tmp_path / "a.jsonl") == "data-empty: a.jsonl has no rows. it holds no JSON object"
+    assert read(tmp_path / "a.jsonl") == "data-empty: a.jsonl has no rows. it contains no JSON object"
     (tmp_path / "a.jsonl").write_text('{"a": 1}\n{"b": 2}\n')
     np.testing.assert_array_equal(read(tmp_path / "a.jsonl")["a"], [1, np.nan])
 
@@ -87,9 +87,9 @@ def test_a_folder_of_json_lines_is_one_split(read, tmp_path):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("{", "line 2 is no JSON"),
-        ("[1]", "line 2 is no JSON object"),
-        ('{"a": ' + "[" * 100_000, "line 2 is no JSON|recursion"),
+        ("{", "line 2 is not JSON"),
+        ("[1]", "line 2 is not a JSON object"),
+        ('{"a": ' + "[" * 100_000, "line 2 is not JSON|recursion"),
     ],
 )
 def test_lines_that_are_none_are_named(read, tmp_path, line, said):

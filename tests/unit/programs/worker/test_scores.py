@@ -364,7 +364,7 @@ def test_a_direction_that_the_targets_of_other_rows_contradict_is_doubted(
     assert bool(doubt) is doubted
     if doubted:
         assert doubt.startswith("'rmse' is better with the targets of other rows (1.")
-        assert "higher is taken to be better: check HIGHER_IS_BETTER" in doubt
+        assert "although higher counts as better: check the metric's HIGHER_IS_BETTER" in doubt
 
 
 @pytest.mark.parametrize("metric", ["r2", "mean_absolute_error", "neg_r2", "root_mean_squared_error"])

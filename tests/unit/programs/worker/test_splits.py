@@ -119,7 +119,7 @@ def test_several_inputs_of_dynamic_size(worker, make_job, save):
         ({"images": np.zeros((2, 4, 4)), "labels": np.zeros(3)}, "labels-mismatch", "3 rows"),
         ({"images": np.zeros((2, 4, 4)), "labels": [0, 3]}, "labels-mismatch", "label 3"),
         ({"images": np.zeros((2, 4, 4)), "labels": [0, -1]}, "labels-mismatch", "label -1"),
-        ({"images": np.zeros((2, 4, 4)), "labels": [0, 0.5]}, "labels-mismatch", "no class number"),
+        ({"images": np.zeros((2, 4, 4)), "labels": [0, 0.5]}, "labels-mismatch", "not a class number"),
         ({"images": np.zeros((2, 4, 4)), "labels": ["a", "b"]}, "labels-mismatch", "not class numbers"),
         ({"images": np.zeros((0, 4, 4)), "labels": np.zeros(0)}, "data-empty", "none"),
         ({"images": np.zeros((0, 4, 4)), "labels": np.array([], str)}, "data-empty", "none"),

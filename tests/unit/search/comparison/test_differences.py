@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from kedro_hone.search.comparison.differences import find_difference, measure_errors, measure_scale
+from kedro_hone.search.comparison.differences import find_discrepancy, measure_errors, measure_scale
 
 INF, NAN = np.inf, np.nan
 
 
 def find(one, other, *, bound=1e-3, least=0.1):
     one, other = np.asarray(one), np.asarray(other)
-    return find_difference("y", one, other, places=range(100, 100 + len(one)), bound=bound, least=least)
+    return find_discrepancy("y", one, other, places=range(100, 100 + len(one)), bound=bound, least=least)
 
 
 def test_equal_infinities_and_nan_do_not_differ_and_others_do():
@@ -129,4 +129,4 @@ def test_a_small_part_that_is_the_rounding_of_a_larger_one_has_no_scale_of_its_o
 
     assert find(one, other) is not None
     noise = np.array([False, True])
-    assert find_difference("y", one, other, places=range(40), bound=1e-3, least=0.1, noise=noise) is None
+    assert find_discrepancy("y", one, other, places=range(40), bound=1e-3, least=0.1, noise=noise) is None

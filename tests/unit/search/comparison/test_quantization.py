@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hone_runtime.values.artifact import Artifact
-from kedro_hone.search.comparison.quantization import is_quantized, quantizes_activations
+from kedro_hone.search.comparison.quantization import quantizes_activations, rounds_values
 
 
 def describe(*operators: str) -> Artifact:
@@ -21,7 +21,7 @@ def describe(*operators: str) -> Artifact:
     ],
 )
 def test_a_name_that_only_contains_the_word_does_not_quantize(name):
-    assert not is_quantized(describe("aten.linear", name))
+    assert not rounds_values(describe("aten.linear", name))
     assert not quantizes_activations(describe("aten.linear", name))
 
 
@@ -56,10 +56,10 @@ def test_weights_that_are_only_read_are_no_activations(name):
 )
 def test_what_quantizes_activations_is_known(name):
     assert quantizes_activations(describe("Relu", name))
-    assert is_quantized(describe("Relu", name))
+    assert rounds_values(describe("Relu", name))
 
 
 @pytest.mark.parametrize("name", ["Round", "aten.round", "aten::round", "ROUND"])
 def test_a_rounding_may_be_a_part_of_quantizing_and_is_none_by_itself(name):
-    assert is_quantized(describe(name))
+    assert rounds_values(describe(name))
     assert not quantizes_activations(describe(name))

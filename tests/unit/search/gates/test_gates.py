@@ -165,14 +165,14 @@ def test_a_busy_machine_decides_nothing(limit, share, expected):
     assert (judgement.limit, judgement.measured, judgement.unit) == (limit, share, "of the cores")
     said = f"other processes took {share:g} of the cores' time, where gates.other_load allows {limit:g}"
     assert judgement.reason == said + (
-        ": run again when the machine is idle, or allow more where it never is" if expected == "undecided" else ""
+        ": run again when the machine is idle, or raise the limit if it never is" if expected == "undecided" else ""
     )
 
 
 def test_load_that_the_system_does_not_tell_stands_in_no_way():
     judgement = ask(load.GATE, 0.5)
     assert (judgement.judgement, judgement.measured) == (Judged.HOLDS, None)
-    assert judgement.reason == "what other processes took is not known"
+    assert judgement.reason == "the load of other processes is not known"
 
 
 def test_a_ceiling_is_made_of_one_number():
@@ -273,14 +273,14 @@ def test_a_judgement_on_quality_says_what_was_measured():
         limit=0.9,
         measured=0.95,
         unit="accuracy",
-        reason="accuracy of a is 0.9500, where at least 0.9 is asked for",
+        reason="accuracy of a is 0.9500, where at least 0.9 is required",
     )
     assert ask(quality.GATE, 0.9) == Judgement(
         name="quality",
         candidate="a",
         judgement=Judged.UNDECIDED,
         limit=0.9,
-        reason="the metric of a was not measured, where a limit of 0.9 is asked for",
+        reason="the metric of a was not measured, although a limit of 0.9 is set",
     )
 
 
@@ -291,7 +291,7 @@ def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, li
     judgement = ask(quality.GATE, limit, quality=found)
 
     assert judgement.judgement is (Judged.HOLDS if value <= limit else Judged.FAILS)
-    assert f"where at most {limit:g} is asked for" in judgement.reason
+    assert f"where at most {limit:g} is required" in judgement.reason
 
 
 @pytest.mark.parametrize(
@@ -329,10 +329,10 @@ def test_what_could_not_be_confirmed_is_not_faster():
 def test_above_the_documented_share_a_winner_waits_whatever_the_recipe_allows(shares, noise):
     rows = [ask(load.GATE, 1.0, other_load=share) for share in shares]
     assert {row.judgement for row in rows} <= {Judged.HOLDS}
-    assert load.find_noise(rows) == noise
+    assert load.find_load(rows) == noise
 
 
 def test_a_winner_that_waits_says_for_what():
     said = load.say_waits(0.62)
     assert "0.62 of the cores' time" in said
-    assert "`kedro run --from-nodes confirm`" in said
+    assert "`kedro-hone run --from-nodes confirm`" in said

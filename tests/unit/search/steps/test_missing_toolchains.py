@@ -49,7 +49,7 @@ def test_an_error_names_every_one_that_is_missing_and_no_other_word_is_one(toolc
 
     assert "toy, other" in caught.value.what
     assert "no-such-package is not installed" in caught.value.why
-    assert "kedro hone toolchains build other" in caught.value.why
+    assert "kedro-hone toolchains build other" in caught.value.why
 
 
 def test_only_toolchains_count_that_a_source_of_its_format_can_reach(toolchain):
@@ -67,12 +67,12 @@ def test_an_unknown_toolchain_has_no_environment():
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"environments": {"toy": {"python": "python3"}}}, "'python3' is no absolute path"),
+        ({"environments": {"toy": {"python": "python3"}}}, "'python3' is not an absolute path"),
         ({"environments": {"toy": {"pyhton": "/usr/bin/python3"}}}, "did you mean 'python'?"),
         ({"environments": {"toy": {"image": "vendor@sha256:0"}}}, "hone.environments.toy.image: unknown key"),
         ({"environments": {"toy": {}}}, "hone.environments.toy.python: is missing"),
         ({"missing_toolchains": "ignore"}, "hone.missing_toolchains"),
-        ({"wheels": "wheels"}, "'wheels' is no absolute path"),
+        ({"wheels": "wheels"}, "'wheels' is not an absolute path"),
     ],
 )
 def test_a_bad_word_is_told(changes, words):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hone_runtime.contract.adaptor import Adaptor
-from hone_runtime.contract.catalogue import BUILTIN_TOOLCHAINS, find_used, read_catalogue
+from hone_runtime.contract.catalogue import find_used, list_builtin, read_catalogue
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.store.steps import step_key
@@ -19,7 +19,7 @@ from kedro_hone.search.steps import runtimes
 SOURCE = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 
 
-@pytest.fixture(params=sorted(BUILTIN_TOOLCHAINS.keys() - {"composite"}))
+@pytest.fixture(params=sorted(list_builtin().keys() - {"composite"}))
 def adaptor(request, tmp_path) -> Adaptor:
     """An adaptor whose toolchain's folder is a copy; a composite has none."""
     adaptor = next(one for one in read_catalogue().adaptors.values() if one.toolchain.name == request.param)
@@ -66,6 +66,27 @@ def test_every_file_that_runs_in_any_worker_rebuilds(adaptor, tmp_path, monkeypa
         keys.append(make_key(adaptor))
     assert len(keys) >= 16
     assert len(set(keys)) == len(keys)
+
+
+def test_the_checks_of_conversions_rebuild_only_what_imports_them(adaptor, tmp_path, monkeypatch):
+    runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
+    monkeypatch.setattr(run, "_RUNTIME", runtime)
+    before = make_key(adaptor)
+    touch(runtime / "conversion" / "agreement.py")
+    code = "".join(path.read_text() for path in adaptor.toolchain.worker.parent.rglob("*.py"))
+    assert (make_key(adaptor) != before) == ("from hone_runtime.conversion" in code)
+
+
+@pytest.mark.parametrize("line", ["from hone_runtime import conversion", "import hone_runtime.conversion.agreement"])
+def test_a_worker_that_imports_the_checks_in_any_way_depends_on_them(tmp_path, monkeypatch, line):
+    runtime = Path(shutil.copytree(run.WORKER_MAIN.parents[1], tmp_path / "runtime"))
+    monkeypatch.setattr(run, "_RUNTIME", runtime)
+    worker = tmp_path / "hone_own" / "__init__.py"
+    worker.parent.mkdir()
+    worker.write_text(f"def transform(job):\n    {line}\n")
+    before = run.digest_worker(worker)
+    touch(runtime / "conversion" / "agreement.py")
+    assert run.digest_worker(worker) != before
 
 
 @pytest.mark.parametrize("room", ["learner", "signing", "contract", "values"])

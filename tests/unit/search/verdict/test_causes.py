@@ -74,7 +74,7 @@ def test_each_cause_is_counted_the_most_frequent_first_with_what_may_help_agains
     [
         ("no", "the one candidate: not fast enough", "toolchains"),
         ("yes", "the one candidate: fast enough, but failed another gate", "a larger limit"),
-        ("", "the one candidate: failed", "correct what their reasons name"),
+        ("", "the one candidate: failed", "correct the causes that the report lists"),
     ],
 )
 def test_a_finalist_is_lost_to_what_its_confirmation_found(verdict, said, step):
@@ -140,4 +140,4 @@ def test_each_of_the_most_frequent_causes_has_its_advice_once():
     )
     _, *steps = explain(found, confirm(a="no"))
     assert ["toolchains" in step for step in steps] == [True, False]
-    assert "correct what their reasons name" in steps[1]
+    assert "correct the causes that the report lists" in steps[1]

@@ -155,15 +155,15 @@ def test_the_file_of_the_library_stays_as_it_is(pulled, tmp_path):
 @pytest.mark.parametrize(
     ("header", "says"),
     [
-        (b"[]", "no dictionary"),
-        (b"{" * 4000, "no JSON"),
+        (b"[]", "not a dictionary"),
+        (b"{" * 4000, "not JSON"),
         (b'{"a": 1}', "something else than a type"),
         (b'{"a": {"dtype": "F32", "shape": [9], "data_offsets": [0, 8]}}', "does not fit its shape"),
         (b'{"a": {"dtype": "F32", "shape": [-2], "data_offsets": [0, 8]}}', "cannot be"),
         (b'{"a": {"dtype": "F32", "shape": [1], "data_offsets": [4, 8]}}', "a gap or an overlap"),
         (b'{"a": {"dtype": "X", "shape": [2], "data_offsets": [0, 8]}}', "cannot be"),
         (b'{"a": {"dtype": "F32", "shape": [true], "data_offsets": [0, 4]}}', "cannot be"),
-        (b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}', "its header tells of"),
+        (b'{"a": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}}', "its header describes"),
     ],
 )  # fmt: skip
 def test_a_hostile_header_is_an_error(pulled, header, says):

@@ -43,7 +43,7 @@ class LineReader:
         """Return the next complete line, parsed, or None when there is none yet.
 
         Raises:
-            ValueError: It is no JSON object, or too long or too deep; what comes after it is not to be read.
+            ValueError: It is not a JSON object, or too long or too deep; what comes after it is not to be read.
         """
         while not self._lines and not self.closed:
             try:

@@ -29,7 +29,7 @@ def parse_object(text: bytes) -> dict[str, Json]:
     except RecursionError:
         raise ValueError(f"it is deeper than {DEEPEST_REPLY} levels") from None
     if not isinstance(value, dict):
-        raise ValueError(f"it is no JSON object, but {type(value).__name__}")  # noqa: TRY004 - of a text
+        raise ValueError(f"it is not a JSON object, but {type(value).__name__}")  # noqa: TRY004 - of a text
     level: list[Json] = [value]
     for _ in range(DEEPEST_REPLY):
         inner = (list(one.values()) if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))

@@ -36,7 +36,10 @@ _RUNTIME = Path(hone_runtime.__file__).parent
 WORKER_MAIN = _RUNTIME / "worker" / "main.py"
 """The arguments of a worker: this file and the folder of its ``job.json``."""
 IN_WORKERS = ("worker", "sessions", "interfaces", "onnx")
-"""The packages of ``hone_runtime`` with code that runs in workers."""
+"""The packages of ``hone_runtime`` with code that runs in any worker."""
+_OF_SOME: Final = "conversion"
+"""The package that only workers which convert import: no other worker's key depends on it."""
+_IMPORTS_IT: Final = re.compile(rb"hone_runtime(\." + _OF_SOME.encode() + rb"\b|\s+(import|as)\b)")
 
 _PASSED_ON = re.compile(
     r"PATH|LANG|LANGUAGE|LC_[A-Z]+|TZ|LD_LIBRARY_PATH|CC|CXX|(CUDA|NVIDIA|ROCR|HIP)_[A-Z0-9_]+|SOURCE_DATE_EPOCH"
@@ -66,8 +69,11 @@ _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two checks; a 
 
 
 def digest_worker(worker: Path) -> str:
-    """Return the digest of the code that runs in a worker file's process: its folder, and the code of every worker."""
-    return digest_json([digest_code(worker.parent), *(digest_code(_RUNTIME / room) for room in IN_WORKERS)])
+    """Return the digest of the code that runs in a worker file's process: its folder, and what it imports of ours."""
+    files = (path for path in worker.parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    converts = any(_IMPORTS_IT.search(path.read_bytes()) for path in files)
+    rooms = (*IN_WORKERS, _OF_SOME) if converts else IN_WORKERS
+    return digest_json([digest_code(worker.parent), *(digest_code(_RUNTIME / room) for room in rooms)])
 
 
 def call_worker(

@@ -70,4 +70,4 @@ def test_what_the_cache_lacks_is_offline(monkeypatch):
 
 def test_a_limit_says_how_long_to_wait():
     error = explain(respond(429, **{"Retry-After": "300"}), READ, endpoint="https://127.0.0.1:9")
-    assert "wait for 300 seconds" in error.why
+    assert "a wait of 300 seconds" in error.why

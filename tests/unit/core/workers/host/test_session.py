@@ -226,7 +226,7 @@ def test_a_killed_worker(open_, tmp_path):
     session.load()
     os.kill(session._guarded.pid, signal.SIGKILL)
     failed = session.run(feed(tmp_path / "f.npz"), tmp_path / "session" / "o.npz")
-    assert (failed.failure, failed.reason) == (FailureClass.KILLED, "killed by SIGKILL, not by us")
+    assert (failed.failure, failed.reason) == (FailureClass.KILLED, "killed by SIGKILL, not by kedro-hone")
 
 
 def test_a_worker_that_cannot_be_started(open_, tmp_path):

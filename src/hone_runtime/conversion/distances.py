@@ -13,8 +13,10 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = 1e-3
-"""Allowed difference of a number from the source's, as a share of the range of the source's numbers."""
-ROUNDING = 1e-5
+"""Allowed difference of a number from the source's if a model is only converted, as a share of its scale.
+
+The scale is the range of the source's numbers here, and their unit in the comparisons of a search."""
+FP32_ERROR = 1e-5
 """Additional allowed difference, as a share of the number itself: the error of fp32."""
 
 
@@ -62,7 +64,7 @@ def find_distances(
     return (np.repeat(distances, rows) if shared else distances), describe
 
 
-def find_ties(scores: Array, *, rounding: float = ROUNDING) -> Array:
+def find_ties(scores: Array, *, rounding: float = FP32_ERROR) -> Array:
     """Return the rows whose two largest numbers are equal up to ``rounding``, a share of the largest."""
     if scores.ndim != 2 or scores.shape[1] < 2:
         return np.zeros(len(scores), bool)
@@ -70,7 +72,7 @@ def find_ties(scores: Array, *, rounding: float = ROUNDING) -> Array:
     return np.asarray(first - second <= rounding * np.abs(first))
 
 
-def has_ties(outputs: Iterable[Array], *, rounding: float = ROUNDING) -> bool:
+def has_ties(outputs: Iterable[Array], *, rounding: float = FP32_ERROR) -> bool:
     """Return whether an output has scores, rows first, with a tie for the largest in every row of at least two."""
     scores = (one.reshape(len(one), -1) for one in outputs if one.dtype.kind == "f" and one.ndim and len(one) > 1)
     return any(bool(find_ties(one, rounding=rounding).all()) for one in scores)
@@ -85,7 +87,7 @@ def is_like(numbers: Array, least: int, largest: int) -> bool:
 def _measure_numbers(left: Array, right: Array, scale: tuple[Array, Array]) -> Array:
     extent, middle = scale
     with np.errstate(all="ignore"):
-        allowed = TOLERANCE * np.maximum(extent, np.abs(left - middle)) + ROUNDING * np.abs(left)
+        allowed = TOLERANCE * np.maximum(extent, np.abs(left - middle)) + FP32_ERROR * np.abs(left)
         apart = np.abs(right - left.astype(np.float64)) / allowed
     same = (left == right) | (np.isnan(left) & np.isnan(right))
     fair = (np.isfinite(left) | same).all(axis=1, keepdims=True)

@@ -146,9 +146,7 @@ def compare(
             return found
         found.agreeing += [row for row in some if row not in judge.apart]
     if not judge.totals:
-        found.problem = (
-            "the source answers none of the calibration rows: nothing shows that the converted model is right"
-        )
+        found.problem = "the source fails on every calibration row, so the converted model cannot be compared with it"
     for probe in make_probes(found.agreeing) if found.agreeing else ():
         for what, some, given, due in _ask_probe(source, probe):
             if problem := judge.find_problem(probe.kind, some, what, given, due, alike=probe.alike):

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hone_runtime.sessions.agreement import Part, Probe, compare
+from hone_runtime.conversion.agreement import Part, Probe, compare
 
 ROWS = 400
 X = np.random.default_rng(0).normal(size=(ROWS, 3))
@@ -131,7 +131,7 @@ def test_a_source_that_answers_nothing_proves_nothing():
     def source(feeds):
         raise ValueError("no such column")
 
-    assert "answers none of the calibration rows" in compare_all(source, add_up).problem
+    assert "fails on every calibration row" in compare_all(source, add_up).problem
 
 
 def test_the_graph_may_not_refuse_what_the_source_answers():

@@ -1,6 +1,6 @@
 """Versions of ONNX: convert a model to an older or newer opset, and to an older IR version.
 
-Toolchains' workers import this module as ``hone_runtime.onnx.opsets``. Needs NumPy and ONNX, from 1.14 on.
+Toolchains' workers import this module as ``hone_runtime.conversion.opsets``. Needs NumPy and ONNX, from 1.14 on.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from hone_runtime.worker.refusal import UnsuitedError
+
 Json = dict[str, Any]
 
 OWN = ("", "ai.onnx")
@@ -22,10 +24,6 @@ _NEW_MEANING = {"GridSample", "GroupNormalization", "Resize"}
 _GELU_OPSET = 20
 _DEFAULTS = {"block_size": 0, "output_dtype": 0, "precision": 0, "round_mode": b"up"}
 """Attributes added in opset 20, with the behaviour of older opsets; the installed ONNX may not have them."""
-
-
-class UnfitError(ValueError):
-    """A model cannot be written for its consumer. The message is the reason, without the model's name."""
 
 
 def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable[[Any], str]) -> Any:
@@ -41,7 +39,7 @@ def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable
         check: Returns what is wrong with a model, or an empty string.
 
     Raises:
-        UnfitError: No attempt gave a correct model.
+        UnsuitedError: No attempt gave a correct model.
     """
     if takes.get("ir"):
         model.ir_version = min(model.ir_version, takes["ir"])
@@ -61,7 +59,7 @@ def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable
                 continue
             if not (fault := check(made)):
                 return made
-    raise UnfitError(f"its opset is {written}, and it cannot be written in opset {targets[-1]}: {fault}")
+    raise UnsuitedError(f"its opset is {written}, and it cannot be written in opset {targets[-1]}: {fault}")
 
 
 def _choose_opsets(written: int, *, lowest: int, highest: int, prefer: int | None) -> list[int]:
@@ -112,7 +110,7 @@ def _convert(model: Any, opset: int) -> Any:
 def _relabel(model: Any, opset: int) -> Any:
     """Return a checked copy of a model with another opset number."""
     if changed := sorted({node.op_type for node in list_nodes(model)} & _NEW_MEANING):
-        raise UnfitError(f"{', '.join(changed)} means something else there")
+        raise UnsuitedError(f"{', '.join(changed)} means something else there")
     made = onnx.ModelProto()
     made.CopyFrom(model)
     for node in list_nodes(made):

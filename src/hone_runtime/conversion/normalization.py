@@ -8,7 +8,7 @@ ONNX Runtime also folds: its basic level writes operators of ONNX only. For Torc
 layers, with sizes fixed, it left 86 of 292 operators, in 0.1 seconds. onnxsim 0.8.1 left 118 and onnxslim 0.1.98 left
 97, since they do not fix sizes; for an export with fixed sizes they left 86 and 80, in 2.1 and 1.2 seconds.
 
-Toolchains' workers import this module as ``hone_runtime.onnx.normalization``. Needs NumPy, ONNX and ONNX Runtime.
+Toolchains' workers import this module as ``hone_runtime.conversion.normalization``. Needs NumPy, ONNX and ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from typing import Any
 import numpy as np
 import onnx
 
-from hone_runtime.onnx import dimensions, opsets
-
-UnfitError: type[ValueError] = opsets.UnfitError
+from hone_runtime.conversion import opsets
+from hone_runtime.conversion.distances import TOLERANCE
+from hone_runtime.conversion.quantization import quantizes
+from hone_runtime.onnx import dimensions
+from hone_runtime.worker.refusal import UnsuitedError
 
 Json = dict[str, Any]
 Arrays = dict[str, np.ndarray[Any, Any]]
 
 LARGEST = 1_800_000_000
 """Limit of the weights in bytes, so that they fit into one file with the graph: protobuf's limit is 2 GiB."""
-EXACT, ROUNDED = 1e-3, 0.1
+EXACT, ROUNDED = TOLERANCE, 0.1
 """Allowed difference of outputs, as a part of the largest one: additions have another order, which in quantized
 graphs makes values round to the other side."""
-_QUANTIZED = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "MatMulInteger", "ConvInteger"}
 _NUMBERS = {*("float16", "float32", "float64", "bool"), *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16))}
 _NUMBERS |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (32, 64)}
 
@@ -47,7 +48,7 @@ def normalize(job: Json, *, sizes: Json | None = None, prefer: int | None = None
         prefer: The opset that is tried first if the model has a higher one.
 
     Raises:
-        UnfitError: It has operators of other domains, its weights exceed 2 GB, or no allowed opset can express it.
+        UnsuitedError: It has operators of other domains, its weights exceed 2 GB, or no allowed opset can express it.
     """
     source, path = Path(job["input"]["path"], "model.onnx"), Path(job["temporary"], "normal.onnx")
     model = onnx.load(source, load_external_data=False)
@@ -60,24 +61,24 @@ def normalize(job: Json, *, sizes: Json | None = None, prefer: int | None = None
     if sizes is not None:
         _fix_sizes(model, job["input"], sizes)
     onnx.save(model, path)
-    check = _make_check(path, job["input"]["inputs"], sizes or _choose_sizes(job), rounds=_is_quantized(model))
+    check = _make_check(path, job["input"]["inputs"], sizes or _choose_sizes(job), rounds=_quantizes_activations(model))
     folded = _fold(path, model)
     if folded is not model and (fault := check(folded)):
         print(f"constants stay as they are: {fault}")  # noqa: T201 - into the log
         folded = model
     if foreign := sorted({node.domain for node in opsets.list_nodes(folded)} - {*opsets.OWN}):
-        raise UnfitError(f"it has operators of {', '.join(foreign)}")
+        raise UnsuitedError(f"it has operators of {', '.join(foreign)}")
     made = opsets.fit_versions(folded, job.get("takes") or {}, prefer=prefer, check=check)
     notes = {"opset": [opset, opsets.find_opset(made)], "operators": [nodes, len(made.graph.node)]}
     return made, {"normalized": notes}
 
 
 def _require_small(source: Path, model: Any) -> None:
-    """Raise ``UnfitError`` if a model's weights do not fit into one file."""
+    """Raise ``UnsuitedError`` if a model's weights do not fit into one file."""
     entries = [each for tensor in model.graph.initializer for each in tensor.external_data if each.key == "location"]
     size = sum((source.parent / name).stat().st_size for name in {"model.onnx", *(each.value for each in entries)})
     if size > LARGEST:
-        raise UnfitError(f"its weights take {size / 1e9:.1f} GB, and one file of ONNX holds 2 GB at most")
+        raise UnsuitedError(f"its weights take {size / 1e9:.1f} GB, and one file of ONNX holds 2 GB at most")
 
 
 def _fix_sizes(model: Any, described: Json, sizes: Json) -> None:
@@ -96,9 +97,9 @@ def _choose_sizes(job: Json) -> Json:
     return min(known, key=lambda sizes: math.prod(sizes.values()), default=dict.fromkeys(names, 2))
 
 
-def _is_quantized(model: Any) -> bool:
+def _quantizes_activations(model: Any) -> bool:
     """Return whether a model has ONNX's operators that quantize activations."""
-    return any(node.op_type in _QUANTIZED for node in opsets.list_nodes(model))
+    return any(quantizes(node.op_type) for node in opsets.list_nodes(model))
 
 
 def _fold(path: Path, model: Any) -> Any:

@@ -1,0 +1,35 @@
+"""The log's handler: above the live display on a terminal, and one plain line for each message elsewhere."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from kedro.logging import RichHandler
+
+from kedro_hone.report.lines import is_terminal, write_line
+
+PASSING: Final = ("launched", "raced")
+"""The first words of messages that only report progress: a live display shows the last few of them."""
+
+
+class LineHandler(RichHandler):
+    """Prints the log with rich on a terminal; elsewhere each record is one line, neither wrapped nor padded.
+
+    Programs such as grep read the output of a run without a terminal, so a candidate's name must not be broken.
+    """
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record."""
+        if is_terminal(self.console):
+            super().emit(record)
+            return
+        try:
+            write_line(self.console, self.format(record), at=record.created)
+        except Exception:  # noqa: BLE001 - as every handler of logging
+            self.handleError(record)
+
+
+def is_passing(record: logging.LogRecord) -> bool:
+    """Return whether a record only reports progress."""
+    return record.levelno <= logging.INFO and record.getMessage().startswith(PASSING)

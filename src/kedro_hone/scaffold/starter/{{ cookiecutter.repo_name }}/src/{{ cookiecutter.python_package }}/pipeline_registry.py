@@ -1,0 +1,15 @@
+"""The pipelines of this project, and kedro-hone's."""
+
+from kedro.framework.project import find_pipelines
+
+
+def register_pipelines():
+    """Return the project's own pipelines by name."""
+    pipelines = find_pipelines(raise_errors=True)
+    pipelines["__default__"] = sum(pipelines.values())
+    return pipelines
+
+
+from kedro_hone.pipeline_registry import add_pipelines  # noqa: E402
+
+register_pipelines = add_pipelines(register_pipelines)  # hone, hone.pull, …; __default__ stays as it is

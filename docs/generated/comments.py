@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from pathlib import Path
 
 _TESTS = Path(__file__).parents[2] / "tests"
@@ -11,9 +12,6 @@ _TESTS = Path(__file__).parents[2] / "tests"
 def quote_comment() -> str:
     """Return the comment as a block of Markdown."""
     sys.path[:0] = [str(_TESTS), str(_TESTS / "unit" / "report")]
-    from sample import make_evidence  # noqa: PLC0415 - found by the path above
-
-    from kedro_hone.report.rendering import render_markdown  # noqa: PLC0415
-
-    shown = render_markdown(make_evidence()).partition("<details>")[0]
+    render = import_module("kedro_hone.report.rendering").render_markdown
+    shown = render(import_module("sample").make_evidence()).partition("<details>")[0]
     return f"```markdown\n{shown.strip()}\n```"

@@ -210,6 +210,12 @@ def test_rows_are_sorted_without_a_script_and_folds_open(open_page, width):
     rows = page.locator("#measured tbody tr")
     tops = {row.inner_text().split("MB")[0].split()[-1]: row.bounding_box()["y"] for row in rows.all()}
 
+    heads = [head.bounding_box() for head in page.locator("#measured thead th").all()]
+    cells = [cell.bounding_box() for cell in rows.first.locator("th, td").all()]
+    if width == max(WIDTHS):
+        assert [round(head["x"]) for head in heads] == [round(cell["x"]) for cell in cells]
+        assert len({round(cell["y"]) for cell in cells}) == 1
+
     page.locator("#measured-by-size").check()
 
     moved = {row.inner_text().split("MB")[0].split()[-1]: row.bounding_box()["y"] for row in rows.all()}

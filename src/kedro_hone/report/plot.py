@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from hone_runtime.values.measurement import Interval, Status, is_bounded
@@ -17,8 +18,10 @@ ROLES: Final = ("winner", "finalist", "source", "measured", "dropped")
 _MOST_TICKS: Final = 7  # of the horizontal axis: its labels must fit on a phone
 
 
-_MOST_LETTERS: Final = 44
-_LETTER, _GAP, _HALF, _BAND = 0.66, 1.2, 2.2, 12.0
+_Box = tuple[float, float, float, float]
+_LABELLED: Final = ("winner", "source")
+_MOST_LETTERS: Final = 60
+_LETTER, _GAP, _HALF, _BAND = 0.6, 1.2, 2.2, 12.0
 """In per cent of a wide drawing: the width of a letter, the gap from the mark, half the height of a label, and the band
 of the other labels. A narrow drawing shows no labels of points."""
 
@@ -27,7 +30,9 @@ class Point(NamedTuple):
     """One timed candidate: its role, the end of its route, its tooltip, and its position with its intervals.
 
     ``x`` is its median time, at the deciding shape with the interval of the race's ratio; ``y`` is the metric on the
-    search split. ``label`` is its name where there is room for it next to the mark, otherwise empty.
+    search split. ``number`` is its place by speed in the list under the drawing, and 0 for winner and source.
+    ``label`` is its name where there is room for it to the ``right`` of the mark, or otherwise to the left; it is empty
+    without room.
     """
 
     role: str
@@ -35,7 +40,9 @@ class Point(NamedTuple):
     text: str
     x: Interval
     y: Interval
+    number: int = 0
     label: str = ""
+    right: bool = True
 
 
 class Chart(NamedTuple):
@@ -115,37 +122,48 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
 
 
 def label_points(points: tuple[Point, ...]) -> tuple[Point, ...]:
-    """Return the points with labels wherever these cover no mark and no other label; finalists come first.
+    """Return the points with numbers, and with names wherever these cover no mark, number and other name.
 
-    Winner and source have labels of their own above the drawing.
+    Finalists are named first. Winner and source have labels of their own above the drawing.
     """
-    taken = [(p.x.estimate, p.y.estimate, p.x.estimate, p.y.estimate) for p in points]
-    labels: dict[int, str] = {}
-    for at in sorted(range(len(points)), key=lambda at: (ROLES.index(points[at].role), points[at].x.estimate)):
-        point = points[at]
-        text = point.name.removeprefix("… → ")[:_MOST_LETTERS]
-        box = _find_box(point, text)
-        if point.role in ("winner", "source") or box[0] < 0 or box[2] > 100 or box[1] < _BAND:
-            continue
+    order = sorted(
+        (at for at, one in enumerate(points) if one.role not in _LABELLED), key=lambda at: points[at].x.estimate
+    )
+    numbers = {at: number for number, at in enumerate(order, start=1)}
+    taken = [_find_mark(point) for point in points]
+    names: dict[int, tuple[str, bool]] = {}
+    for at in sorted(order, key=lambda at: ROLES.index(points[at].role)):
+        text = points[at].name.removeprefix("… → ")
+        text = text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
         others = taken[:at] + taken[at + 1 :]
-        if not any(
-            box[0] < right and left < box[2] and box[1] < low and high < box[3] for left, high, right, low in others
-        ):
-            labels[at] = text
-            taken.append(box)
-    return tuple(point._replace(label=labels.get(at, "")) for at, point in enumerate(points))
+        for right in (True, False):
+            box = _find_box(points[at], text, right=right)
+            if box[0] >= 0 and box[2] <= 100 and box[1] >= _BAND and not _covers(box, others):
+                names[at] = text, right
+                taken.append(box)
+                break
+    return tuple(
+        point._replace(
+            number=numbers.get(at, 0), label=names.get(at, ("", True))[0], right=names.get(at, ("", True))[1]
+        )
+        for at, point in enumerate(points)
+    )
 
 
-def _find_box(point: Point, text: str) -> tuple[float, float, float, float]:
-    """Return the left, upper, right and lower end of a label next to its mark, in per cent of a wide drawing."""
+def _find_mark(point: Point) -> _Box:
+    """Return the left, upper, right and lower end of a mark with its number above it, in per cent of a wide drawing."""
+    return point.x.estimate - 0.8, point.y.estimate - 5, point.x.estimate + 0.8, point.y.estimate + 1.2
+
+
+def _find_box(point: Point, text: str, *, right: bool) -> _Box:
+    """Return the left, upper, right and lower end of a name next to its mark, in per cent of a wide drawing."""
     x, y, width = point.x.estimate, point.y.estimate, len(text) * _LETTER
-    start = x + _GAP if starts_right(point) else x - _GAP - width
+    start = x + _GAP if right else x - _GAP - width
     return start, y - _HALF, start + width, y + _HALF
 
 
-def starts_right(point: Point) -> bool:
-    """Return whether a label begins to the right of its mark, and otherwise ends to the left of it."""
-    return point.x.estimate < 60
+def _covers(box: _Box, others: Sequence[_Box]) -> bool:
+    return any(box[0] < right and left < box[2] and box[1] < low and high < box[3] for left, high, right, low in others)
 
 
 def _find_span(points: list[Point], limit: float | None) -> tuple[float, float, float]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hone_runtime.values.judgement import Judged
-from hone_runtime.values.measurement import BUSY
+from hone_runtime.values.measurement import BUSY, Quality
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.records import CandidateRecord
 
 
 def describe_risk(evidence: Evidence) -> str:
@@ -15,6 +16,17 @@ def describe_risk(evidence: Evidence) -> str:
     if evidence.winner is None:
         return ""
     return "; ".join(_list_risks(evidence)) + "."
+
+
+def list_changed_rows(evidence: Evidence) -> tuple[tuple[CandidateRecord, Quality], ...]:
+    """Return the candidates of which is known how many rows changed, with the gate split's quality where there is one.
+
+    They are those of a metric that is a share of right rows; the one with the fewest changed rows is first.
+    """
+    gate = {quality.id: quality for quality in reversed(evidence.quality) if quality.lost is not None}
+    pairs = [(one, gate.get(one.id) or one.quality) for one in evidence.candidates if one.route]
+    found = [(one, quality) for one, quality in pairs if quality and None not in (quality.lost, quality.gained)]
+    return tuple(sorted(found, key=lambda pair: ((pair[1].lost or 0) + (pair[1].gained or 0)) / pair[1].n))
 
 
 def list_changes(evidence: Evidence) -> tuple[tuple[str, str, str], ...]:

@@ -53,3 +53,12 @@ def test_the_page_has_a_place_for_each_row_in_each_order():
     assert [int(row) for row, _ in rules] == list(range(1, len(order.places) + 1))
     assert 'id="measured-by-size"' in page
     assert "<script" not in page
+
+
+def test_the_layout_has_a_column_for_each_head():
+    """Rows that are placed by the style take their columns from it, and from no table."""
+    page = render_page(make_evidence())
+    (columns,) = re.findall(r"#measured \.table-box \{ --columns: (\d+)", page)
+    head = page[page.index('<section id="measured"') :].partition("</thead>")[0]
+
+    assert head.count("<th ") == 2 + int(columns)

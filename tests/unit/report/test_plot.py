@@ -231,34 +231,53 @@ def make_point(role, name, x, y):
 
 def test_names_stand_where_they_cover_nothing():
     points = (
-        make_point("measured", "far", 20, 80),
-        make_point("measured", "close", 20.5, 81),
+        make_point("measured", "far", 30, 80),
+        make_point("measured", "close", 31, 81),
         make_point("finalist", "first", 20, 50),
         make_point("measured", "edge", 99, 90),
-        make_point("measured", "below the other labels", 40, 3),
+        make_point("measured", "at the top", 40, 12),
         make_point("winner", "won", 50, 50),
         make_point("source", "source model", 90, 20),
     )
 
-    labels = {point.name: point.label for point in label_points(points)}
+    labels = {point.name: (point.label, point.right) for point in label_points(points)}
 
-    assert labels["first"] == "first"
-    assert labels["edge"] == "edge"  # to the left of its mark
-    assert (labels["far"], labels["close"]) == ("far", "")  # one would cover the other
-    assert labels["below the other labels"] == labels["won"] == labels["source model"] == ""
+    assert labels["first"] == ("first", True)
+    assert labels["edge"] == ("edge", False)
+    assert labels["far"] == ("far", False)  # to the right is the mark of the other
+    assert labels["close"] == ("close", True)
+    assert labels["at the top"] == labels["won"] == labels["source model"] == ("", True)
 
 
 def test_finalists_are_named_first():
     points = (make_point("measured", "a" * 20, 14, 53), make_point("finalist", "b" * 20, 16, 50))
-    covering = (make_point("measured", "a" * 20, 20, 51), make_point("finalist", "b" * 20, 16, 50))
 
-    assert [bool(point.label) for point in label_points(points)] == [False, True]
-    assert [bool(point.label) for point in label_points(covering)] == [True, False]  # its label would cover a mark
+    measured, finalist = label_points(points)
+
+    assert (finalist.label, finalist.right) == ("b" * 20, True)
+    assert (measured.label, measured.right) == ("a" * 20, False)
+
+
+def test_each_mark_without_a_label_of_its_own_has_a_number_by_speed():
+    row = tuple(make_point("measured", "d" * 60, x, 50) for x in (36, 30, 33))
+    others = make_point("winner", "won", 20, 50), make_point("source", "source model", 90, 50)
+
+    found = label_points((*row, *others))
+
+    assert [point.number for point in found] == [3, 1, 2, 0, 0]
+    assert found[2].label == ""  # marks on both sides
 
 
 def test_the_drawing_has_the_names(drawing):
     shown = find(drawing, "name")
-    named = {point.label for point in draw_chart(make_evidence()).points if point.label}
+    points = [point for point in draw_chart(make_evidence()).points if point.number]
+    named = [point.label for point in points if point.label]
 
+    assert len(points) == 14
     assert len(named) > 2
-    assert {"".join(element.itertext()) for element in shown} == named
+    assert sorted("".join(element.itertext()) for element in shown) == sorted(
+        [*named, *(str(point.number) for point in points)]
+    )
+    (names, _) = re.findall('<ol class="names".*?</ol>', render_page(make_evidence()), re.DOTALL)
+    listed = re.findall("<li>(.*?)</li>", names)
+    assert listed == [point.name for point in sorted(points, key=lambda point: point.number)]

@@ -9,7 +9,7 @@ from hone_runtime.values.decision import Verdict
 from hone_runtime.values.judgement import Judged, Judgement
 from hone_runtime.values.unscored import Unscored
 from kedro_hone.report.rendering import render_page
-from kedro_hone.report.risk import describe_risk, list_changes
+from kedro_hone.report.risk import describe_risk, list_changed_rows, list_changes
 
 
 def test_the_largest_loss_that_is_not_excluded_comes_first():
@@ -80,3 +80,25 @@ def test_what_changed_since_the_published_version_is_what_its_gates_found():
     assert "Since the published version" in render_page(changed)
     assert list_changes(evidence) == ()
     assert "Since the published version" not in render_page(evidence)
+
+
+def test_rows_that_changed_are_those_of_the_gate_split_where_it_was_used():
+    evidence = make_evidence()
+    candidates = [
+        one.model_copy(update={"quality": one.quality.model_copy(update={"lost": 30 + at, "gained": 30})})
+        if one.quality and at != 3
+        else one
+        for at, one in enumerate(evidence.candidates)
+    ]
+    quality = [one.model_copy(update={"lost": 4, "gained": 1234}) for one in evidence.quality]
+
+    counted = make_evidence(candidates=candidates, quality=quality)
+    found = {candidate.id: (one.split, one.lost) for candidate, one in list_changed_rows(counted)}
+
+    assert "source" not in found
+    assert found[evidence.subject] == ("gate", 4)
+    assert evidence.candidates[3].id not in found or found[evidence.candidates[3].id][0] == "gate"
+    assert {split for split, _ in found.values()} == {"gate", "search"}
+    assert "1,234" in render_page(counted)
+    assert list_changed_rows(evidence) == ()
+    assert "Rows that changed" not in render_page(evidence)

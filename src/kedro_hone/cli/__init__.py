@@ -62,7 +62,6 @@ class _Commands(click.Group):
         return super().invoke(ctx)
 
 
-@explain_failures()
 def _run(**options: Any) -> None:
     """Run the optimization: pull, convert, compress, compile, validate, race, confirm, gate, report and publish.
 
@@ -90,7 +89,9 @@ def _run(**options: Any) -> None:
     sys.exit(code)
 
 
-run = click.Command("run", params=kedro_run.params, callback=_run, help=_run.__doc__)  # with Kedro's own options
+# With Kedro's own options: one command for users, and one whose exceptions another command explains.
+run = click.Command("run", params=kedro_run.params, callback=explain_failures()(_run), help=_run.__doc__)
+run_pipelines = click.Command("run", params=kedro_run.params, callback=_run)
 
 
 @click.command()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -38,12 +38,18 @@ def check(*, env: str | None) -> None:
         os.environ["KEDRO_ENV"] = env
     configure()
     recipe, catalog = read_recipe(read_parameters()), read_catalog()
-    for line in _check(recipe, catalog):
+    source, files = check_start(recipe, catalog)
+    for line in _describe(recipe, source, files):
         click.echo(line)
 
 
-def _check(recipe: Recipe, catalog: CatalogProtocol[Any, Any]) -> Iterator[str]:
-    """Yield a line for each thing that is as it should be.
+def check_start(recipe: Recipe, catalog: CatalogProtocol[Any, Any]) -> tuple[Artifact, Mapping[str, TrackedFile]]:
+    """Check everything that a run of a recipe needs, and build nothing.
+
+    The pulled model and the prepared data remain in the store, from which a run takes them.
+
+    Returns:
+        The sealed source and the splits by name.
 
     Raises:
         HoneError: What is wrong; ``start-refused`` for several things.
@@ -65,6 +71,11 @@ def _check(recipe: Recipe, catalog: CatalogProtocol[Any, Any]) -> Iterator[str]:
     if problems:
         raise combine(problems)
     assert source is not None  # noqa: S101 - otherwise there was a problem
+    return source, files
+
+
+def _describe(recipe: Recipe, source: Artifact, files: Mapping[str, TrackedFile]) -> Iterator[str]:
+    """Yield a line for each thing that is as it should be."""
     yield f"model        {recipe.model.uri}, {source.format}"
     yield f"data         {', '.join(f'{name} {files[name].source}' for name in SPLITS)}"
     yield f"program      {recipe.program.name}, with a drop of at most {recipe.gates.drop:g}"

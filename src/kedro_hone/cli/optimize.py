@@ -18,19 +18,24 @@ import yaml
 
 from hone_runtime.errors import ExitCode
 from hone_runtime.values.digest import digest_json
+from kedro_hone.cli.check import check_start
+from kedro_hone.cli.failures import explain_failures
+from kedro_hone.cli.flags import name_flags
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.derivation.project import DATA, write_project
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
     Request,
     make_absolute,
+    read_budget,
     read_data,
     read_pairs,
     read_shape,
     read_share,
     read_values,
 )
-from kedro_hone.graph import configure, separate
+from kedro_hone.graph import configure, read_catalog, read_parameters, separate
+from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -51,7 +56,9 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 @click.option("--shape", "shapes", multiple=True, metavar="batch=N,…", help="Sizes that every candidate must serve.")
 @click.option("--max-drop", metavar="SHARE", help="The most that the metric may lose; the least provable if not given.")
 @click.option("--min-speedup", type=click.FloatRange(min=1), help="How much faster the winner must be.")
-@click.option("--budget", metavar="SECONDS", help="How long the search may take; or quick, default or thorough.")
+@click.option(
+    "--budget", metavar="TIME", help="How long the search may take, such as 10m; or quick, default or thorough."
+)
 @click.option("--toolchains", metavar="A,B", help="The toolchains that take part.")
 @click.option("--trust", multiple=True, help="What may be executed: pickle, module, native or remote-code.")
 @click.option("--publish/--no-publish", default=False, help="Publish a winner; not by default.")
@@ -67,6 +74,12 @@ def optimize(context: click.Context, /, **given: Any) -> None:
 
     SOURCE is a path or a URI, such as models:/churn/3 or hf://owner/name. Exit codes are those of a run; 12 is a DRAFT.
     """
+    with name_flags():
+        _optimize(context, given)
+
+
+def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
+    """Derive the project, check what its run needs, and run it; a mistake ends it before anything is built."""
     start, request = Path.cwd(), _read_request(given)
     folder = (given["folder"] or _name_folder(request)).resolve()
     folder.mkdir(parents=True, exist_ok=True)
@@ -81,6 +94,7 @@ def optimize(context: click.Context, /, **given: Any) -> None:
             _save(folder, start / given["save"], proposal)
         os.chdir(folder)
         configure()
+        check_start(read_recipe(read_parameters()), read_catalog())
         if given["dry_run"]:
             _print_plan(context, proposal)
             return
@@ -108,7 +122,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     trust = [*given["trust"], *(["module"] if given["module"] else [])]
     named = {
         "gates.speedup": given["min_speedup"],
-        "budget": given["budget"] and yaml.safe_load(given["budget"]),
+        "budget": given["budget"] and read_budget(given["budget"]),
         "toolchains": given["toolchains"] and yaml.safe_load(f"[{given['toolchains']}]"),
         "trust": trust or None,
         "publish.uri": given["to"] and make_absolute(given["to"], start),
@@ -167,10 +181,11 @@ def _print_plan(context: click.Context, proposal: Proposal) -> None:
 
 def _run(context: click.Context) -> int:
     """Run the pipelines of the current folder's project, and return the exit code."""
-    from kedro_hone.cli import run  # noqa: PLC0415 - it imports this module
+    from kedro_hone.cli import run_pipelines  # noqa: PLC0415 - it imports this module
 
     try:
-        context.invoke(run)
+        with explain_failures(), name_flags():
+            context.invoke(run_pipelines)
     except SystemExit as end:
         return int(end.code or ExitCode.SUCCESS)
     return ExitCode.SUCCESS

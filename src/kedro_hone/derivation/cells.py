@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kedro_hone.derivation.rows import Kind
@@ -17,6 +17,9 @@ MISSING: Final = frozenset(
 _NUMBER: Final = re.compile(
     r"[ \t]*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)[ \t]*", re.IGNORECASE
 )
+_PLAIN: Final = re.compile(r"(?:[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\n)*")
+"""Usual numbers, one on each line: most columns are checked by one match for many cells."""
+_CHUNK: Final = 4_096
 _TRUTH: Final = frozenset(["True", "TRUE", "true", "False", "FALSE", "false"])
 
 
@@ -32,4 +35,12 @@ def find_kind(cells: Iterable[str]) -> Kind | None:
         return None
     if known <= _TRUTH:
         return "truth"
-    return "number" if all(map(is_number, known)) else "text"
+    return "number" if _are_numbers(list(known)) else "text"
+
+
+def _are_numbers(cells: Sequence[str]) -> bool:
+    for first in range(0, len(cells), _CHUNK):
+        chunk = cells[first : first + _CHUNK]
+        if not _PLAIN.fullmatch("".join(f"{cell}\n" for cell in chunk)) and not all(map(is_number, chunk)):
+            return False
+    return True

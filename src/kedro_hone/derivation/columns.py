@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kedro_hone.derivation.cells import MISSING
 from kedro_hone.derivation.rows import Column, Kind, Table
 
 _MOST_VALUES: Final = 1_000
@@ -61,6 +62,8 @@ def _describe_numbers(name: str, column: Column) -> ColumnFacts:
 
 def _read_numbers(column: Column) -> NDArray[np.float64]:
     """Return the values that are numbers; what stands for a missing one is left out."""
+    with suppress(TypeError, ValueError):
+        return np.array([float(value) for value in column if value is not None and value not in MISSING])
     found = []
     for value in column:
         with suppress(TypeError, ValueError):

@@ -18,6 +18,8 @@ from kedro_hone.derivation.rows import Kind, Table, check_counts, find_unreadabl
 
 _DELIMITERS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _SAMPLE: Final = 200
+_SAMPLED: Final = 1 << 20
+"""The number of characters in which the delimiter is looked for, in whole lines."""
 _STATED: Final = re.compile(r"sep=(.)\r?\n")
 """The first line of a file that Excel wrote for itself."""
 _UNNAMED: Final = re.compile(r"(?:Unnamed: \d+)?")
@@ -146,6 +148,8 @@ def _split(path: Path, text: str, delimiter: str) -> Iterator[tuple[int, list[st
 def _find_delimiter(text: str, *, tabs: bool) -> str:
     """Return the delimiter by which most of the first lines have as many values as the header, and most values."""
     best, most = ",", (0.0, 1, False)
+    if len(text) > _SAMPLED:  # what is cut off would only be copied
+        text = text[: text.rfind("\n", 0, _SAMPLED) + 1] or text
     for delimiter in _DELIMITERS:
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         try:
@@ -169,8 +173,8 @@ def _name_columns(
         raise find_unreadable(path, why, "Write a first line with the names of the columns.")
     cells: Cells = {}
     notes = []
-    for at, name in enumerate(header):
-        column = [record[at] for record in records]
+    columns = map(list, zip(*records, strict=True)) if records else ([] for _ in header)
+    for at, (name, column) in enumerate(zip(header, columns, strict=True)):
         unnamed = f"Unnamed: {at}"
         if _UNNAMED.fullmatch(name) and not {name, unnamed} & set(needs):
             if not any(column):

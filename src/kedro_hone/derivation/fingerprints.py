@@ -7,12 +7,14 @@ accents and repeated white space, as many tokenizers read them. Two rows that di
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kedro_hone.derivation.cells import MISSING, is_number
 from kedro_hone.derivation.kinds import is_missing
@@ -24,6 +26,12 @@ _PREFIX: Final = b"hone-rows-1"
 _WHOLE: Final = 2**53
 _EXACT: Final = 2**24
 """Up to here float32 represents every integer."""
+
+_CHUNK: Final = 8_192
+"""The number of rows whose values are encoded together: arrays are fast, and few values are in memory twice."""
+_DIGITS: Final = re.compile(r"[0-9.eE+\n-]*")
+"""Cells of these characters that Python reads as floats are numbers as pandas reads them, without any white space."""
+_FLOAT: Final = np.dtype([("length", "<u8"), ("kind", "S1"), ("value", "<f4")])
 
 _TABLE: Final = unicodedata.ucd_3_2_0
 """A version of Unicode that every Python has."""
@@ -43,11 +51,13 @@ def hash_rows(columns: Mapping[str, Column], rows: int) -> list[bytes]:
     start = hashlib.sha256(_PREFIX + _join([name.encode() for name in names]))
     encoders = [_encode_column(columns[name]) for name in names]
     made = []
-    for row in range(rows):
-        one = start.copy()
-        one.update(_join([encode(row) for encode in encoders]))
-        made.append(one.digest())
-    return made
+    for first in range(0, rows, _CHUNK):
+        last = min(first + _CHUNK, rows)
+        for parts in zip(*(encode(first, last) for encode in encoders), strict=True):
+            one = start.copy()
+            one.update(b"".join(parts))
+            made.append(one.digest())
+    return made if names else [start.digest()] * rows
 
 
 def encode_value(value: Any) -> bytes:
@@ -62,25 +72,60 @@ def encode_value(value: Any) -> bytes:
     return encode(value) if encode else _encode_text(str(value))  # dates, times and decimals
 
 
-def _encode_column(column: Column) -> Callable[[int], bytes]:
-    """Return a function from the number of a row to its canonical value; frequent values are encoded once."""
-    if isinstance(column, np.ndarray):
-        if column.ndim > 1:
-            return lambda row: encode_value(column[row])
-        column = column.tolist()
+def _encode_column(column: Column) -> Callable[[int, int], list[bytes]]:
+    """Return a function that returns the canonical values of some rows, each after its length.
+
+    Its arguments are the numbers of the first row and of the row behind the last. Frequent values are encoded once.
+    """
     known: dict[Any, bytes] = {}
 
-    def encode(row: int) -> bytes:
-        value = column[row]
+    def encode(value: Any) -> bytes:
         if not isinstance(value, str | int | float):
-            return encode_value(value)
+            return _measure(encode_value(value))
         key = (type(value), value)  # True equals 1
         found = known.get(key)
         if found is None:
-            found = known[key] = encode_value(value)
+            found = known[key] = _measure(encode_value(value))
         return found
 
-    return encode
+    def encode_rows(first: int, last: int) -> list[bytes]:
+        rows = column[first:last]
+        if isinstance(rows, np.ndarray):
+            if rows.ndim > 1:
+                return [_measure(encode_value(row)) for row in rows]
+            if rows.dtype.kind == "f" and rows.dtype.itemsize <= 8:
+                return _encode_numbers(rows.astype(np.float64), rows.tolist(), encode)
+            rows = rows.tolist()
+        numbers = _read_numbers(rows)
+        return list(map(encode, rows)) if numbers is None else _encode_numbers(numbers, rows, encode)
+
+    return encode_rows
+
+
+def _read_numbers(rows: Sequence[Any]) -> NDArray[np.float64] | None:
+    """Return the floats of a column's rows, NaN for a missing cell; None if they are not all cells of numbers."""
+    if set(map(type, rows)) != {str}:
+        return None
+    cells = [cell if cell not in MISSING else "" for cell in rows]
+    if not _DIGITS.fullmatch("\n".join(cells)):
+        return None
+    try:
+        return np.array([float(cell) if cell else np.nan for cell in cells])
+    except ValueError:
+        return None
+
+
+def _encode_numbers(numbers: NDArray[np.float64], rows: Sequence[Any], encode: Callable[[Any], bytes]) -> list[bytes]:
+    """Return what ``encode`` returns for each row, by arrays for the numbers that float32 does not make whole."""
+    with np.errstate(over="ignore"):
+        near = numbers.astype(np.float32)
+    plain = (np.abs(numbers) < _WHOLE) & (near != np.trunc(near))
+    made = np.zeros(len(numbers), dtype=_FLOAT)
+    made["length"], made["kind"], made["value"] = 1 + near.itemsize, b"f", near
+    parts: list[bytes] = made.view(f"V{_FLOAT.itemsize}").tolist()
+    for at in np.flatnonzero(~plain).tolist():
+        parts[at] = encode(rows[at])
+    return parts
 
 
 def _encode_number(value: float) -> bytes:
@@ -143,7 +188,12 @@ def _encode_array(array: np.ndarray[Any, Any]) -> bytes:
 
 
 def _join(parts: list[bytes]) -> bytes:
-    return b"".join(struct.pack("<Q", len(part)) + part for part in parts)
+    return b"".join(map(_measure, parts))
+
+
+def _measure(part: bytes) -> bytes:
+    """Return a part after its length, so that no two lists of parts are joined to the same bytes."""
+    return struct.pack("<Q", len(part)) + part
 
 
 _ENCODERS: Final[tuple[tuple[Any, Callable[[Any], bytes]], ...]] = (

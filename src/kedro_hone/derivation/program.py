@@ -10,6 +10,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.text import suggest
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.derivation.columns import ColumnFacts
+from kedro_hone.derivation.leaks import check_leak, list_inputs
 from kedro_hone.derivation.request import Request
 from kedro_hone.programs.shared.classes import LABELS
 from kedro_hone.programs.shared.text import PAIRS, TEXTS
@@ -79,9 +80,12 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
     name, why = _choose_name(request, source, target) if columns else (FIDELITY, "since there are no data")
     if name in _UNLABELLED and request.target is None:
         target = None
-    if target is None and columns and name not in {*_UNLABELLED, *_OWN_TARGETS}:
+    labelled = name not in {*_UNLABELLED, *_OWN_TARGETS} or (request.task is None and _is_table(source, columns))
+    if target is None and columns and labelled:
         raise _explain_unlabelled(name, columns, source)
     arrays: dict[str, str] = dict(request.inputs)
+    if target is not None:
+        check_leak(target, source, arrays, columns)
     if target is not None and target.name != next((one for one in LABELS if _find(columns, one)), None):
         arrays["target"] = target.name
     arrays |= _match_inputs(name, source, [one for one in columns if one is not target], arrays)
@@ -123,7 +127,7 @@ def _find(columns: Sequence[ColumnFacts], name: str) -> ColumnFacts | None:
 def _find_target(request: Request, source: Artifact, columns: Sequence[ColumnFacts]) -> ColumnFacts | None:
     """Return the column that the user named, or the one with a usual name that is no input of the model."""
     if request.target is None:
-        inputs = {spec.name for spec in source.inputs}
+        inputs = list_inputs(source)
         found = (_find(columns, name) for name in LABELS if name not in inputs)
         return next(filter(None, found), None)
     if (named := _find(columns, request.target)) is not None:
@@ -177,14 +181,22 @@ def _show(spec: TensorSpec) -> str:
     return f"({', '.join(map(str, spec.shape))})"
 
 
+def _is_table(source: Artifact, columns: Sequence[ColumnFacts]) -> bool:
+    """Return whether the columns of a table are one input of the model, next to each other."""
+    alone = len(source.inputs) == 1 and len(source.inputs[0].shape) == 2 and source.inputs[0].shape[1] != 1
+    named = alone and _find(columns, source.inputs[0].name) is not None
+    return alone and not named and len(columns) > 1 and all(not one.shape for one in columns)
+
+
 def _explain_unlabelled(name: str, columns: Sequence[ColumnFacts], source: Artifact) -> HoneError:
-    inputs = {spec.name for spec in source.inputs}
+    inputs = list_inputs(source)
     likely = sorted(columns, key=lambda one: (one.name in {*inputs, *TEXTS}, len(one.values or range(10**6))))
     names = [one.name for one in likely]
     hint = f"Name the column of the labels: --target {names[0]}."
-    if "transformers" not in source.metadata:
+    if "transformers" not in source.metadata and not _is_table(source, columns):
         hint += f" Or compare the outputs alone: --task {FIDELITY}."
-    why = f"The task {name} compares predictions with labels, and no column has a usual name ({', '.join(LABELS)})."
+    task = f"The task {name}" if name != FIDELITY else "A task for tables"
+    why = f"{task} compares predictions with labels, and no column has a usual name ({', '.join(LABELS)})."
     raise HoneError("task-unclear", "The data have no labels.", why=f"{why} There are: {', '.join(names)}.", hint=hint)
 
 

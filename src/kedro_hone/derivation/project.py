@@ -12,7 +12,7 @@ from kedro_hone.core.store.disk import write_file
 
 DATA: Final = Path("data", "splits")
 """Where the splits are, in a project."""
-_ABOUT: Final = "# Written by `kedro hone optimize`.\n"
+_ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:

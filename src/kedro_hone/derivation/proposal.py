@@ -30,7 +30,7 @@ from kedro_hone.derivation.request import WHOLE, Request
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.source import pull_source
-from kedro_hone.derivation.splits import Division, describe, divide, write_splits
+from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
 from kedro_hone.programs import call_program, find_program, keep_program, load_program, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
@@ -126,7 +126,7 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     rows = read_table(_fetch(request.data[GATE], folder)).rows
     lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}",)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
-    provable = smallest_provable_drop(rows, level) if chosen.name in _BOUNDED else None
+    provable = round_up(smallest_provable_drop(rows, level)) if chosen.name in _BOUNDED else None
     return _Data(files=request.data, chosen=chosen, drop=_choose_drop(request, provable), lines=lines)
 
 
@@ -163,14 +163,20 @@ def _fetch(place: str, folder: Path) -> Path:
     """Return a local path of a file or folder; one at a URL is copied to the project first."""
     if get_protocol(place) in {"file", "local"}:
         return Path(place)
-    files, path = url_to_fs(place)
+    what, checked = f"{place} cannot be read.", "Check the URL of --data, and the credentials of its file system."
+    try:
+        files, path = url_to_fs(place)
+    except (ImportError, ValueError) as error:  # no package, or no such protocol
+        hint = "Install that package, or download the file: --data FILE."
+        raise HoneError("data-unreadable", what, why=f"{error}.", hint=hint) from error
     copy = folder / "data" / "fetched" / Path(path).name
     copy.parent.mkdir(parents=True, exist_ok=True)
     try:
         files.get(path, str(copy), recursive=files.isdir(path))
+    except FileNotFoundError as error:
+        raise HoneError("data-unreadable", what, why="There is no such file.", hint=checked) from error
     except (OSError, ValueError) as error:
-        hint = "Check the URL, and the credentials of its file system."
-        raise HoneError("data-unreadable", f"{place} cannot be read.", why=str(error), hint=hint) from error
+        raise HoneError("data-unreadable", what, why=f"{str(error).rstrip('.')}.", hint=checked) from error
     return copy
 
 

@@ -1,4 +1,4 @@
-"""What a person asks of ``kedro hone optimize``: the values of its arguments, parsed."""
+"""What a person asks of ``kedro-hone optimize``: the values of its arguments, parsed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from typing import Any, Final
 import yaml
 
 from hone_runtime.errors import HoneError
+from hone_runtime.text import suggest
 from hone_runtime.values.samples import SPLITS
 
 WHOLE: Final = ""
 """The name of a file that is divided into splits, among the data of a request."""
+BUDGETS: Final = ("quick", "default", "thorough")
+"""The names of budgets."""
+_DURATION: Final = re.compile(r"(\d+(?:\.\d+)?) ?(s|m|min|h|)")
+_SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """The arguments of ``kedro hone optimize``.
+    """The arguments of ``kedro-hone optimize``.
 
     Attributes:
         source: The model's URI, or its absolute path.
@@ -135,6 +140,21 @@ def read_share(text: str, flag: str) -> float:
         why = "It is a share above 0 and below 1, as a number or in percent."
         raise _explain(f"{flag} is {text}.", why, f"Write {flag} 1%, or {flag} 0.01.")
     return number
+
+
+def read_budget(text: str) -> float | str:
+    """Return the budget of a search: ``90``, ``90s``, ``10m`` or ``1.5h`` in seconds, or the name of a budget.
+
+    Raises:
+        HoneError: ``option-invalid``.
+    """
+    if text in BUDGETS:
+        return text
+    if (found := _DURATION.fullmatch(text.strip())) and float(found[1]) > 0:
+        return float(found[1]) * _SECONDS[found[2]]
+    why = f"It is a time, or one of {', '.join(BUDGETS)}."
+    hint = f"{suggest(text, BUDGETS)}Write, say, --budget 10m, or --budget 600 in seconds."
+    raise _explain(f"--budget is {text}.", why, hint)
 
 
 def _explain(what: str, why: str, hint: str) -> HoneError:

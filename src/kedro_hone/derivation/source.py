@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import VersionInfo
-from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -16,17 +15,8 @@ def pull_source(recipe: Recipe, store: Store, run: RunFolder) -> tuple[VersionIn
     """Pull and seal the model of a recipe, as the run does it later.
 
     Raises:
-        HoneError: As ``fetch``; a hint that names a key of the recipe names the flag in its place.
+        HoneError: As ``fetch``.
     """
     uri = recipe.model.uri
     registry = find_registry(uri, project=run.project)
-    try:
-        return fetch(registry.find_source(uri), registry, recipe, store, run)
-    except HoneError as error:
-        raise HoneError(error.slug, error.what, why=error.why, hint=_name_flags(error.hint)) from error
-
-
-def _name_flags(hint: str) -> str:
-    for trust in ("pickle", "module", "native", "remote-code"):
-        hint = hint.replace(f"add trust: [{trust}] to the recipe", f"add --trust {trust}")
-    return hint
+    return fetch(registry.find_source(uri), registry, recipe, store, run)

@@ -74,7 +74,7 @@ class Division:
 
         It is proved only if no row is lost. Copies of a row count once, so a gate may prove slightly less.
         """
-        return _round_up(smallest_provable_drop(self.different, self.confidence)) if self.bounded else None
+        return round_up(smallest_provable_drop(self.different, self.confidence)) if self.bounded else None
 
     @property
     def is_provable(self) -> bool:
@@ -202,8 +202,8 @@ def _find_indivisible(table: Table, why: str, hint: str) -> HoneError:
     return HoneError("data-indivisible", f"{table.path.name} cannot be divided into three splits.", why=why, hint=hint)
 
 
-def _round_up(value: float) -> float:
-    """Return a number with three digits that is above it, since a limit must be above the interval's end."""
+def round_up(value: float) -> float:
+    """Return a number with three digits above a positive one, since a limit must be above the interval's end."""
     scale = 10.0 ** (2 - math.floor(math.log10(value)))
     rounded = math.ceil(value * scale) / scale
     return rounded if rounded > value else (math.ceil(value * scale) + 1) / scale

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -94,6 +94,11 @@ def check_target(table: Table, name: str, *, classes: bool | None = None) -> tup
     if len(counts) == 1:
         why = f"All {table.rows:,} rows have `{shown}`, so a model that ignores its input is always right."
         raise _find_unusable(table, name, why, "Add rows of other classes, or name another column: --target NAME.")
+    if classes and len(counts) > _MOST_CLASSES and _has_fractions(counts):
+        part = next(value for value in counts if isinstance(value, float) and not value.is_integer())
+        why = f"It has {len(counts):,} different numbers, such as `{part:g}`, as a number to predict has; the task has "
+        why += "classes."
+        raise _find_unusable(table, name, why, _suggest_target(table, name) + " Or name the task: --task NAME.")
     whole = all(not isinstance(value, float) or value.is_integer() for value in counts)
     if len(counts) == table.rows and (whole if classes is None else classes or _are_numbered(values)):
         why = f"Each of its {table.rows:,} rows has another value, such as `{shown}`, as an index has."
@@ -101,6 +106,10 @@ def check_target(table: Table, name: str, *, classes: bool | None = None) -> tup
     if classes is None:
         classes = table.kinds[name] != "number" or (whole and len(counts) <= _MOST_CLASSES)
     return tuple(values) if classes else None
+
+
+def _has_fractions(values: Iterable[Any]) -> bool:
+    return any(isinstance(value, float) and not value.is_integer() for value in values)
 
 
 def _are_numbered(values: Sequence[Any]) -> bool:

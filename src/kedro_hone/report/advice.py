@@ -11,6 +11,7 @@ _STEPS: Final = {
     Verdict.KEEP: "Nothing has to be done: keep the source.",
     Verdict.FAIL: "Read in the report which gate failed, and by how much.",
     Verdict.INCONCLUSIVE: "Run again, on a quiet machine or with more gate rows, launches (confirm.looks) or budget.",
+    Verdict.DRAFT: "Give real rows, with labels where the model has a task: `kedro-hone optimize MODEL --data FILE`.",
 }
 """The next step after each verdict but PASS."""
 _HELP: Final = "what may help: "

@@ -38,17 +38,21 @@ def open_console(*, terminal: bool, width: int = 80) -> Console:
     return Console(file=Terminal() if terminal else io.StringIO(), width=width, force_terminal=terminal)
 
 
-def node(name, inputs, output, namespace=None):
-    return Node(lambda *_: 1, [inputs, "params:hone"], output, name=name, namespace=namespace)
+def node(name, inputs, output, namespace=None, *, package="kedro_hone"):
+    def compute(*_):
+        return 1
+
+    compute.__module__ = f"{package}.nodes.{name}"
+    return Node(compute, [inputs, "params:hone"], output, name=name, namespace=namespace)
 
 
-def pipeline():
+def pipeline(package="kedro_hone"):
     return Pipeline(
         [
-            node("pull", "a", "source", "pull"),
-            node("compile", "source", "b", "build.onnx.fast"),
-            node("validate", "b", "c", "build.onnx.fast"),
-            node("confirm", "c", "confirmation"),
+            node("pull", "a", "source", "pull", package=package),
+            node("compile", "source", "b", "build.onnx.fast", package=package),
+            node("validate", "b", "c", "build.onnx.fast", package=package),
+            node("confirm", "c", "confirmation", package=package),
         ]
     )
 
@@ -67,8 +71,8 @@ def race():
     )
 
 
-def run(console, *, before_each=lambda: None):
-    hooks, nodes = ProgressHooks(console), pipeline()
+def run(console, *, before_each=lambda: None, package="kedro_hone"):
+    hooks, nodes = ProgressHooks(console), pipeline(package)
     hooks.before_pipeline_run(nodes, DataCatalog())
     try:
         for one in nodes.nodes:

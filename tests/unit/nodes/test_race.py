@@ -104,6 +104,7 @@ def test_no_more_rounds_than_the_recipe_allows(monkeypatch):
     rounds = []
     monkeypatch.setattr("kedro_hone.nodes.race.measure_round", lambda *_, **__: rounds.append(1))
     monkeypatch.setattr(race, "_drop_slow", lambda: None)
+    monkeypatch.setattr(race, "_describe_best", lambda: "")
     race._run_heat(random.Random(0))
     assert len(rounds) == 8
 

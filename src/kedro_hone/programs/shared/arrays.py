@@ -96,10 +96,19 @@ def _stack_columns(data: Arrays, names: list[str], *, text: bool) -> Array:
         if name not in data:
             raise UnreadableError(f"there is no column {name!r}; the data have {', '.join(data)}")
         if data[name].dtype.kind not in kinds or data[name].ndim != 1:
-            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one {wanted} for each row")
+            example = _find_example(data[name], numbers=not text)
+            raise UnreadableError(f"column {name!r} holds {data[name].dtype}, not one {wanted} for each row{example}")
     if not names:
         raise UnreadableError("there are no columns but the target")
     return np.stack([data[name] for name in names], axis=1)
+
+
+def _find_example(column: Array, *, numbers: bool) -> str:
+    """Return words with the first value of a column that is not of the wanted kind; empty if it has several axes."""
+    if column.ndim != 1:
+        return ""
+    row = next((row for row, value in enumerate(column) if numbers != isinstance(value, int | float | np.number)), None)
+    return "" if row is None else f"; row {row} has {str(column[row])[:40]!r}"
 
 
 def find_output(outputs: Arrays, name: str | None) -> Array:

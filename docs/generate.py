@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, attacks, commands, errors, estimators, inputs, programs, recipe
+from generated import adaptors, attacks, commands, comments, errors, estimators, inputs, programs, recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -30,6 +30,7 @@ def quote(folder: Path, name: str) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"support": adaptors.describe_support},
     "docs/index.md": {"toolchains": lambda: adaptors.list_toolchains("adaptors")},
+    "docs/how-to/run-as-a-github-action.md": {"comment": comments.quote_comment},
     "docs/reference/attacks.md": {"attacks": attacks.list_attacks},
     "docs/concepts/data.md": {"programs": programs.describe_programs},
     "docs/errors/index.md": {"errors": errors.list_errors},

@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 import kedro_hone
 from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.proof import EVIDENCE, GOLDEN, TIMINGS, EvidenceFolder, explain_incomplete
@@ -36,6 +39,7 @@ from kedro_hone.report.effort import find_break_even, sum_effort
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
 from kedro_hone.report.front import find_front
+from kedro_hone.report.percentiles import list_percentiles
 from kedro_hone.search.race.timings import SOURCE, write_timings
 from kedro_hone.search.setting import Setting
 from kedro_hone.search.verdict.verdict import find_contradiction
@@ -80,6 +84,7 @@ def report(
             confirmation=confirmation,
             decision=decision,
             path=run.relate(keep_winner(won, store.locate(won), run.folder)) if won else "",
+            timings=np.load(stage / TIMINGS, allow_pickle=False),
         )
         text = hide_secrets(dump_evidence(evidence), variables={})  # their values may be words that it needs
         evidence = parse_evidence(text)
@@ -104,8 +109,12 @@ def gather_evidence(
     confirmation: ConfirmationResult,
     decision: Decision,
     path: str,
+    timings: Mapping[str, NDArray[Any]],
 ) -> Evidence:
-    """Return the evidence of a run, complete before anything is published; ``path`` is the winner's folder."""
+    """Return the evidence of a run, complete before anything is published.
+
+    ``path`` is the winner's folder, and ``timings`` are the arrays of ``timings.npz``.
+    """
     recipe, source, validations = setting.recipe, setting.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(confirmation, decision)
@@ -127,6 +136,7 @@ def gather_evidence(
         ),
         program=_make_program(setting),
         winner=_make_winner(decision, race, path),
+        percentiles=_list_percentiles(setting, confirmation, decision, timings),
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
@@ -253,6 +263,20 @@ def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict
         "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
         "latencies": tuple(latencies.values()),
     }
+
+
+def _list_percentiles(
+    setting: Setting, confirmation: ConfirmationResult, decision: Decision, timings: Mapping[str, NDArray[Any]]
+) -> tuple[records.PercentilesRecord, ...]:
+    """Return the percentiles of the source and of the reported finalist, if it was launched to the end."""
+    told = confirmation.choose_told(decision.winner, decision.speedup)
+    return list_percentiles(
+        timings,
+        names=[SOURCE, *([told.id] if told and not told.reason else [])],
+        shapes=setting.recipe.shapes,
+        rounds=setting.recipe.confirm.rounds,
+        confidence=setting.recipe.gates.confidence,
+    )
 
 
 def _list_environments(setting: Setting, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:

@@ -1,7 +1,8 @@
 """Models and data as a person has them before the first run of ``kedro hone optimize``; trained, with labels.
 
 ``python first_models.py FOLDER`` registers ``churn`` and ``net`` in ``FOLDER/mlflow.db``. It writes ``net.onnx`` and
-``bert/``, and as data ``customers.csv``, ``rows.npz``, ``features.npy`` and ``reviews.jsonl``.
+``bert/``, and as data ``customers.csv``, ``rows.npz``, ``features.npy`` and ``reviews.jsonl``. With ``churn`` as a
+second argument it registers that one only, and writes its customers.
 """
 
 from __future__ import annotations
@@ -114,14 +115,14 @@ def write_text_classifier(draw: np.random.Generator) -> None:
     Path("reviews.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
-def main(folder: str) -> None:
-    """Write all of them into an empty folder."""
+def main(folder: str, only: str = "") -> None:
+    """Write all of them, or only ``churn``, into an empty folder."""
     os.chdir(folder)
     os.environ |= {"MLFLOW_TRACKING_URI": f"sqlite:///{folder}/mlflow.db", "HF_HUB_OFFLINE": "1"}
     draw = np.random.default_rng(0)
-    for write in (write_estimator, write_network, write_text_classifier):
+    for write in (write_estimator,) if only else (write_estimator, write_network, write_text_classifier):
         write(draw)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +65,14 @@ def find_root() -> Path:
 def find_work() -> Path:
     """Return the folder of the project's runs."""
     return find_root() / "data" / "hone"
+
+
+def separate(folder: Path) -> None:
+    """Make a folder with ``conf/`` within another Kedro project a project of its own: Kedro would run the other one."""
+    if find_kedro_project(folder) not in (None, folder):
+        named = 'package_name = "kedro_hone"\nproject_name = "kedro_hone"\nsource_dir = "conf"\n'
+        text = f'[tool.kedro]\n{named}kedro_init_version = "{version("kedro")}"\n'
+        (folder / "pyproject.toml").write_text(text, encoding="utf-8")
 
 
 def configure() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from documented import list_workflows, read_steps
 from github_server import GitHub, serve_github
-from small_project import FAST, HANG, copy_project
+from small_project import FAST, HANG, PYPROJECT, copy_project
 
 from hone_runtime.values.decision import Verdict
 
@@ -225,6 +225,78 @@ def test_a_wrong_input_fails_without_a_run(runner, project, tmp_path):
     assert "action-input-invalid" in done["log"]
     assert project.runs == []
     assert not list(tmp_path.rglob("pwned"))
+
+
+@dataclass
+class Checkout:
+    """A checkout of a Kedro project with a model, its data and a recipe of another model."""
+
+    root: Path
+    environment: dict[str, str]
+
+    def write(self) -> None:
+        """Change nothing: the checkout has no recipe to write."""
+
+
+@pytest.fixture
+def checkout(environments, tmp_path):
+    root = tmp_path / "checkout"
+    (root / "src" / "shop").mkdir(parents=True)
+    (root / "conf" / "base").mkdir(parents=True)
+    (root / "conf" / "local").mkdir()
+    (root / "src" / "shop" / "__init__.py").touch()
+    (root / "src" / "shop" / "settings.py").write_text("from kedro_hone.settings import *")
+    (root / "src" / "shop" / "pipeline_registry.py").write_text("def register_pipelines():\n    return {}\n")
+    (root / "pyproject.toml").write_text(PYPROJECT)
+    (root / "conf" / "base" / "parameters.yml").write_text("hone: {model: {uri: models:/another/1}}")
+    command = [sys.executable, "-W", "ignore", str(ROOT / "tests" / "first_models.py"), str(root), "churn"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (root / "models").mkdir()
+    (model,) = root.glob("mlruns/**/MLmodel")
+    shutil.move(model.parent, root / "models" / "churn")
+    (root / "mlflow.db").unlink()
+    return Checkout(root, {"HONE_HOME": str(environments.root)})
+
+
+@pytest.mark.nightly
+@pytest.mark.toolchain
+def test_a_model_and_its_data_need_no_recipe(runner, checkout):
+    planted = checkout.root / "data" / "hone" / "optimize" / "conf" / "local"
+    planted.mkdir(parents=True)
+    (planted / "parameters.yml").write_text("hone: {gates: {speedup: 1000000}, publish: {enabled: true}}")
+    recipe = (checkout.root / "conf" / "base" / "parameters.yml").read_text()
+    shown = read_steps("run-as-a-github-action/hone")[-1]["with"]
+    quick = ["budget=25", "gates.other_load=1", "race.seconds=2", "confirm.finalists=1", "confirm.looks=[3]"]
+
+    done = runner.act(
+        checkout,
+        **shown,
+        params="\n".join(f"hone.{line}" for line in [*quick, "toolchains=[onnxruntime]"]),
+        **{"max-drop": "5%"},
+    )
+
+    assert done["outputs"]["verdict"] == "PASS", done["log"]
+    assert not done["failed"]
+    assert done["outputs"]["published-uri"] == ""
+    (comment,), (check,) = runner.github.comments, runner.github.checks
+    assert "PASS:" in comment["body"]
+    assert check["conclusion"] == "success"
+    assert check["name"].startswith("kedro-hone (models/churn, customers.csv, churned, pickle")
+    assert done["outputs"]["report-path"].startswith("data/hone/optimize/data/hone/runs/")
+    assert (checkout.root / done["outputs"]["report-path"]).is_file()
+    assert (checkout.root / "conf" / "base" / "parameters.yml").read_text() == recipe
+    saved = list_uses(done, "actions/cache/save")[0]["path"].split()
+    assert [path for path in saved if "optimize" in path] == ["./data/hone/optimize/data/hone/store"]
+
+
+def test_hostile_data_are_no_more_than_a_missing_file(runner, checkout, tmp_path):
+    done = runner.act(checkout, model=f"--publish{HOSTILE}", data=f"--to=x\n{HOSTILE}", target=HOSTILE, trust=HOSTILE)
+
+    assert done["failed"]
+    assert done["outputs"]["verdict"] == ""
+    assert "No verdict" in runner.github.comments[0]["body"]
+    assert not list(tmp_path.rglob("pwned"))
+    assert not list(ROOT.glob("pwned"))
 
 
 @pytest.mark.large

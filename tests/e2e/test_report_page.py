@@ -184,8 +184,8 @@ def test_verdict_is_seen_without_scrolling(open_page):
 @pytest.mark.parametrize(("width", "shown", "hidden"), [(390, "narrow", "wide"), (1280, "wide", "narrow")])
 def test_the_chart_fits_and_every_mark_has_a_tooltip(open_page, width, shown, hidden):
     page = open_page(render_page(sample.make_evidence()), width=width, theme="light")
-    chart = page.locator("svg.chart")
-    assert chart.count() == 1
+    assert page.locator("svg.chart").count() == len(sample.SOURCE_MS)
+    chart = page.locator("svg.chart").first
     assert chart.bounding_box()["width"] < width
     displays = [
         {one.evaluate("text => getComputedStyle(text).display") for one in chart.locator(f"tspan.{name}").all()}
@@ -202,6 +202,38 @@ def test_page_works_without_scripts(open_page):
     page = open_page(render_page(sample.make_evidence()), width=1280, theme="light", java_script_enabled=False)
     assert page.locator("h1").is_visible()
     assert page.locator("#measured tbody tr").count() == 11
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_rows_are_sorted_without_a_script_and_folds_open(open_page, width):
+    page = open_page(render_page(sample.make_evidence()), width=width, theme="light", java_script_enabled=False)
+    rows = page.locator("#measured tbody tr")
+    tops = {row.inner_text().split("MB")[0].split()[-1]: row.bounding_box()["y"] for row in rows.all()}
+
+    heads = [head.bounding_box() for head in page.locator("#measured thead th").all()]
+    cells = [cell.bounding_box() for cell in rows.first.locator("th, td").all()]
+    if width == max(WIDTHS):
+        assert [round(head["x"]) for head in heads] == [round(cell["x"]) for cell in cells]
+        assert len({round(cell["y"]) for cell in cells}) == 1
+
+    page.locator("#measured-by-size").check()
+
+    moved = {row.inner_text().split("MB")[0].split()[-1]: row.bounding_box()["y"] for row in rows.all()}
+    assert page.locator("#measured tbody tr").count() == 11
+    assert sorted(moved, key=moved.get) != sorted(tops, key=tops.get)
+    assert not page.locator("#failed").is_visible()
+    page.locator("details.group:has(#failed) > summary").click()
+    assert page.locator("#failed").is_visible()
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, 320, 1024])
+def test_everything_unfolded_fits_too(open_page, width):
+    page = open_page(render_page(sample.make_evidence()), width=width, theme="light")
+    page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    assert page.evaluate(FIND_OVERFLOW) == []
+    if width in WIDTHS:
+        assert page.evaluate(FIND_CLIPPED) == []
+        assert page.evaluate(FIND_FAINT) == []
 
 
 def test_long_names_and_reasons_do_not_overflow(open_page):

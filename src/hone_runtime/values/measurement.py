@@ -83,6 +83,10 @@ class Quality(Value):
         "they are right or wrong, else what the source loses with the targets of other rows; None if not known.",
     )
     spread: Spread | None = Field(None, description="Of the rows; None where the metric is no mean over numbers.")
+    lost: float | None = Field(
+        None, description="Rows that only the source predicts right; None where the metric is no share of right rows."
+    )
+    gained: float | None = Field(None, description="Rows that only the candidate predicts right, in the same way.")
     outputs: tuple[str, ...] = Field((), description="The model's outputs that it is computed from, by name.")
     others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
 

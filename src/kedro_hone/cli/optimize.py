@@ -34,7 +34,7 @@ from kedro_hone.derivation.request import (
     read_share,
     read_values,
 )
-from kedro_hone.graph import configure, read_catalog, read_parameters
+from kedro_hone.graph import configure, read_catalog, read_parameters, separate
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
 
@@ -87,6 +87,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     with redirect_stdout(sys.stderr) if given["as_json"] else nullcontext():
         proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
+        separate(folder)
         for line in proposal.lines:
             click.echo(line)
         if given["save"]:
@@ -164,6 +165,7 @@ def _pin_registry(start: Path) -> None:
 def _save(folder: Path, target: Path, proposal: Proposal) -> None:
     """Write the derived project to a folder; its splits are copied."""
     write_project(target, recipe=proposal.recipe, catalog=proposal.catalog)
+    separate(target.resolve())
     if (folder / DATA).is_dir():
         shutil.copytree(folder / DATA, target / DATA, dirs_exist_ok=True)
     click.echo(f"saved     {target}: `cd {target} && kedro-hone run` runs it again")

@@ -33,6 +33,12 @@ class Inputs(BaseModel):
     name: str = ""
     project: str = "."
     model: str = ""
+    data: str = ""
+    target: str = ""
+    group: str = ""
+    task: str = ""
+    trust: str = ""
+    max_drop: str = ""
     recipe: str = ""
     params: str = ""
     data_remote: str = ""
@@ -54,7 +60,7 @@ def read_inputs() -> Inputs:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = str(first["loc"][0]).replace("_", "-")
-        raise _explain(f"The input {name!r} cannot be {first['input']!r}.", why=f"{first['msg']}.") from error
+        raise explain(f"The input {name!r} cannot be {first['input']!r}.", why=f"{first['msg']}.") from error
 
 
 def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
@@ -71,7 +77,7 @@ def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
     if inputs.publish == "never" or context.merged:
         return inputs
     if context.foreign:
-        raise _explain(
+        raise explain(
             "The input 'publish' cannot be 'on-pass' for a pull request of a fork.",
             why="Untrusted code would run where winners are published.",
             hint="Write `publish: ${{ github.event_name == 'push' && 'on-pass' || 'never' }}`, and give forks a runner "
@@ -86,8 +92,9 @@ def format_check(inputs: Inputs, context: Context) -> str:
     It contains the step's name, or otherwise the given inputs, and the values of the job's leg of the matrix. Two steps
     have the same check name only if they have the same step name.
     """
-    given = ["" if inputs.project == "." else inputs.project, inputs.model, inputs.recipe]
-    given += [inputs.params, inputs.data_remote]
+    given = ["" if inputs.project == "." else inputs.project, inputs.model]
+    given += [inputs.data, inputs.target, inputs.group, inputs.task, inputs.trust, inputs.max_drop]
+    given += [inputs.recipe, inputs.params, inputs.data_remote]
     parts = [" ".join(part.split()) for part in ([inputs.name] if inputs.name else given) + [context.leg]]
     label = clean_text(", ".join(filter(None, parts)))
     if len(label) > _ROOM:
@@ -101,7 +108,7 @@ def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
     Raises:
         HoneError: ``action-input-invalid``.
     """
-    _check_project(workspace, inputs.project)
+    check_project(workspace, inputs.project)
     parameters = _read_parameters(inputs, workspace)
     options: dict[str, Any] = {"params": parameters} if parameters else {}
     if inputs.publish == "never":
@@ -111,41 +118,62 @@ def write_options(inputs: Inputs, workspace: Path, file: Path) -> None:
 
 def _read_parameters(inputs: Inputs, workspace: Path) -> dict[str, Any]:
     parts: list[Any] = [_read_recipe(workspace / inputs.recipe)] if inputs.recipe else []
-    lines = [line.strip() for line in inputs.params.splitlines() if line.strip()]
-    if wrong := [line for line in lines if "${" in line or not re.fullmatch(r"[\w.\-\[\]]+=.*", line)]:
-        why = "It is not of the form name=value, or has a ${…}, which is not replaced here."
-        raise _explain(f"The input 'params' has the line {wrong[0]!r}.", why=why)
+    lines = _split_params(inputs.params)
     if inputs.model:
         parts.append({"hone": {"model": {"uri": inputs.model}}})
     if inputs.data_remote:
         _check_remote(workspace / inputs.project)
         parts.append({REMOTE: inputs.data_remote})
+    return _merge(parts, lines)
+
+
+def read_params(text: str) -> dict[str, Any]:
+    """Return the input ``params`` as nested mappings.
+
+    Raises:
+        HoneError: ``action-input-invalid``.
+    """
+    return _merge([], _split_params(text))
+
+
+def _split_params(text: str) -> list[str]:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if wrong := [line for line in lines if "${" in line or not re.fullmatch(r"[\w.\-\[\]]+=.*", line)]:
+        why = "It is not of the form name=value, or has a ${…}, which is not replaced here."
+        raise explain(f"The input 'params' has the line {wrong[0]!r}.", why=why)
+    return lines
+
+
+def _merge(parts: list[Any], lines: list[str]) -> dict[str, Any]:
     try:
         merged = OmegaConf.merge({}, *parts, OmegaConf.from_dotlist(lines))
     except (OmegaConfBaseException, yaml.YAMLError) as error:
-        raise _explain("The input 'params' cannot be read.", why=str(error)) from error
+        raise explain("The input 'params' cannot be read.", why=str(error)) from error
     found: dict[str, Any] = OmegaConf.to_container(merged)  # type: ignore[assignment]  # a mapping stays one
     return found
 
 
-def _check_project(workspace: Path, name: str) -> None:
+def check_project(workspace: Path, name: str) -> None:
+    """Refuse a project that is no folder below the workspace.
+
+    Raises:
+        HoneError: ``action-input-invalid``.
+    """
     project = (workspace / name).resolve()
     if not project.is_dir() or not project.is_relative_to(workspace.resolve()):
         why = "It is not a folder below the workspace, which is where actions/checkout puts the repository."
-        raise _explain(f"The input 'project' cannot be {name!r}.", why=why)
+        raise explain(f"The input 'project' cannot be {name!r}.", why=why)
 
 
 def _read_recipe(path: Path) -> dict[str, Any]:
     try:
         recipe = yaml.safe_load(path.read_text())
     except (OSError, ValueError, yaml.YAMLError, RecursionError) as error:
-        raise _explain(f"The recipe {path} cannot be read.", why=str(error)) from error
+        raise explain(f"The recipe {path} cannot be read.", why=str(error)) from error
     if sum(1 for _ in islice(_list_values(recipe), _MOST_VALUES)) == _MOST_VALUES:
-        raise _explain(f"The file {path} is not a recipe.", why=f"It has over {_MOST_VALUES} values.")
+        raise explain(f"The file {path} is not a recipe.", why=f"It has over {_MOST_VALUES} values.")
     if not isinstance(recipe, dict) or set(recipe) != {"hone"} or not isinstance(recipe["hone"], dict):
-        raise _explain(
-            f"The file {path} is not a recipe.", why="A recipe's only key is 'hone', with settings below it."
-        )
+        raise explain(f"The file {path} is not a recipe.", why="A recipe's only key is 'hone', with settings below it.")
     return recipe
 
 
@@ -162,8 +190,9 @@ def _check_remote(project: Path) -> None:
     """Refuse a remote that no catalog reads, which Kedro would ignore."""
     if not any(REMOTE in file.read_text() for file in project.glob("conf/**/catalog*.y*ml")):
         hint = f"Write `remote: ${{runtime_params:{REMOTE},null}}` into the catalog's DVC datasets."
-        raise _explain("The input 'data-remote' changes nothing.", why="No catalog reads it.", hint=hint)
+        raise explain("The input 'data-remote' changes nothing.", why="No catalog reads it.", hint=hint)
 
 
-def _explain(what: str, *, why: str, hint: str = "Correct the step that uses the action.") -> HoneError:
+def explain(what: str, *, why: str, hint: str = "Correct the step that uses the action.") -> HoneError:
+    """Return the error ``action-input-invalid``."""
     return HoneError("action-input-invalid", what, why=why, hint=hint)

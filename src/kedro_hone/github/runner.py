@@ -1,4 +1,4 @@
-"""The Action's first step: one process of ``kedro run``, and the folder of its result."""
+"""The Action's first step: one process of ``kedro run`` or ``kedro hone optimize``, and the folder of its result."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.values.digest import digest_json
+from kedro_hone.github.arguments import DERIVED, check_combination, clear_project, write_arguments
 from kedro_hone.github.context import read_context, write_output
 from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
 from kedro_hone.report.lines import GROUPS
@@ -44,23 +45,32 @@ def run() -> None:
     branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
     write_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project
-    before = _find_latest(project)
+    check_combination(inputs)
+    place = project / DERIVED if inputs.data else project
+    before = _find_latest(place)
     code = _start(inputs, context.workspace, project)
-    after = _find_latest(project)
+    after = _find_latest(place)
     write_output("code", code)
     write_output("folder", "" if after is None or after == before else os.path.relpath(after, context.workspace))
 
 
 def _start(inputs: Inputs, workspace: Path, project: Path) -> int:
-    """Run ``kedro run``, also in a folder with ``conf/`` only, without the token and the runner's credentials.
+    """Run the pipelines in a project, or in a folder with ``conf/`` only, without the runner's token and credentials.
+
+    With the input ``data``, ``kedro hone optimize`` runs them.
 
     Its output is not interpreted as commands of the workflow, such as annotations and masks:
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions#stopping-and-starting-workflow-commands
     """
     with tempfile.TemporaryDirectory(prefix="kedro-hone-") as scratch:
         options = Path(scratch, "run.yml")
-        write_options(inputs, workspace, options)
-        command = [sys.executable, "-m", "kedro_hone", "run", "--config", str(options)]
+        if inputs.data:
+            arguments = ["hone", "optimize", *write_arguments(inputs, workspace)]
+            clear_project(project / DERIVED, workspace)
+        else:
+            write_options(inputs, workspace, options)
+            arguments = ["run", "--config", str(options)]
+        command = [sys.executable, "-m", "kedro_hone", *arguments]
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
         environment[GROUPS] = "off"
         secret = secrets.token_hex(16)

@@ -120,6 +120,21 @@ class PublishSection(Section):
     )
 
 
+class ReportSection(Section):
+    """What the report shows besides the measurements."""
+
+    price_per_hour: float | None = Field(
+        None, gt=0, description="What the machine costs in an hour. The report computes the cost of a million calls."
+    )
+    currency: str = Field("", max_length=12, description="The currency of that price, such as EUR.")
+
+    @model_validator(mode="after")
+    def _check_currency(self) -> ReportSection:
+        if self.price_per_hour is not None and not self.currency.strip():
+            raise ValueError("report.price_per_hour needs report.currency, such as EUR")
+        return self
+
+
 def _split_names(value: object) -> object:
     """Parse a list from the command line, where it is one text."""
     named = isinstance(value, str) and value not in {"default", "all"}
@@ -178,6 +193,7 @@ class Recipe(Section):
     race: RaceSection = RaceSection()
     confirm: ConfirmSection = ConfirmSection()
     publish: PublishSection = PublishSection()
+    report: ReportSection = ReportSection()
     choose: str | None = Field(
         None, min_length=1, description="Set by `kedro hone choose`: the candidate that is confirmed and gated."
     )

@@ -45,6 +45,9 @@ class Evidence(Value):
     speedups: tuple[Speedup, ...] = Field((), description="The same at each shape.")
     latency: records.LatencyRecord | None = Field(None, description="At the deciding shape; None if none was timed.")
     latencies: tuple[records.LatencyRecord, ...] = Field((), description="The same at each shape.")
+    percentiles: tuple[records.PercentilesRecord, ...] = Field(
+        (), description="Of the source and of that candidate at each shape, where there are three launches."
+    )
     quality: tuple[Quality, ...] = Field((), description="On the gate split, of each finalist that was looked at.")
     gates: tuple[Judgement, ...] = Field((), description="On each finalist, fastest first; on the source if it stays.")
     candidates: tuple[records.CandidateRecord, ...] = Field(description="Every candidate, with its reason.")

@@ -49,6 +49,21 @@ class LatencyRecord(Value):
     winner: Latency | None = Field(None, description="The winner's times, or None where the source stays.")
 
 
+class PercentilesRecord(Value):
+    """Percentiles of the times of a call in the confirmation, in milliseconds; each launch is one sample.
+
+    The estimate is the geometric mean of the percentiles of the launches.
+    """
+
+    id: str = Field(description="The candidate's id; `source` for the source model.")
+    shape: str = Field(description="The recipe's name of the shape.")
+    launches: int = Field(description="How many launches there were.")
+    fewest_calls: int = Field(description="How many calls were timed in the launch with the fewest.")
+    p50: Interval = Field(description="The median, with its interval over launches.")
+    p90: Interval | None = Field(None, description="None with fewer than 64 calls in a launch.")
+    p99: Interval | None = Field(None, description="None with fewer than 100 calls in a launch.")
+
+
 class CandidateRecord(Checks):
     """One candidate: its validation and its result in the race, joined."""
 

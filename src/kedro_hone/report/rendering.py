@@ -15,6 +15,9 @@ from hone_runtime.contract.registry import Publication
 from hone_runtime.text import clean_text
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.orders import list_orders
+from kedro_hone.report.returns import describe_price, list_returns
+from kedro_hone.report.risk import describe_risk, list_changed_rows, list_changes
 from kedro_hone.report.scales import scale_quality
 from kedro_hone.report.view import View, group_reasons
 
@@ -157,6 +160,12 @@ TEMPLATES: Final = Environment(
 """The templates of all reports, with filters that format numbers and names."""
 
 TEMPLATES.globals.update(wording=wording, group_reasons=group_reasons)
+TEMPLATES.globals.update(
+    {
+        one.__name__: one
+        for one in (list_orders, list_returns, describe_price, describe_risk, list_changed_rows, list_changes)
+    }
+)
 TEMPLATES.filters.update(
     {one.__name__: one for one in (escape_markdown, escape_code, break_after_marks, keep_together, scale_quality)}
 )

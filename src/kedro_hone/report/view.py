@@ -16,7 +16,7 @@ from hone_runtime.values.decision import Verdict
 from hone_runtime.values.measurement import BUSY, Interval, Latency, Quality, Speedup, Status
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
-from kedro_hone.report.plot import Chart, draw_chart
+from kedro_hone.report.plot import Chart, draw_charts
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import Scale, scale_ratios, scale_speedups
 
@@ -285,9 +285,9 @@ class View:
         return scale_ratios(self.evidence, self.confirmed)
 
     @cached_property
-    def chart(self) -> Chart | None:
-        """Quality against latency."""
-        return draw_chart(self.evidence)
+    def charts(self) -> tuple[Chart, ...]:
+        """Quality against latency at each shape, the deciding one first."""
+        return draw_charts(self.evidence)
 
 
 def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateRecord]]:

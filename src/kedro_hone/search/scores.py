@@ -195,6 +195,7 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         span=known,
         provable=None if known is None or few else known * smallest_provable_drop(n, confidence),
         spread=spread,
+        **({field: row[field] for field in ("lost", "gained")} if kind == "proportion" else {}),
     )
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 
 import jsonschema
+import numpy as np
 import pytest
 
 from hone_runtime.contract.registry import VersionInfo
@@ -104,7 +105,7 @@ def gather(tmp_path, monkeypatch):
     ]
     standing = Standing(id="fast", status=Status.MEASURED, rounds=9, latency=time(2), objective=RATIO)
 
-    def gather_it(*, finalists=(FAST,), **decided):
+    def gather_it(*, finalists=(FAST,), timings=None, **decided):
         return gather_evidence(
             setting=Setting(
                 source=artifact,
@@ -124,6 +125,7 @@ def gather(tmp_path, monkeypatch):
             ),
             decision=Decision(reasons=("why",), baseline="eager", artifact=artifact, **decided),
             path="winner" if decided.get("winner") else "",
+            timings=timings or {},
         )  # fmt: skip
 
     return gather_it
@@ -195,3 +197,22 @@ def test_where_nothing_was_confirmed_there_are_the_times_of_the_source(gather):
     evidence = gather(verdict=Verdict.KEEP, finalists=())
     assert (evidence.speedup, evidence.speedups, evidence.subject) == (None, (), None)
     assert [one.source for one in evidence.latencies] == list(time(1))
+
+
+def test_percentiles_are_of_the_source_and_of_the_finalist_that_is_reported(gather):
+    rounds, launches, calls = 7, 7, 30
+    times = np.repeat(np.arange(1, launches + 1), rounds * calls) * 1_000_000
+    counts = np.full(rounds * launches, calls)
+    timings = {
+        f"confirm/{name}/batch1{end}": rows
+        for name in ("source", "fast", "other")
+        for end, rows in (("", times), ("/calls", counts))
+    }
+
+    found = gather(timings=timings, verdict=Verdict.PASS, winner="fast").percentiles
+
+    assert [(one.id, one.shape, one.launches, one.fewest_calls) for one in found] == [
+        ("source", "batch1", 7, 210),
+        ("fast", "batch1", 7, 210),
+    ]
+    assert found[0].p50.low < found[0].p50.estimate < found[0].p50.high

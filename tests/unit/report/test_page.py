@@ -7,10 +7,11 @@ from controls import CONTROLS, find_controls
 from sample import WINNER, make_evidence, make_publication, spoil
 
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.measurement import Status
+from hone_runtime.values.measurement import Interval, Status
+from kedro_hone.report.records import PercentilesRecord
 from kedro_hone.report.rendering import render_page
 
-VOID = {"meta", "link", "br", "wbr"}
+VOID = {"meta", "link", "br", "wbr", "input"}
 
 
 class Outline(HTMLParser):
@@ -172,3 +173,26 @@ def test_no_control_characters_are_in_the_report():
 
     assert "\ufffd" in text
     assert not find_controls(text)
+
+
+def test_candidates_are_folded_by_outcome_and_the_measured_are_open(page):
+    groups = re.findall(r'<details class="group"( open)?>.*?<section id="(\w+)"', page, re.DOTALL)
+    assert [name for state, name in groups if state] == ["measured"]
+    assert len(groups) == 5
+
+
+def test_hardware_and_versions_are_folded(page):
+    section = page[page.index('<section id="environment"') : page.index('<section id="lineage"')]
+    shown, folded = section.split("<details", 1)
+    assert "Platinum 8488C" not in shown
+    assert "Environment of each toolchain" in folded.split("</details>")[0]
+
+
+def test_percentiles_have_intervals_and_what_too_few_calls_support_is_left_out():
+    interval = Interval(estimate=0.2, low=0.15, high=0.25)
+    record = PercentilesRecord(id="source", shape="batch1", launches=7, fewest_calls=80, p50=interval, p90=interval)
+    text = Outline(render_page(make_evidence(percentiles=(record,)))).text
+    row = text.partition("source model source batch 1 ")[2].partition(" 780 calls or more in each")[0]
+    assert re.findall(r"\d\.\d+ ms", row) == ["0.200 ms", "0.150 ms", "0.250 ms"] * 2
+    assert row.endswith("–")  # noqa: RUF001 - as the page writes what is absent
+    assert "call by call" not in Outline(render_page(make_evidence())).text

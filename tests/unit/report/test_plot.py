@@ -10,7 +10,7 @@ from sample import SOURCE_MS, WINNER, make_evidence
 
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.measurement import Interval
-from kedro_hone.report.plot import choose_steps, choose_ticks, draw_chart
+from kedro_hone.report.plot import Point, choose_steps, choose_ticks, draw_chart, draw_charts, label_points
 from kedro_hone.report.rendering import render_page
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -18,7 +18,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def read_drawing(evidence):
     """Return the drawing of the page, parsed as XML: what is not well-formed raises."""
-    (text,) = re.findall(r"<svg.*?</svg>", render_page(evidence), re.DOTALL)
+    text = re.findall(r"<svg.*?</svg>", render_page(evidence), re.DOTALL)[0]
     return ET.fromstring(text)  # noqa: S314 - our own page
 
 
@@ -201,3 +201,83 @@ def test_steps_are_inside_and_round(low, high):
     steps = choose_steps(low, high)
     assert 3 <= len(steps) <= 8
     assert low - 1e-9 <= steps[0] < steps[-1] <= high + 1e-9
+
+
+def test_each_shape_has_a_chart_and_the_deciding_one_is_first():
+    evidence = make_evidence()
+    shapes = {both.source.shape for both in evidence.latencies}
+
+    charts = draw_charts(evidence)
+
+    assert charts[0] == draw_chart(evidence)
+    assert len(charts) == len({chart.shape for chart in charts}) == len(shapes) == 2
+    assert len(re.findall("<svg.*?</svg>", render_page(evidence), re.DOTALL)) == 2
+
+
+def test_the_races_interval_is_that_of_the_deciding_shape_only():
+    """The objective's ratio says nothing of another shape's times."""
+    deciding, other = draw_charts(make_evidence())
+
+    assert any(point.x.low < point.x.high for point in deciding.points)
+    assert all(point.x.low == pytest.approx(point.x.high) for point in other.points)
+    titles = {title.partition(":")[2] for chart in (deciding, other) for title in [chart.points[0].text]}
+    assert len(titles) == 2
+
+
+def make_point(role, name, x, y):
+    places = (Interval(estimate=at, low=at, high=at) for at in (x, y))
+    return Point(role, name, name, *places)
+
+
+def test_names_stand_where_they_cover_nothing():
+    points = (
+        make_point("measured", "far", 30, 80),
+        make_point("measured", "close", 31, 81),
+        make_point("finalist", "first", 20, 50),
+        make_point("measured", "edge", 99, 90),
+        make_point("measured", "at the top", 40, 12),
+        make_point("winner", "won", 50, 50),
+        make_point("source", "source model", 90, 20),
+    )
+
+    labels = {point.name: (point.label, point.right) for point in label_points(points)}
+
+    assert labels["first"] == ("first", True)
+    assert labels["edge"] == ("edge", False)
+    assert labels["far"] == ("far", False)  # to the right is the mark of the other
+    assert labels["close"] == ("close", True)
+    assert labels["at the top"] == labels["won"] == labels["source model"] == ("", True)
+
+
+def test_finalists_are_named_first():
+    points = (make_point("measured", "a" * 20, 14, 53), make_point("finalist", "b" * 20, 16, 50))
+
+    measured, finalist = label_points(points)
+
+    assert (finalist.label, finalist.right) == ("b" * 20, True)
+    assert (measured.label, measured.right) == ("a" * 20, False)
+
+
+def test_each_mark_without_a_label_of_its_own_has_a_number_by_speed():
+    row = tuple(make_point("measured", "d" * 60, x, 50) for x in (36, 30, 33))
+    others = make_point("winner", "won", 20, 50), make_point("source", "source model", 90, 50)
+
+    found = label_points((*row, *others))
+
+    assert [point.number for point in found] == [3, 1, 2, 0, 0]
+    assert found[2].label == ""  # marks on both sides
+
+
+def test_the_drawing_has_the_names(drawing):
+    shown = find(drawing, "name")
+    points = [point for point in draw_chart(make_evidence()).points if point.number]
+    named = [point.label for point in points if point.label]
+
+    assert len(points) == 14
+    assert len(named) > 2
+    assert sorted("".join(element.itertext()) for element in shown) == sorted(
+        [*named, *(str(point.number) for point in points)]
+    )
+    (names, _) = re.findall('<ol class="names".*?</ol>', render_page(make_evidence()), re.DOTALL)
+    listed = re.findall("<li>(.*?)</li>", names)
+    assert listed == [point.name for point in sorted(points, key=lambda point: point.number)]

@@ -96,6 +96,17 @@ def test_what_rows_can_prove_is_of_the_most_that_one_may_lose(tmp_path, span, be
     assert found.provable == (wanted and pytest.approx(found.drop.high))  # of equal scores, as these
 
 
+def test_rows_that_changed_are_counted_in_both_directions():
+    row = {
+        "metric": "accuracy", "higher_is_better": True, "source": 0.9, "candidate": 0.89, "n": 300,
+        "kind": "proportion", "lost": 7, "gained": 4,
+    }  # fmt: skip
+
+    found = read_quality("fast", row, 0.95, split="gate", limit=0.01)
+
+    assert (found.lost, found.gained) == (7, 4)
+
+
 def test_so_few_rows_of_a_graded_metric_prove_no_limit(tmp_path):
     np.savez(tmp_path / "same.npz", replicates=np.zeros(300))
     row = {

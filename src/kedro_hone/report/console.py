@@ -43,7 +43,8 @@ def print_verdict(
     Off a terminal each part is a line with its label, and each finalist too: nothing is wrapped, padded or colored.
     ``folder`` is the run's, and ``publication`` is that of the winner, if it was published.
     """
-    view = View(evidence, publication)
+    kept = folder / "winner"
+    view = View(evidence, publication, place=str(kept.absolute()) if kept.is_dir() else "")
     before, after = [*_list_verdict(view)], [*_list_rest(view, folder)]
     if not is_terminal(console):
         finalists = [("Finalist", _describe_finalist(view, one)) for one in evidence.finalists]

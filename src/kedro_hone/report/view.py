@@ -72,10 +72,12 @@ class View:
     Attributes:
         evidence: The complete evidence, for values that are shown unchanged.
         publication: The publication of the winner; None if it was not published.
+        place: The folder of the winner on this machine, for a text that stays here; by default as in the evidence.
     """
 
     evidence: Evidence
     publication: Publication | None = None
+    place: str = ""
 
     @cached_property
     def headline(self) -> str:
@@ -172,7 +174,7 @@ class View:
         winner, publication = self.evidence.winner, self.publication
         if winner is None:
             return ""
-        place = (publication and publication.uri) or winner.path or winner.digest
+        place = (publication and publication.uri) or self.place or winner.path or winner.digest
         call = _CALLS.get(winner.interface, "outputs = model(*inputs)  # the inputs of the source, in its order")
         option = ', trust=["native"]' if read_catalogue().is_code(winner.format, winner.runtime) else ""
         if publication and publication.signer:

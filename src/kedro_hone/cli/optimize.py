@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from kedro_hone.cli.check import check_start
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import name_flags
 from kedro_hone.core.environments.store import find_home
-from kedro_hone.derivation.project import DATA, write_project
+from kedro_hone.derivation.project import claim_folder, save_project, write_project
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
     Request,
@@ -82,7 +81,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     """Derive the project, check what its run needs, and run it; a mistake ends it before anything is built."""
     start, request = Path.cwd(), _read_request(given)
     folder = (given["folder"] or _name_folder(request)).resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    claim_folder(folder, flag="--folder")
     _pin_registry(start)
     with redirect_stdout(sys.stderr) if given["as_json"] else nullcontext():
         proposal = propose(request, folder)
@@ -91,7 +90,9 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         for line in proposal.lines:
             click.echo(line)
         if given["save"]:
-            _save(folder, start / given["save"], proposal)
+            target = start / given["save"]
+            save_project(folder, target, recipe=proposal.recipe, catalog=proposal.catalog)
+            click.echo(f"saved     {target}: `cd {target} && kedro-hone run` runs it again")
         os.chdir(folder)
         configure()
         check_start(read_recipe(read_parameters()), read_catalog())
@@ -160,15 +161,6 @@ def _pin_registry(start: Path) -> None:
             os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{start / name}"
     if "MLFLOW_TRACKING_URI" not in os.environ and (start / "mlruns").is_dir():
         os.environ["MLFLOW_TRACKING_URI"] = (start / "mlruns").as_uri()
-
-
-def _save(folder: Path, target: Path, proposal: Proposal) -> None:
-    """Write the derived project to a folder; its splits are copied."""
-    write_project(target, recipe=proposal.recipe, catalog=proposal.catalog)
-    separate(target.resolve())
-    if (folder / DATA).is_dir():
-        shutil.copytree(folder / DATA, target / DATA, dirs_exist_ok=True)
-    click.echo(f"saved     {target}: `cd {target} && kedro-hone run` runs it again")
 
 
 def _print_plan(context: click.Context, proposal: Proposal) -> None:

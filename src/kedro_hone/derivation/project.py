@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
+from hone_runtime.errors import HoneError
 from kedro_hone.core.store.disk import write_file
 
 DATA: Final = Path("data", "splits")
 """Where the splits are, in a project."""
+_MARK: Final = Path("data", "hone", "derived")
+"""A file in a folder for derived projects: what is there may be replaced."""
 _ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
@@ -25,6 +29,51 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
             place = place.setdefault(parent, {})
         place[key] = value
     return nested
+
+
+def claim_folder(folder: Path, *, flag: str) -> None:
+    """Make a folder for derived projects, or take one that is empty or was claimed before.
+
+    Args:
+        folder: The project's root.
+        flag: The option that names the folder, for the error.
+
+    Raises:
+        HoneError: ``option-invalid``: the folder has other files, which might be lost.
+    """
+    mark = folder / _MARK
+    if not mark.exists() and (others := _list_others(folder)):
+        raise _explain_occupied(folder, others, flag)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def _list_others(folder: Path) -> list[str]:
+    """Return the names of files and folders that no run has made."""
+    found = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if found == {"data"}:
+        found = {path.name for path in (folder / "data").iterdir()} - {_MARK.parts[1]}
+    return sorted(found)
+
+
+def save_project(folder: Path, target: Path, *, recipe: Mapping[str, Any], catalog: Mapping[str, Any]) -> None:
+    """Write a derived project and its splits to another folder, which is empty or does not exist.
+
+    Raises:
+        HoneError: ``option-invalid``: the folder has files, which might be lost.
+    """
+    if others := _list_others(target):
+        raise _explain_occupied(target, others, "--save")
+    write_project(target, recipe=recipe, catalog=catalog)
+    if (folder / DATA).is_dir():
+        shutil.copytree(folder / DATA, target / DATA)
+
+
+def _explain_occupied(folder: Path, others: Sequence[str], flag: str) -> HoneError:
+    listed = f"{', '.join(others[:5])}{' …' if len(others) > 5 else ''}"
+    why = f"{folder} has {listed}, and files of the same names would be lost."
+    hint = f"Name a folder that is empty or does not exist: {flag} FOLDER."
+    return HoneError("option-invalid", f"{flag} names a folder with other files.", why=why, hint=hint)
 
 
 def write_project(folder: Path, *, recipe: Mapping[str, Any], catalog: Mapping[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -122,3 +123,12 @@ class Counts(Value):
     validations: int = Field(0, description="Candidates that were really validated.")
     launches: int = Field(0, description="Worker processes in which something was timed.")
     reused_failures: int = Field(0, description="Candidates that failed in an earlier run, and were not tried again.")
+
+
+def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateRecord]]:
+    """Return candidates that were not measured, those with one and the same reason together, in the order given."""
+    groups: dict[tuple[str, ...], list[CandidateRecord]] = {}
+    for one in candidates:
+        known = (one.failure_class or "", one.reason, one.note) if one.reason else (one.id,)
+        groups.setdefault(known, []).append(one)
+    return list(groups.values())

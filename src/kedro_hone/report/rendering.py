@@ -16,10 +16,11 @@ from hone_runtime.text import clean_text
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.orders import list_orders
+from kedro_hone.report.records import group_reasons
 from kedro_hone.report.returns import describe_price, list_returns
 from kedro_hone.report.risk import describe_risk, list_changed_rows, list_changes
 from kedro_hone.report.scales import scale_quality
-from kedro_hone.report.view import View, group_reasons
+from kedro_hone.report.view import View
 
 LIMIT: Final = 60_000  # GitHub accepts 65,536 characters; the rest is for text that a bot adds
 

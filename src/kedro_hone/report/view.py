@@ -182,7 +182,7 @@ class View:
             policy = 'keys=["publisher.pem"]' if by_key else 'identity="…", issuer="…"'
             what = "publisher.pem is the public key of the signer" if by_key else "identity and issuer are the signer's"
             option, call = f", verify=kedro_hone.Policy({policy})", f"# {what}\n{call}"
-        # A JSON string is also a Python string, whatever quotes and line breaks a name contains.
+        # A JSON string is also a Python string.
         return f"import kedro_hone\nmodel = kedro_hone.load({json.dumps(place)}{option})\n{call}"
 
     @cached_property
@@ -290,12 +290,3 @@ class View:
     def charts(self) -> tuple[Chart, ...]:
         """Quality against latency at each shape, the deciding one first."""
         return draw_charts(self.evidence)
-
-
-def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateRecord]]:
-    """Return candidates that were not measured, those with one and the same reason together, in the order given."""
-    groups: dict[tuple[str, ...], list[CandidateRecord]] = {}
-    for one in candidates:
-        known = (one.failure_class or "", one.reason, one.note) if one.reason else (one.id,)
-        groups.setdefault(known, []).append(one)
-    return list(groups.values())

@@ -16,9 +16,9 @@ from hone_runtime.values.judgement import Judged, Judgement
 from hone_runtime.values.measurement import Confirmation, Interval, Status
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
-from kedro_hone.report.records import CandidateRecord
+from kedro_hone.report.records import CandidateRecord, group_reasons
 from kedro_hone.report.rendering import render_markdown, render_page
-from kedro_hone.report.view import View, group_reasons
+from kedro_hone.report.view import View
 
 
 def make_busy(share, *, verdict=Verdict.PASS, ratio=None):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from generated import adaptors, attacks, commands, comments, errors, estimators, inputs, programs, recipe
+from generated import adaptors, attacks, commands, errors, estimators, inputs, programs, recipe, runs
 
 ROOT = Path(__file__).resolve().parent.parent
 ADAPTORS = ROOT / "docs" / "adaptors"
@@ -30,7 +30,7 @@ def quote(folder: Path, name: str) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"support": adaptors.describe_support},
     "docs/index.md": {"toolchains": lambda: adaptors.list_toolchains("adaptors")},
-    "docs/how-to/run-as-a-github-action.md": {"comment": comments.quote_comment},
+    "docs/how-to/run-as-a-github-action.md": {"comment": runs.quote_comment},
     "docs/reference/attacks.md": {"attacks": attacks.list_attacks},
     "docs/concepts/data.md": {"programs": programs.describe_programs},
     "docs/errors/index.md": {"errors": errors.list_errors},
@@ -50,6 +50,7 @@ def main() -> int:
         The exit code: 1 if something is out of date and ``--check`` is given.
     """
     pages = {**read_parts(), **{ADAPTORS / name: text for name, text in adaptors.make_pages().items()}}
+    pages[ROOT / "docs" / "images" / "terminal.svg"] = runs.draw_terminal()
     stale = [path for path, text in pages.items() if not path.is_file() or path.read_text() != text]
     gone = [path for path in ADAPTORS.glob("*.md") if path not in pages]
     if "--check" in sys.argv:

@@ -15,12 +15,14 @@ from typing import Any
 import click
 import yaml
 
-from hone_runtime.errors import ExitCode
+from hone_runtime.errors import ExitCode, HoneError
+from hone_runtime.text import clean_text
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.check import check_start
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import name_flags
 from kedro_hone.core.environments.store import find_home
+from kedro_hone.core.locks import hold_lock
 from kedro_hone.derivation.project import claim_folder, save_project, write_project
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
@@ -53,7 +55,11 @@ _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
 @click.option("--option", "options", **_MANY, help="A further option of the task's program, such as scale=0.0039.")
 @click.option("--module", metavar="FILE:CLASS", help="The author's class of a PyTorch model; it is executed.")
 @click.option("--shape", "shapes", multiple=True, metavar="batch=N,…", help="Sizes that every candidate must serve.")
-@click.option("--max-drop", metavar="SHARE", help="The most that the metric may lose; the least provable if not given.")
+@click.option(
+    "--max-drop",
+    metavar="SHARE",
+    help="The most that the metric may lose; 1%, or the least provable.",
+)
 @click.option("--min-speedup", type=click.FloatRange(min=1), help="How much faster the winner must be.")
 @click.option(
     "--budget", metavar="TIME", help="How long the search may take, such as 10m; or quick, default or thorough."
@@ -73,8 +79,13 @@ def optimize(context: click.Context, /, **given: Any) -> None:
 
     SOURCE is a path or a URI, such as models:/churn/3 or hf://owner/name. Exit codes are those of a run; 12 is a DRAFT.
     """
-    with name_flags():
-        _optimize(context, given)
+    try:
+        with name_flags():
+            _optimize(context, given)
+    except HoneError as error:
+        if given["as_json"]:
+            click.echo(json.dumps({"exit_code": ExitCode.INPUT, "slug": error.slug, "message": str(error)}, indent=2))
+        raise
 
 
 def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
@@ -82,19 +93,27 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     start, request = Path.cwd(), _read_request(given)
     folder = (given["folder"] or _name_folder(request)).resolve()
     claim_folder(folder, flag="--folder")
+    if inside := [place for place in request.data.values() if Path(place).is_relative_to(folder)]:
+        why = f"{inside[0]} is in the folder that --folder names, whose files may be replaced."
+        raise HoneError("option-invalid", "--data is in the folder of the run.", why=why, hint="Name another --folder.")
     _pin_registry(start)
-    with redirect_stdout(sys.stderr) if given["as_json"] else nullcontext():
+    os.environ.pop("KEDRO_ENV", None)  # the derived project has one environment
+    with (
+        redirect_stdout(sys.stderr) if given["as_json"] else nullcontext(),
+        hold_lock(folder / "data" / "hone" / "optimize.lock", purpose="optimizing in this folder"),
+    ):
         proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
         separate(folder)
         for line in proposal.lines:
-            click.echo(line)
+            click.echo(clean_text(line))
         if given["save"]:
             target = start / given["save"]
             save_project(folder, target, recipe=proposal.recipe, catalog=proposal.catalog)
             click.echo(f"saved     {target}: `cd {target} && kedro-hone run` runs it again")
         os.chdir(folder)
         configure()
+        _check_unchanged(proposal)
         check_start(read_recipe(read_parameters()), read_catalog())
         if given["dry_run"]:
             _print_plan(context, proposal)
@@ -104,6 +123,15 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     if given["as_json"]:
         click.echo(json.dumps({"exit_code": code, **result, "derived": list(proposal.lines)}, indent=2))
     sys.exit(code)
+
+
+def _check_unchanged(proposal: Proposal) -> None:
+    """Raise ``option-invalid`` if other files in the folder, such as those of ``conf/local``, change the recipe."""
+    derived, read = (json.dumps(one, default=str, sort_keys=True) for one in (proposal.recipe, read_parameters()))
+    if derived != read:
+        why = "Other files in its conf/ are merged over it, and what was printed would not be what runs."
+        hint = "Remove conf/local/parameters*.yml there, or name another --folder."
+        raise HoneError("option-invalid", "The folder of the run changes the derived recipe.", why=why, hint=hint)
 
 
 def _read_request(given: Mapping[str, Any]) -> Request:
@@ -133,7 +161,7 @@ def _read_request(given: Mapping[str, Any]) -> Request:
         data=data,
         target=given["target"],
         group=given["group"],
-        task=given["task"],
+        task=given["task"] and _locate_code(given["task"], start),
         inputs=read_pairs(given["inputs"], "--input"),
         classes=tuple(filter(None, (given["classes"] or "").split(","))),
         options=read_values(given["options"], "--option"),
@@ -166,8 +194,8 @@ def _pin_registry(start: Path) -> None:
 def _print_plan(context: click.Context, proposal: Proposal) -> None:
     from kedro_hone.cli.routes import routes  # noqa: PLC0415 - it imports the planning of routes
 
-    click.echo(f"\n# conf/base/parameters.yml\n{yaml.safe_dump({'hone': proposal.recipe}, sort_keys=False)}")
-    click.echo(f"# conf/base/catalog.yml\n{yaml.safe_dump(dict(proposal.catalog), sort_keys=False)}")
+    recipe, catalog = (yaml.safe_dump(one, sort_keys=False) for one in ({"hone": proposal.recipe}, proposal.catalog))
+    click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
     context.invoke(routes, as_json=False)
 
 

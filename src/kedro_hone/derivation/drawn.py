@@ -17,6 +17,8 @@ from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH
 ROWS: Final[Mapping[str, int]] = {CALIBRATION: 64, SEARCH: 128, GATE: 256}
 """Rows by split: enough to see a conversion that changes results, and quick."""
 SEED: Final = 0
+MARK: Final = "hone_drawn"
+"""The array that marks a file of drawn inputs: such a file is refused as data."""
 _LENGTH: Final = 32
 """Tokens of a drawn text."""
 
@@ -60,7 +62,8 @@ class Drawing:
             return generator.integers(low, high, shape, endpoint=True).astype(dtype)
         if known is None:
             return generator.normal(size=shape).astype(dtype)
-        return generator.uniform(np.nanmin(known), np.nanmax(known), shape).astype(dtype)
+        numbers = known.astype(np.float64)
+        return generator.uniform(np.nanmin(numbers), np.nanmax(numbers), shape).astype(dtype)
 
     def _find_integers(self, spec: TensorSpec, known: NDArray[Any] | None) -> tuple[int, int]:
         """Return the least and the largest whole number of an input."""
@@ -97,7 +100,7 @@ def draw_splits(drawing: Drawing, folder: Path) -> dict[str, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = {split: folder / f"{split}.npz" for split in ROWS}
     for split, rows in ROWS.items():
-        arrays: dict[str, Any] = drawing.draw(rows, generator)
+        arrays: dict[str, Any] = {**drawing.draw(rows, generator), MARK: np.ones(rows, np.bool_)}
         np.savez(files[split], allow_pickle=False, **arrays)
     return files
 

@@ -33,7 +33,10 @@ def read_example(uri: str, registry: Registry, source: Artifact) -> dict[str, ND
         registry.pull(registry.find_source(uri), folder)
         try:
             noted = yaml.safe_load((folder / MLMODEL).read_text())["saved_input_example_info"]
-            content = json.loads((folder / noted["artifact_path"]).read_text())
+            place = (folder / noted["artifact_path"]).resolve()
+            if not place.is_relative_to(folder.resolve()):  # the file is a stranger's
+                return {}
+            content = json.loads(place.read_text())
             arrays = _read_content(content, [spec.name for spec in source.inputs])
         except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError):
             return {}  # an example is a help, and models without one are usual

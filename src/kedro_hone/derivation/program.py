@@ -41,6 +41,8 @@ _TEXTS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
 _UNLABELLED: Final = frozenset({FIDELITY, "masked-language-modeling", "causal-language-modeling", "sentence-embedding"})
 _OWN_TARGETS: Final = {"question-answering": ("answers", "answer"), "token-classification": TAGS}
 """The usual names of labels of the programs that have others than `LABELS`."""
+_LENGTHS: Final = frozenset({*_TEXTS, "question-answering", "speech-recognition"})
+"""The programs with the option ``length``."""
 _IMAGE_AXES: Final = 4
 _KINDS: Final = {"classifier": "tabular-classification", "regressor": "tabular-regression"}
 
@@ -62,6 +64,11 @@ class ChosenProgram:
     options: Mapping[str, Any] = field(default_factory=dict)
     target: str | None = None
     content: tuple[str, ...] | None = None
+
+    @property
+    def takes_length(self) -> bool:
+        """Whether it has the option ``length``."""
+        return self.name in _LENGTHS
 
 
 def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnFacts]) -> ChosenProgram:
@@ -86,14 +93,17 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
     arrays: dict[str, str] = dict(request.inputs)
     if target is not None:
         check_leak(target, source, arrays, columns)
-    if target is not None and target.name != next((one for one in LABELS if _find(columns, one)), None):
-        arrays["target"] = target.name
+        arrays["target"] = target.name  # each program has an order of its own for usual names
     arrays |= _match_inputs(name, source, [one for one in columns if one is not target], arrays)
     options: dict[str, Any] = {"arrays": arrays} if arrays else {}
     if request.classes:
         options["classes"] = list(request.classes)
     elif target is not None and target.kind == "text":
         options |= _name_classes(name, source, target)
+    content = _list_content(name, source, columns, arrays)
+    if request.group is not None and content is None and _is_table(source, columns):
+        others = {request.group, target.name if target else None}
+        options["features"] = [one.name for one in columns if one.name not in others]
     if name == "image-classification":
         options |= _order_channels(source.inputs, columns, arrays)
     return ChosenProgram(
@@ -101,7 +111,7 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
         why=why,
         options={**options, **request.options},
         target=target.name if target else None,
-        content=_list_content(name, source, columns, arrays),
+        content=content,
     )
 
 

@@ -20,13 +20,21 @@ _ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
 def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by dotted names as nested mappings."""
+    """Return settings by dotted names as nested mappings.
+
+    Raises:
+        HoneError: ``option-invalid``: one of them is a section of another, and has a value of its own.
+    """
     nested: dict[str, Any] = {}
     for name, value in settings.items():
         *parents, key = name.split(".")
         place = nested
         for parent in parents:
             place = place.setdefault(parent, {})
+            if not isinstance(place, dict):
+                why = f"{parent!r} has the value {place!r} already, and {name!r} is a key in it."
+                hint = f"Write --set {name}=VALUE for each of its keys."
+                raise HoneError("option-invalid", "Two options set one section of the recipe.", why=why, hint=hint)
         place[key] = value
     return nested
 

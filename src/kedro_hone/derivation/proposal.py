@@ -32,12 +32,14 @@ from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.source import pull_source
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
-from kedro_hone.programs import call_program, find_program, keep_program, load_program, locate_program
+from kedro_hone.programs import call_program, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 
 _DEFAULT_DROP: Final = 0.01
 _BOUNDED: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
 """The programs whose rows are right or wrong: how much they prove depends on their number alone."""
+_MOST_DROP: Final = 0.2
+"""With rows that cannot prove less, a verdict would promise next to nothing."""
 _DRAFT_DROP: Final = 0.05
 """The limit of a draft's drop, which a few hundred drawn rows can show."""
 
@@ -50,13 +52,11 @@ class Proposal:
         recipe: The value of ``hone`` in the parameters.
         catalog: The entries of the splits.
         lines: What was derived, and from what: one sentence each.
-        drawn: Whether there are no data, so that the verdict will be a draft.
     """
 
     recipe: Mapping[str, Any]
     catalog: Mapping[str, Any]
     lines: tuple[str, ...] = ()
-    drawn: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ def propose(request: Request, folder: Path) -> Proposal:
     feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
     shapes, why = choose_shapes(request, source, feeds)
     options = dict(data.chosen.options)
-    if (length := max((sizes.get("length", 0) for sizes in shapes.values()), default=0)) and _takes_length(data.chosen):
+    if (length := max((sizes.get("length", 0) for sizes in shapes.values()), default=0)) and data.chosen.takes_length:
         options.setdefault("length", length)
     recipe = {
         "model": {"uri": request.source},
@@ -98,18 +98,18 @@ def propose(request: Request, folder: Path) -> Proposal:
     }
     if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
         settings |= _add_converters(str(source.runtime), asked)
+    recipe = _merge(recipe, settings)
     lines = (
         f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
         f"task      {data.chosen.name}, {data.chosen.why}",
         *data.lines,
         f"shapes    {describe_shapes(shapes)}, {why}",
-        f"gate      a drop of at most {data.drop:.2%} of the metric",
+        f"gate      the metric may drop by at most {recipe['gates']['drop']:g}",
     )
     return Proposal(
-        recipe=_merge(recipe, settings),
+        recipe=recipe,
         catalog=list_entries(data.files, drawn=not request.data),
         lines=lines,
-        drawn=not request.data,
     )
 
 
@@ -123,6 +123,10 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
         return _Data(files=files, chosen=chosen, drop=_choose_drop(request, division.provable), lines=lines)
+    if request.group is not None:
+        why = "It keeps rows together where one file is divided, and named splits are used as they are."
+        hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
+        raise HoneError("option-invalid", "--group has no effect on named splits.", why=why, hint=hint)
     rows = read_table(_fetch(request.data[GATE], folder)).rows
     lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}",)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
@@ -184,27 +188,24 @@ def _choose_drop(request: Request, provable: float | None) -> float:
     """Return the limit of the gate ``drop``: what was asked for, else 1 %, else the least that the rows can prove.
 
     Raises:
-        HoneError: ``gate-unprovable``: the limit that was asked for cannot be proved.
+        HoneError: ``gate-unprovable``: the limit that was asked for cannot be proved, or no sensible one can.
     """
     wanted = request.max_drop if request.max_drop is not None else _DEFAULT_DROP
     if provable is None or provable <= wanted:
         return wanted
-    if request.max_drop is None:
+    if request.max_drop is None and provable <= _MOST_DROP:
         return provable
+    more = f", or --max-drop {provable:.2%}" if provable < 1 else ""
     raise HoneError(
         "gate-unprovable",
-        f"The rows cannot prove a drop of at most {wanted:.2%}.",
+        f"The rows cannot prove a drop of at most {max(wanted, _MOST_DROP if request.max_drop is None else 0):.2%}.",
         why=f"Even if nothing is lost, the interval reaches {provable:.2%}.",
-        hint=f"Use more rows, or --max-drop {provable:.2%}.",
+        hint=f"Use more rows{more}.",
     )
 
 
 def _has_free_sizes(source: Artifact) -> bool:
     return any(isinstance(dim, str) for spec in source.inputs for dim in spec.shape[1:])
-
-
-def _takes_length(chosen: ChosenProgram) -> bool:
-    return "length" in load_program(chosen.name).OPTIONS
 
 
 def _prepare_inputs(
@@ -217,7 +218,7 @@ def _prepare_inputs(
         job = {
             "program": str(locate_program(kept, scratch, digest=program.digest)),
             "program_options": dict(data.chosen.options),
-            "splits": {SEARCH: {"path": str(_fetch(str(folder / data.files[SEARCH]), folder))}},
+            "splits": {SEARCH: {"path": str(_fetch(data.files[SEARCH], folder))}},
         }
         call_program("read", job=job, source=source, output=scratch, store=store, run=run)
         with np.load(scratch / SEARCH / "feeds.npz") as arrays:

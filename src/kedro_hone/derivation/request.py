@@ -11,7 +11,7 @@ from typing import Any, Final
 import yaml
 
 from hone_runtime.errors import HoneError
-from hone_runtime.text import suggest
+from hone_runtime.text import hide_secrets, suggest
 from hone_runtime.values.samples import SPLITS
 
 WHOLE: Final = ""
@@ -67,6 +67,9 @@ def read_data(given: Iterable[str], folder: Path) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for one in given:
+        if hide_secrets(one) != one:
+            why = "It would be written into the catalog of a project, and into its evidence."
+            raise _explain("--data has a URL with a password.", why, "Give it to the file system by its variables.")
         name, separator, place = one.partition("=")
         if not separator or name not in (*SPLITS, "training"):
             name, place = WHOLE, one

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,8 @@ from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.derivation.assignment import SPARE, IndivisibleError, assign
-from kedro_hone.derivation.fingerprints import hash_rows
+from kedro_hone.derivation.fingerprints import encode_value, hash_rows
+from kedro_hone.derivation.kinds import is_missing
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.derivation.units import unite
@@ -50,7 +52,7 @@ class Division:
         group: The column whose equal values are in one split, if any.
         classes: The number of rows of each class; None if the splits are not stratified.
         copies: How many rows are copies of another row.
-        different: How many rows of the gate split are different.
+        repeated: The number of rows that the gate split leaves out: each content and each group counts once there.
         limit: The largest drop that the gate shall allow; None if it is derived from the rows.
         confidence: Of each finalist's interval, after sharing it among the finalists.
         bounded: Whether a row can lose at most 1, as if it is right or wrong.
@@ -63,7 +65,7 @@ class Division:
     group: str | None
     classes: Mapping[str, int] | None
     copies: int
-    different: int
+    repeated: int
     limit: float | None
     confidence: float
     bounded: bool
@@ -72,9 +74,9 @@ class Division:
     def provable(self) -> float | None:
         """The smallest limit that the gate split can prove, rounded up to three digits; None for unbounded scores.
 
-        It is proved only if no row is lost. Copies of a row count once, so a gate may prove slightly less.
+        It is proved only if no row is lost.
         """
-        return round_up(smallest_provable_drop(self.different, self.confidence)) if self.bounded else None
+        return round_up(smallest_provable_drop(len(self.rows[GATE]), self.confidence)) if self.bounded else None
 
     @property
     def is_provable(self) -> bool:
@@ -139,15 +141,20 @@ def divide(
         rows = assign(units, labels, wanted)
     except IndivisibleError as error:
         raise _find_indivisible(table, str(error), _BY_GROUP + _HINT if grouped else _HINT) from error
+    gate = _pick_independent(rows[GATE], hashes, table, target=named, group=grouped)
+    if labels is not None and {labels[row] for row in gate} != {labels[row] for row in rows[GATE]}:
+        why = f"With one row of each {grouped!r}, a class is missing in the gate split."
+        raise _find_indivisible(table, why, _BY_GROUP + _HINT)
+    repeated = len(rows[GATE]) - len(gate)
     return Division(
         table=table,
-        rows={split: rows[split] for split in SPLITS},
+        rows={split: gate if split == GATE else rows[split] for split in SPLITS},
         spare=len(rows[SPARE]),
+        repeated=repeated,
         target=named,
         group=grouped,
         classes=None if labels is None else count_classes(labels),
         copies=table.rows - len(set(hashes)),
-        different=len({hashes[row] for row in rows[GATE]}),
         limit=limit,
         confidence=level,
         bounded=bounded,
@@ -179,12 +186,40 @@ def describe(division: Division) -> tuple[str, ...]:
         lines.append(f"{division.spare:,} rows are in no split: a larger gate split would only take longer")
     if division.copies:
         lines.append(f"rows that are copies of others, each in the split of the first: {division.copies:,}")
+    if division.repeated:
+        once = "each content" if division.group is None else f"each content and each `{division.group}`"
+        lines.append(f"{division.repeated:,} rows are not in the gate split, where {once} counts once")
     if not division.is_provable:
         lines.append(
             f"the gate split can prove a drop under {division.provable:g}, not under {division.limit:g}, which needs "
             f"{division.needed:,} rows in all"
         )
     return (*lines, *table.notes)
+
+
+def _pick_independent(
+    rows: Sequence[int], hashes: Sequence[bytes], table: Table, *, target: str | None, group: str | None
+) -> tuple[int, ...]:
+    """Return the rows of which no two have the same content or the same group, in the order of the file.
+
+    The intervals of a gate count each row as independent evidence, and such rows are not. Which one is taken depends on
+    a hash of the content and the target, and not on the order of the file.
+    """
+    labels, groups = (None if name is None else table.columns[name] for name in (target, group))
+
+    def weigh(row: int) -> bytes:
+        label = b"" if labels is None else encode_value(labels[row])
+        return hashlib.sha256(hashes[row] + label).digest()
+
+    taken: dict[int, None] = {}
+    seen: set[bytes] = set()
+    for row in sorted(rows, key=lambda row: (weigh(row), row)):
+        value = None if groups is None else groups[row]
+        keys = {b"row" + hashes[row], *(() if is_missing(value) else (b"group" + encode_value(value),))}
+        if seen.isdisjoint(keys):
+            taken[row] = None
+        seen |= keys
+    return tuple(sorted(taken))
 
 
 def _size_splits(rows: int, *, limit: float | None, confidence: float) -> dict[str, int]:

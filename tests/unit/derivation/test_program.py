@@ -44,7 +44,7 @@ LABEL = make_column("label", 0, 1, 2)
 def test_classes_by_the_outputs_and_the_labels():
     chosen = choose(NET, X, LABEL)
     assert (chosen.name, chosen.target, chosen.content) == ("tabular-classification", "label", ("x",))
-    assert chosen.options == {}
+    assert chosen.options == {"arrays": {"target": "label"}}
 
 
 def test_pictures_are_classified_as_pictures():
@@ -93,7 +93,7 @@ def test_an_input_of_the_model_is_no_target():
 
 def test_the_only_array_that_fits_is_the_input():
     chosen = choose(NET, make_column("rows", shape=(4,)), LABEL)
-    assert chosen.options == {"arrays": {"x": "rows"}}
+    assert chosen.options == {"arrays": {"target": "label", "x": "rows"}}
 
 
 def test_two_arrays_that_fit_are_not_guessed():
@@ -101,7 +101,7 @@ def test_two_arrays_that_fit_are_not_guessed():
     with pytest.raises(HoneError, match="nothing for the model's input 'x'") as raised:
         choose(NET, *columns, LABEL)
     assert "--input x=left" in raised.value.hint
-    assert choose(NET, *columns, LABEL, inputs={"x": "right"}).options == {"arrays": {"x": "right"}}
+    assert choose(NET, *columns, LABEL, inputs={"x": "right"}).options["arrays"] == {"target": "label", "x": "right"}
 
 
 def test_a_target_that_is_not_there_is_named_with_its_neighbour():

@@ -109,3 +109,9 @@ def test_another_budget_is_refused(text):
 def test_the_names_of_budgets_are_those_of_the_recipe():
     for name in BUDGETS:
         assert read_recipe({"model": {"uri": "m"}, "budget": name}).budget == name
+
+
+def test_a_url_with_a_password_is_refused():
+    with pytest.raises(HoneError, match="a URL with a password") as raised:
+        read_data(["gate=https://user:pass-word@host/rows.csv"], HERE)
+    assert "pass-word" not in str(raised.value)

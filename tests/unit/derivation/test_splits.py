@@ -156,7 +156,7 @@ def test_rows_that_differ_only_in_the_target_are_copies(make_table):
     records = [{"x": at // 2, "label": at % 2} for at in range(400)]
     division = divide(make_table(records), target="label")
     assert all(len(sides) == 1 for sides in list_sides(division, lambda row: row // 2).values())
-    assert (division.copies, division.different) == (200, len(division.rows["gate"]) // 2)
+    assert (division.copies, division.repeated) == (200, len(division.rows["gate"]))  # each content counts once
 
 
 def test_only_the_content_that_the_model_gets_makes_a_copy(make_table):
@@ -204,8 +204,9 @@ def test_what_the_gate_can_prove_is_what_the_gates_will_say(make_table):
 def test_copies_prove_nothing_and_unbounded_scores_have_no_limit(make_table):
     copied = make_table([{"x": at % 200} for at in range(2000)])
     division = divide(copied, limit=0.01)
-    assert (len(division.rows["gate"]), division.different) == (1200, 120)
+    assert (len(division.rows["gate"]), division.repeated) == (120, 1080)
     assert not division.is_provable
+    assert "1,080 rows are not in the gate split, where each content counts once" in describe(division)
     assert divide(copied, limit=0.01, bounded=False).provable is None
 
 
@@ -294,3 +295,15 @@ def test_arrays_are_read_by_the_program_for_images(read_splits, tmp_path):
     assert notes.get("overlaps") == [], notes
     with np.load(tmp_path / "prepared" / "gate" / "feeds.npz") as feeds:
         np.testing.assert_array_equal(feeds["x"], images[list(division.rows["gate"])])
+
+
+def test_the_gate_has_one_row_of_each_group(make_table):
+    """Rows of a group are not independent, and the intervals of the gate count each row as independent evidence."""
+    records = [{"x": at, "who": f"customer {at % 300}", "label": at % 2} for at in range(3000)]
+    division = divide(make_table(records), target="label", group="who")
+    gate = [records[row]["who"] for row in division.rows["gate"]]
+    assert len(gate) == len(set(gate))
+    assert division.repeated == 9 * len(gate)
+    again = divide(make_table(records[::-1]), target="label", group="who")
+    assert {2999 - row for row in again.rows["gate"]} == {*division.rows["gate"]}
+    assert any("each content and each `who` counts once" in line for line in describe(division))

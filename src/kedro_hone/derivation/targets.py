@@ -12,9 +12,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.text import suggest
 from kedro_hone.derivation import cells, kinds
 from kedro_hone.derivation.rows import Table
-
-LABELS: Final = ("labels", "label", "target", "targets", "y")
-"""The usual names of a target, as the programs find it."""
+from kedro_hone.programs.shared.classes import LABELS
 
 _MOST_CLASSES: Final = 20
 """Whole numbers with at most this many different ones are classes, if nothing else is known."""
@@ -44,11 +42,6 @@ def find_column(table: Table, name: str, *, flag: str) -> str:
         why=f"It has {shown}{f' and {more} more' if more > 0 else ''}.",
         hint=f"{near}Name a column: {flag} NAME.",
     )
-
-
-def find_target(table: Table) -> str | None:
-    """Return the column that has a usual name of a target; None if absent."""
-    return next((name for name in LABELS if name in table.columns), None)
 
 
 def read_known(table: Table, name: str) -> list[Any]:

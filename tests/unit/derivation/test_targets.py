@@ -9,7 +9,7 @@ import pytest
 
 from hone_runtime.errors import HoneError
 from kedro_hone.derivation.tables import read_table
-from kedro_hone.derivation.targets import check_target, count_classes, find_column, find_target
+from kedro_hone.derivation.targets import check_target, count_classes, find_column
 
 
 @pytest.fixture
@@ -105,9 +105,8 @@ def test_a_column_of_one_number_for_each_row_may_be_a_table(tmp_path):
 
 def test_columns_are_found_by_name(make_table):
     table = make_table(**{"Churned ": [1, 0], "label": [0, 1]})
-    assert (find_column(table, "label", flag="--target"), find_target(table)) == ("label", "label")
+    assert find_column(table, "label", flag="--target") == "label"
     with pytest.raises(HoneError) as caught:
         find_column(table, "churned", flag="--group")
     assert caught.value.slug == "column-unknown"
     assert caught.value.hint == "Did you mean 'Churned '? Name a column: --group NAME."
-    assert find_target(make_table(x=[1, 2])) is None

@@ -71,7 +71,9 @@ class HoneError(Exception):
 
 
 def combine(errors: Sequence[HoneError]) -> HoneError:
-    """Return one error for several: that one if there is only one, else ``start-refused`` with a line for each.
+    """Return one error for several: that one if there is only one, else an error with a line for each.
+
+    Its slug is theirs if they have the same one, else ``start-refused``.
 
     Args:
         errors: At least one error; equal ones count once.
@@ -81,7 +83,7 @@ def combine(errors: Sequence[HoneError]) -> HoneError:
         return errors[0]
     texts = [f"{number}. {what} {why} {hint} ({slug})" for number, (slug, what, why, hint) in enumerate(known, 1)]
     return HoneError(
-        "start-refused",
+        known[0][0] if len({slug for slug, *_ in known}) == 1 else "start-refused",
         f"{len(known)} things must be corrected before a run can start.",
         why="\n        ".join(texts),  # indented like the first one
         hint="Correct each of them; `kedro hone check` looks for all of them at once, and builds nothing.",

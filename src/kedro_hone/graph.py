@@ -186,7 +186,7 @@ def read_parameters() -> Mapping[str, Any]:
         conf = find_root() / project.settings.CONF_SOURCE
         hint = (
             "Write a recipe into conf/base/parameters.yml. The least is `hone: {model: {uri: models:/NAME/1}}`; "
-            "Tutorial in the documentation shows a whole one, and Recipe in the documentation has all keys."
+            "Tutorial in the documentation shows a whole one, and Recipe in the documentation lists all keys."
         )
         why = f"The parameters in {conf} have nothing under `hone`."
         raise HoneError("recipe-invalid", "There is no recipe yet.", why=why, hint=hint)

@@ -209,7 +209,9 @@ CASES = {
     "no folder of the environment": Case(
         "recipe-invalid", lambda project: shutil.rmtree(project.root / "conf" / "local"), ("mkdir conf/local",)
     ),
-    "registry unknown": Case("registry-unknown", recipe(model={"uri": "model:/matrix/1"}), ("Did you mean models:/",)),
+    "registry unknown": Case(
+        "registry-unknown", recipe(model={"uri": "model:/matrix/1"}), ("Did you mean the scheme models?",)
+    ),
     "registry missing": Case("registry-missing", recipe(model={"uri": "models:/matrix/1"}), ("There is no file",)),
     "registry unreachable": Case("registry-unreachable", unreachable, ("http://***@127.0.0.1:9",)),
     "model unknown": Case("model-unknown", in_mlflow("models:/matrxi/1"), ("Did you mean 'matrix'?",)),

@@ -142,8 +142,8 @@ def test_each_part_is_judged_on_all_rows(bench, tmp_path, shape):
         ({"shapes": {"twice": {"batch": 64}}}, "serve a shape of the inputs twice"),
         ({"shapes": {str(batch): {"batch": batch} for batch in range(1, 99)}}, "serve more than 64 shapes"),
         ({"shapes": {str(batch): {"batch": batch} for batch in range(100, 164)}}, "serve more than 64 shapes"),
-        ({"metadata": {"compiled_shapes": [{"batch": 1}] * 9}}, "no list of at most 8 shapes"),
-        ({"metadata": {"compiled_shapes": {"batch": 1}}}, "no list of at most 8 shapes"),
+        ({"metadata": {"compiled_shapes": [{"batch": 1}] * 9}}, "not a list of at most 8 shapes"),
+        ({"metadata": {"compiled_shapes": {"batch": 1}}}, "not a list of at most 8 shapes"),
     ],
     ids=str,
 )

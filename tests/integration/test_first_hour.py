@@ -112,7 +112,7 @@ MISTAKES = {
     "labels of text": (("net.onnx", "--data", "text.npz"), "labels-mismatch", ("--classes a,b,c,d",)),
     "one class": ((*TABLE, "one-class.csv", *TARGET), "target-unusable", ("All", "--target NAME")),
     "twelve rows": ((*TABLE, "few.csv", *TARGET), "data-indivisible", ("12 rows", "need 80", "--data FILE")),
-    "a typo in a scheme": (("model:/churn/1", "--data", "rows.csv"), "registry-unknown", ("models:/…",)),
+    "a typo in a scheme": (("model:/churn/1", "--data", "rows.csv"), "registry-unknown", ("the scheme models",)),
     "a typo in a path": (("clff", "--data", "rows.csv"), "model-unknown", ("'clf'",)),
     "a folder without a model": (("empty", "--data", "rows.csv"), "model-unsupported", ("README.txt", "model.onnx")),
     "a pickle": (("clf", "--data", "rows.csv", *TARGET), "pickle-not-trusted", ("add --trust pickle",)),

@@ -159,8 +159,8 @@ def test_kedro_finds_the_commands(project):
 
 def test_an_error_is_explained_by_the_command_at_its_end(project):
     error = HoneError("alias-unknown", "It failed.", why="So.", hint="Do this.")
-    (command,) = re.findall(r"more: python (.*)$", str(error))
-    page = call(project, *command.split())
+    (command,) = re.findall(r"more: kedro-hone (.*)$", str(error))
+    page = call(project, "-m", "kedro_hone", *command.split())
 
     assert page.startswith("# alias-unknown")
     assert "## What to do" in page

@@ -238,7 +238,7 @@ def test_a_source_that_was_swapped_behind_the_registry_is_not_pulled(tmp_path, m
     described["flavors"] = {"onnx": {"data": "artifact/model.onnx"}}
     (files.parent / "MLmodel").write_text(yaml.safe_dump(described))
     error = catch(lambda: read_source(tmp_path, "models:/net@honed"))
-    assert (error.slug, "holds none" in error.why) == ("model-corrupt", True)
+    assert (error.slug, "it contains none" in error.why) == ("model-corrupt", True)
 
 
 @pytest.fixture

@@ -98,13 +98,14 @@ def propose(request: Request, folder: Path) -> Proposal:
     }
     if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
         settings |= _add_converters(str(source.runtime), asked)
+    limit = request.settings.get("gates.drop", data.drop)
     recipe = _merge(recipe, settings)
     lines = (
         f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
         f"task      {data.chosen.name}, {data.chosen.why}",
         *data.lines,
         f"shapes    {describe_shapes(shapes)}, {why}",
-        f"gate      the metric may drop by at most {recipe['gates']['drop']:g}",
+        f"gate      the metric may drop by at most {limit:g}",
     )
     return Proposal(
         recipe=recipe,

@@ -133,8 +133,8 @@ CASES = {
     "nested brackets": (change_to("/models/", b"[" * 200_000), (), "not an archive"),
     "no program": (change_to("/models/", b"null"), (), "not an archive"),
     "object": (keep, [("data/constants/opaque_obj_0", pickle.dumps(Payload()))], "pickled object"),
-    "another program": (keep, [("models/other.json", b"{}")], "no part of an exported program"),
-    "legacy weights": (keep, [("data/weights/model.pt", b"x")], "no part of an exported program"),
+    "another program": (keep, [("models/other.json", b"{}")], "not part of an exported program"),
+    "legacy weights": (keep, [("data/weights/model.pt", b"x")], "not part of an exported program"),
     "library": (keep, [("data/aotinductor/model/x.so", b"x")], "compiled code"),
 }
 

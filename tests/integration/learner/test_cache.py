@@ -261,7 +261,7 @@ def test_a_sequence_beyond_the_positions_is_refused(made):
 
 
 def swap(worker, monkeypatch):
-    forward = worker.caching.Cached.forward
+    forward = worker.causal_models.Cached.forward
 
     def swapped(self, *tensors):
         count = len(self.names)
@@ -269,37 +269,37 @@ def swap(worker, monkeypatch):
         past[::2], past[1::2] = past[1::2], past[::2]
         return forward(self, *tensors[:count], *past)
 
-    monkeypatch.setattr(worker.caching.Cached, "forward", swapped)
+    monkeypatch.setattr(worker.causal_models.Cached, "forward", swapped)
 
 
 def ignore(worker, monkeypatch):
-    monkeypatch.setattr(worker.caching, "_mask", lambda mask, _: 0.0 * mask[:, None, None, :])
+    monkeypatch.setattr(worker.causal_models, "_mask", lambda mask, _: 0.0 * mask[:, None, None, :])
 
 
 def freeze(worker, monkeypatch):
     """The length of the example's cache instead of the real one, as a tracer may take it."""
 
     def mask_from_there(mask, new):
-        columns, rows = torch.arange(mask.shape[1]), worker.caching.PAST + torch.arange(new)
+        columns, rows = torch.arange(mask.shape[1]), worker.causal_models.PAST + torch.arange(new)
         return torch.where((columns <= rows[:, None]) & (mask[:, None, None, :] != 0), 0.0, -1e30)
 
-    monkeypatch.setattr(worker.caching, "_mask", mask_from_there)
+    monkeypatch.setattr(worker.causal_models, "_mask", mask_from_there)
 
 
 def forget(worker, monkeypatch):
-    order = worker.caching.Cached.forward
+    order = worker.causal_models.Cached.forward
 
     def unordered(self, *tensors):
         named = dict(zip(self.names, tensors, strict=False))
         still = [torch.arange(3, dtype=torch.int32) if name == "beam_idx" else each for name, each in named.items()]
         return order(self, *still, *tensors[len(self.names) :])
 
-    monkeypatch.setattr(worker.caching.Cached, "forward", unordered)
+    monkeypatch.setattr(worker.causal_models.Cached, "forward", unordered)
 
 
 def skip(worker, monkeypatch):
     """Positions that are off by one behind a cache."""
-    forward = worker.caching.Cached.forward
+    forward = worker.causal_models.Cached.forward
 
     def ahead(self, *tensors):
         named = dict(zip(self.names, tensors, strict=False))
@@ -307,7 +307,7 @@ def skip(worker, monkeypatch):
         moved = [each + past if name.startswith("position") else each for name, each in named.items()]
         return forward(self, *moved, *tensors[len(self.names) :])
 
-    monkeypatch.setattr(worker.caching.Cached, "forward", ahead)
+    monkeypatch.setattr(worker.causal_models.Cached, "forward", ahead)
 
 
 # In ONNX Runtime the order of the sequences is not the graph's, so that it cannot be forgotten.

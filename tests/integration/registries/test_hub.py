@@ -276,7 +276,7 @@ def test_an_alias_that_others_moved_stays(hub, registry, make_winner, prove):
     repository.refs["refs/tags/honed"] = source
     done = publish(registry, prove(winner), before={})
     assert done.alias is None
-    assert "was moved meanwhile" in done.note
+    assert "was moved in the meantime" in done.note
     assert repository.refs["refs/tags/honed"] == source
     assert publish(registry, prove(winner, "2"), before={"honed": source}).alias == "honed"
 

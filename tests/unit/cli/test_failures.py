@@ -60,7 +60,7 @@ def test_an_exit_within_a_run_is_no_verdict(code, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cli, "kedro_run", SimpleNamespace(callback=end))
 
-    done = CliRunner().invoke(click.Command("run", callback=cli._run))
+    done = CliRunner().invoke(click.Command("run", callback=cli.run.callback))
 
     assert done.exit_code == ExitCode.BUG
     assert f"the run was ended by SystemExit({code!r}), before it had a verdict" in done.stderr

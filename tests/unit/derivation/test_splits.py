@@ -76,13 +76,16 @@ def test_no_copy_and_no_group_is_on_two_sides_and_every_class_is_on_all(
         assert division in {"data-indivisible", "target-unusable"}
         return
     rows = sorted(row for split in division.rows.values() for row in split)
-    assert len(rows) == len(set(rows)) == len(records) - division.spare
+    assert len(rows) == len(set(rows)) == len(records) - division.spare - division.repeated
+    gate = [records[row] for row in division.rows["gate"]]
+    assert len({(one["x"], one["text"] == "c") for one in gate}) == len(gate)
     assert all(
         len(sides) == 1
         for sides in list_sides(division, lambda r: (records[r]["x"], records[r]["text"] == "c")).values()
     )
     if grouped:
         assert all(len(sides) == 1 for sides in list_sides(division, lambda r: records[r]["who"]).values())
+        assert len({one["who"] for one in gate}) == len(gate)
     if target:
         found = list_sides(division, lambda r: records[r]["label"])
         assert all(sides == set(SPLITS) for sides in found.values())

@@ -128,5 +128,5 @@ def test_without_data_nothing_is_published(here, tmp_path):
 def test_a_mistake_is_named_with_its_flag_before_anything_is_built(here, tmp_path, arguments, slug, flag):
     code, result = optimize(*arguments, folder=tmp_path / "run")
     assert code == 3
-    assert f"kedro-hone explain {slug}" in result["stderr"]
-    assert flag in result["stderr"]
+    assert (result["exit_code"], result["slug"]) == (3, slug)
+    assert flag in result["message"]

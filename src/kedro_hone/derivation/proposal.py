@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, Stage
+from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import GATE, SEARCH
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
@@ -167,15 +169,17 @@ def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:
 def _fetch(place: str, folder: Path) -> Path:
     """Return a local path of a file or folder; one at a URL is copied to the project first."""
     if get_protocol(place) in {"file", "local"}:
-        return Path(place)
+        return folder / place
     what, checked = f"{place} cannot be read.", "Check the URL of --data, and the credentials of its file system."
     try:
         files, path = url_to_fs(place)
     except (ImportError, ValueError) as error:  # no package, or no such protocol
         hint = "Install that package, or download the file: --data FILE."
         raise HoneError("data-unreadable", what, why=f"{error}.", hint=hint) from error
-    copy = folder / "data" / "fetched" / Path(path).name
-    copy.parent.mkdir(parents=True, exist_ok=True)
+    copy = folder / "data" / "fetched" / digest_json(place)[7:19] / Path(path).name
+    if copy.parent.exists():
+        shutil.rmtree(copy.parent)  # what an earlier run fetched may be out of date
+    copy.parent.mkdir(parents=True)
     try:
         files.get(path, str(copy), recursive=files.isdir(path))
     except FileNotFoundError as error:

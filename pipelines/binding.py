@@ -100,12 +100,12 @@ def digest_recipe(recipe: Recipe, *, project: Path) -> dict[str, str]:
     """Return the digest of each key of a recipe, by names such as ``hone.gates`` and ``hone.gates.drop``.
 
     Options of adaptors are under ``hone.adaptors.NAME``, with their defaults, and the number of threads is determined
-    if it is not given. The section ``publish`` does not affect anything before the verdict and is left out.
+    if it is not given. The sections ``publish`` and ``report`` do not affect anything before the verdict and are left out.
 
     Raises:
         HoneError: ``metric-unknown``; as ``make_plan``.
     """
-    keys: dict[str, Json] = recipe.model_dump(mode="json", exclude={"publish"})
+    keys: dict[str, Json] = recipe.model_dump(mode="json", exclude={"publish", "report"})
     keys["threads"] = recipe.thread_count
     keys["program"]["metric"] = [recipe.program.metric, digest_metric(recipe.program.metric, project=project)]
     for name in [name for name in keys if isinstance(getattr(recipe, name), Value)]:

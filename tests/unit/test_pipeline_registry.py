@@ -57,7 +57,7 @@ def test_names_cost_no_graph(wanted, monkeypatch):
 def test_each_is_made_when_it_is_looked_into(wanted):
     found = register_pipelines("hone")
     whole = found["hone"]
-    assert {node.name for node in whole.nodes} >= {"pull", "race", "publish"}
+    assert {node.name for node in whole.nodes} >= {"pull.pull", "race.race", "publish"}
     assert [node.name for node in found["hone.publish"].nodes] == ["publish"]
     assert "publish" in {node.name for node in (THEIRS + found["hone.publish"]).nodes}
     assert found["hone.pull"].all_outputs() == {"version", "source", "samples", "reference"}

@@ -131,3 +131,16 @@ def test_a_mistake_is_named_with_its_flag_before_anything_is_built(here, tmp_pat
     assert code == 3
     assert (result["exit_code"], result["slug"]) == (3, slug)
     assert flag in result["message"]
+
+
+def test_what_was_printed_is_what_runs_and_no_derived_file_is_data(here, tmp_path):
+    folder = tmp_path / "run"
+    asked = ("net.onnx", "--data", "features.npy", "--toolchains", "onnxruntime", "--dry-run")
+    assert optimize(*asked, folder=folder)[0] == 0
+    code, result = optimize("net.onnx", "--data", str(folder / "data/splits/gate.npz"), folder=folder)
+    assert (code, result["slug"]) == (3, "option-invalid")
+    assert "in the folder of the run" in result["message"]
+    (folder / "conf" / "local" / "parameters.yml").write_text("hone: {publish: {enabled: true}}\n")
+    code, result = optimize(*asked, folder=folder)
+    assert (code, result["slug"]) == (3, "option-invalid")
+    assert "changes the derived recipe" in result["message"]

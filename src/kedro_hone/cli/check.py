@@ -32,7 +32,7 @@ def check(*, env: str | None) -> None:
     """Check everything that a run of this recipe needs, and build nothing.
 
     The registries, the rights, the signature, what is trusted, the program, the columns and the rows are checked: the
-    model is pulled and the data are prepared as a run does it. Exit code 3: something must be mended.
+    model is pulled and the data are prepared as a run does it. Exit code 3: something must be corrected.
     """
     if env is not None:
         os.environ["KEDRO_ENV"] = env

@@ -106,10 +106,12 @@ def choose_program(request: Request, source: Artifact, columns: Sequence[ColumnF
         options["features"] = [one.name for one in columns if one.name not in others]
     if name == "image-classification":
         options |= _order_channels(source.inputs, columns, arrays)
+    named = request.options.get("arrays")
+    more = {"arrays": {**arrays, **named}} if isinstance(named, dict) else {}  # the target's column stays named
     return ChosenProgram(
         name=name,
         why=why,
-        options={**options, **request.options},
+        options={**options, **request.options, **more},
         target=target.name if target else None,
         content=content,
     )

@@ -31,11 +31,11 @@ from kedro_hone.derivation.project import DATA, list_entries, nest
 from kedro_hone.derivation.request import WHOLE, Request
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
-from kedro_hone.derivation.source import pull_source
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
 from kedro_hone.programs import call_program, find_program, keep_program, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
+from kedro_hone.search.sources.versions import fetch
 
 _DEFAULT_DROP: Final = 0.01
 _BOUNDED: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
@@ -85,7 +85,8 @@ def propose(request: Request, folder: Path) -> Proposal:
     run = RunFolder(root=folder / "data" / "hone" / "derivation", run_id="model", project=folder)
     settings = nest(request.settings)
     asked = read_recipe(_merge({"model": {"uri": request.source}}, settings))
-    version, source = pull_source(asked, store, run)
+    registry = find_registry(request.source, project=folder)
+    version, source = fetch(registry.find_source(request.source), registry, asked, store, run)
     data = _read_data(request, source, asked, folder) if request.data else _draw_data(request, source, folder)
     feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
     shapes, why = choose_shapes(request, source, feeds)
@@ -100,14 +101,13 @@ def propose(request: Request, folder: Path) -> Proposal:
     }
     if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
         settings |= _add_converters(str(source.runtime), asked)
-    limit = request.settings.get("gates.drop", data.drop)
     recipe = _merge(recipe, settings)
     lines = (
         f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
         f"task      {data.chosen.name}, {data.chosen.why}",
         *data.lines,
         f"shapes    {describe_shapes(shapes)}, {why}",
-        f"gate      the metric may drop by at most {limit:g}",
+        f"gate      the metric may drop by at most {read_recipe(recipe).gates.drop:g}",
     )
     return Proposal(
         recipe=recipe,

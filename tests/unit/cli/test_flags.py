@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 
 from hone_runtime.errors import HoneError
+from kedro_hone.cli import flags
 from kedro_hone.cli.flags import FLAGS, name_flag, name_flags, translate
 from kedro_hone.cli.optimize import optimize
 from kedro_hone.recipe.schema import Recipe
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_each_key_and_each_flag_exists():
@@ -77,3 +83,23 @@ def test_errors_in_a_block_are_translated_and_their_cause_is_kept():
 def test_other_exceptions_are_not_changed():
     with pytest.raises(ValueError, match="a bug"), name_flags():
         raise ValueError("a bug")
+
+
+def list_messages():
+    """The texts in the sources, each f-string as one, with an x for what is filled in."""
+    for folder in ("src", "nodes", "adaptors", "pipelines"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if path.name == "flags.py" or path.is_relative_to(ROOT / "src/kedro_hone/scaffold/starter"):
+                continue
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.JoinedStr):
+                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield node.value
+
+
+def test_each_phrase_is_one_of_a_message():
+    """A message that is worded anew would otherwise name files and keys that a person of `optimize` does not have."""
+    messages = list(dict.fromkeys(list_messages()))
+    unused = [pattern.pattern for pattern, _ in flags._PHRASES if not any(map(pattern.search, messages))]
+    assert unused == []

@@ -140,5 +140,10 @@ def test_a_task_without_a_program_is_compared():
     assert choose(source, X).name == "fidelity"
 
 
+def test_an_option_for_arrays_leaves_the_target_named():
+    chosen = choose(NET, X, LABEL, target="label", options={"arrays": {"x": "rows"}})
+    assert chosen.options["arrays"] == {"target": "label", "x": "rows"}
+
+
 def test_without_data_outputs_are_compared():
     assert choose(NET).name == "fidelity"

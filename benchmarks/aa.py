@@ -32,7 +32,7 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 ALLOWED = 2
 WIDTH = 512
@@ -74,7 +74,7 @@ def make_samples(store: Store, batches: dict[str, int]) -> Samples:
     with store.workspace() as folder:
         for name, batch in batches.items():
             np.savez(folder / f"{name}.npz", x=rng.random((batch, 64), dtype=np.float32))
-        store.keep_tree("aa", folder)
+        store.store_tree("aa", folder)
     shapes = {name: f"{name}.npz" for name in batches}
     return Samples(digest="aa", splits={}, shapes=shapes, program="", program_digest="")
 
@@ -88,10 +88,10 @@ def copy_source(source: Artifact, number: int, store: Store) -> Artifact:
         return store.seal(folder / "files", **{**fields, **specs}, metadata={**source.metadata, "copy": number})
 
 
-def race_copy(number: int, setting: Setting) -> Finalist:
+def race_copy(number: int, context: RunContext) -> Finalist:
     """Confirm one copy as the only finalist, with an order of measuring of its own."""
     name = f"copy-{number}"
-    copy = copy_source(setting.source, number, setting.store)
+    copy = copy_source(context.source, number, context.store)
     validation = Validation(candidate=Candidate(id=name, route=("copy",), outcome=copy), status=Status.MEASURED)
     result = RaceResult(
         validations=(validation,),
@@ -102,8 +102,8 @@ def race_copy(number: int, setting: Setting) -> Finalist:
         budget_ended=False,
         timings="",
     )
-    own = replace(setting, recipe=setting.recipe.model_copy(update={"seed": number}))
-    finalist = confirm(setting=own, result=result).finalists[0]
+    own = replace(context, recipe=context.recipe.model_copy(update={"seed": number}))
+    finalist = confirm(context=own, result=result).finalists[0]
     if finalist.reason:
         raise RuntimeError(f"{name} could not be measured: {finalist.reason}")
     return finalist
@@ -151,11 +151,11 @@ def main() -> None:
                 "confirm": {"finalists": 1, "looks": [int(look) for look in arguments.looks.split(",")]},
             }
         )
-        setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+        context = RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
         faster = faster_at_all = 0
         for number in range(1, arguments.times + 1):
             began = time.monotonic()
-            finalist = race_copy(number, setting)
+            finalist = race_copy(number, context)
             line, at_all = describe(finalist)
             faster += finalist.verdict == "yes"
             faster_at_all += at_all

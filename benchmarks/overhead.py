@@ -39,7 +39,7 @@ from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe, read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 TESTS = str(Path(__file__).parents[1] / "tests")
 """The folder of the toy toolchain; the name of its package is that of a benchmark."""
@@ -90,18 +90,18 @@ def measure_candidates(times: int, folder: Path) -> list[dict[str, float]]:
     )
     files: dict[str, Any] = {name: track(folder / f"{name}.npz", rows, rng) for name, rows in ROWS.items()}
     common: dict[str, Any] = {"source": source, "store": store, "run": run}
-    setting = Setting(samples=prepare(recipe=recipe, **common, **files), recipe=recipe, **common)
-    reference = take_baseline(setting=setting)
-    return [measure_candidate(number, setting, reference) for number in range(times + 1)][1:]
+    context = RunContext(samples=prepare(recipe=recipe, **common, **files), recipe=recipe, **common)
+    reference = take_baseline(context=context)
+    return [measure_candidate(number, context, reference) for number in range(times + 1)][1:]
 
 
-def measure_candidate(number: int, setting: Setting, reference: Reference) -> dict[str, float]:
+def measure_candidate(number: int, context: RunContext, reference: Reference) -> dict[str, float]:
     """Run the nodes of one candidate; the source sleeps for some picoseconds, so its calls take almost no time."""
-    setting = replace(setting, recipe=make_recipe(number))
-    options = make_plan(setting.recipe).options["toy.compile"]
-    common: dict[str, Any] = {"setting": setting, "reference": reference}
+    context = replace(context, recipe=make_recipe(number))
+    options = make_plan(context.recipe).options["toy.compile"]
+    common: dict[str, Any] = {"context": context, "reference": reference}
     began = time.perf_counter()
-    outcome = apply_adaptor(parent=setting.source, adaptor="toy.compile", options=options, **common)
+    outcome = apply_adaptor(parent=context.source, adaptor="toy.compile", options=options, **common)
     built = time.perf_counter()
     route = ("toy.compile",)
     validation = validate(outcome=outcome, candidate="toy", route=route, **common)
@@ -109,10 +109,10 @@ def measure_candidate(number: int, setting: Setting, reference: Reference) -> di
     if (
         not isinstance(outcome, Artifact)
         or validation.status is not Status.MEASURED
-        or validation.run != setting.run.run_id
+        or validation.run != context.run.run_id
     ):
         raise RuntimeError(f"the toy did not run: {outcome} {validation.reason}")
-    step = max(setting.run.folder.glob("steps/*-toy.compile"))
+    step = max(context.run.folder.glob("steps/*-toy.compile"))
     worker = json.loads((step / "result.json").read_text())["seconds"]
     return {
         "transform": built - began - worker,

@@ -62,7 +62,7 @@ class ResNet50(nn.Module):  # type: ignore[misc]  # mypy skips torch
         return self.head(self.blocks(self.stem(image)).mean((2, 3)))
 
 
-def settle(network: nn.Module, rows: torch.Tensor) -> nn.Module:
+def initialize_statistics(network: nn.Module, rows: torch.Tensor) -> nn.Module:
     """Fit each batch normalization on some rows, so that random weights give values of a usual size in each layer."""
     for module in network.modules():
         if isinstance(module, nn.BatchNorm2d):
@@ -76,7 +76,7 @@ def settle(network: nn.Module, rows: torch.Tensor) -> nn.Module:
 def make_resnet(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:
     """Return the network and its rows."""
     rows = torch.randn(count, 3, SIZE, SIZE)
-    return settle(ResNet50(), rows[:8]), {"x": rows.numpy()}
+    return initialize_statistics(ResNet50(), rows[:8]), {"x": rows.numpy()}
 
 
 def make_bert(count: int) -> tuple[nn.Module, dict[str, np.ndarray]]:

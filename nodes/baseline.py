@@ -16,9 +16,9 @@ from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import GATE, SEARCH, Reference, Score
 from kedro_hone.programs import digest_metric, digest_programs
 from kedro_hone.search.comparison.crops import crop_search, find_batch
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.preflight import check_provable
 from kedro_hone.search.scores import predict, score_source
-from kedro_hone.search.setting import Setting
 from kedro_hone.search.stability.faults import check_source, check_trials_rows
 from kedro_hone.search.stability.trials import plan_trials
 from kedro_hone.search.steps.runtimes import identify_runtime
@@ -34,7 +34,7 @@ _NOISE: Final = "noise.npz"
 """The file in the reference's tree with, by output, which numbers of a row have the rounding error of larger ones."""
 
 
-def take_baseline(*, setting: Setting) -> Reference:
+def take_baseline(*, context: RunContext) -> Reference:
     """Run the source model on the search split, and score its outputs as the reference for all candidates.
 
     It is run on the same rows again for each shape that cuts them, and a model of Transformers at odd sizes; those
@@ -47,19 +47,19 @@ def take_baseline(*, setting: Setting) -> Reference:
             built; ``source-random``, ``source-stateful``, ``source-mixes-rows``, ``source-not-rowwise`` or
             ``source-not-finite``.
     """
-    source, samples, recipe, store = setting.source, setting.samples, setting.recipe, setting.store
+    source, samples, recipe, store = context.source, context.samples, context.recipe, context.store
     asked = [source.digest, samples.digest, recipe.thread_count, recipe.seed, recipe.program.model_dump(mode="json")]
     if recipe.model.ranges:
         asked.append([[name, *ends] for name, ends in sorted(recipe.model.ranges.items())])
     if recipe.gates.drops:
-        asked.append([[name, digest_metric(name, project=setting.run.project)] for name in recipe.gates.drops])
-    code = [digest_metric(recipe.program.metric, project=setting.run.project), digest_programs()]
+        asked.append([[name, digest_metric(name, project=context.run.project)] for name in recipe.gates.drops])
+    code = [digest_metric(recipe.program.metric, project=context.run.project), digest_programs()]
     key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source, recipe)])
     reference = store.read_value(key, Reference.model_validate)
     if reference is None or store.find_tree(key) is None:
-        reference = _make_reference(key, setting)
+        reference = _make_reference(key, context)
         store.write_value(key, reference.model_dump(mode="json"))
-    reference = reference.model_copy(update={"since": setting.run.run_id})
+    reference = reference.model_copy(update={"since": context.run.run_id})
     for said in filter(None, (reference.doubt, *reference.warnings)):
         logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, said)
     for name, score in ((None, reference), *zip(recipe.gates.drops, reference.others, strict=True)):
@@ -67,19 +67,19 @@ def take_baseline(*, setting: Setting) -> Reference:
     return reference
 
 
-def _make_reference(key: str, setting: Setting) -> Reference:
-    split = setting.samples.splits[SEARCH]
+def _make_reference(key: str, context: RunContext) -> Reference:
+    split = context.samples.splits[SEARCH]
     trials_folder = "trials"
-    with setting.store.workspace() as scratch, crop_search(setting) as rows:
+    with context.store.workspace() as scratch, crop_search(context) as rows:
         cropped = {shape: f"at-{shape}.npz" for shape in rows}
-        runs = [(setting.locate(split.feeds), scratch / "outputs.npz", setting.largest_batch)]
-        runs += [(rows[at], scratch / name, find_batch(setting, at)) for at, name in cropped.items()]
+        runs = [(context.locate(split.feeds), scratch / "outputs.npz", context.largest_batch)]
+        runs += [(rows[at], scratch / name, find_batch(context, at)) for at, name in cropped.items()]
         (scratch / trials_folder).mkdir()
-        trials = plan_trials(setting, runs[0][0], scratch / trials_folder)
+        trials = plan_trials(context, runs[0][0], scratch / trials_folder)
         first = [trial.run for trial in trials.first]
-        probing = SourceProbing(setting, scratch)
-        predicted = predict(setting.source, name="source", runs=runs, setting=setting, trials=first, after=probing.run)
-        check_trials_rows(trials.first, setting)
+        probing = SourceProbing(context, scratch)
+        predicted = predict(context.source, name="source", runs=runs, context=context, trials=first, after=probing.run)
+        check_trials_rows(trials.first, context)
         if isinstance(predicted, Failed):
             raise HoneError(
                 "model-unsupported",
@@ -87,17 +87,17 @@ def _make_reference(key: str, setting: Setting) -> Reference:
                 why=predicted.reason,
                 hint=f"Read {predicted.log or 'the log of the step'}; the inputs must be what the model takes.",
             )
-        warnings, noise = check_source(trials, runs[0], setting)
+        warnings, noise = check_source(trials, runs[0], context)
         np.savez(scratch / _NOISE, allow_pickle=False, **noise)
         shutil.rmtree(scratch / trials_folder)
-        kept = setting.store.keep_tree(key, scratch) / "outputs.npz"
-    itself = score_source(kept, split, setting)
+        kept = context.store.store_tree(key, scratch) / "outputs.npz"
+    itself = score_source(kept, split, context)
     return Reference(
         outputs=kept.name,
         cropped=cropped,
         noise=_NOISE,
         digest=key,
-        run=setting.run.run_id,
+        run=context.run.run_id,
         doubt=itself.doubt,
         warnings=warnings,
         others=tuple(Score(**_read_score(other)) for other in itself.others),

@@ -19,7 +19,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
 from hone_runtime.values.measurement import RaceResult, Standing, Status
 from kedro_hone.recipe.schema import ModelSection
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.sources.versions import fetch
 
 logger = open_logger(__name__)
@@ -38,7 +38,7 @@ _OF_THE_VERSION: Final = (
 
 
 def challenge(
-    *, setting: Setting, result: RaceResult, assessed: Decision, version: VersionInfo
+    *, context: RunContext, result: RaceResult, assessed: Decision, version: VersionInfo
 ) -> tuple[Artifact, RaceResult]:
     """Return the published version, as the model to measure against, and the race's result with the winner only.
 
@@ -51,45 +51,45 @@ def challenge(
         HoneError: As raised by the registry if it is unreachable: then nothing may be published.
     """
     if assessed.verdict is not Verdict.PASS or assessed.artifact is None:
-        return setting.source, _keep(result, None)
-    published = _find_published(setting, version)
+        return context.source, _select_candidate(result, None)
+    published = _find_published(context, version)
     if published is None:
         logger.info(
-            "challenge no comparison: the alias %s is new, or points to the source", setting.recipe.publish.alias
+            "challenge no comparison: the alias %s is new, or points to the source", context.recipe.publish.alias
         )
-        return setting.source, _keep(result, None)
+        return context.source, _select_candidate(result, None)
     registry, info = published
     if info.tags.get(DIGEST) == assessed.artifact.digest:
-        return assessed.artifact, _keep(result, None)
+        return assessed.artifact, _select_candidate(result, None)
     logger.info("challenge %s by %s", info.uri, assessed.winner)
     said = ModelSection(uri=info.uri)  # a winner of kedro-hone contains the rest itself
     if not info.is_optimized:
-        said = setting.recipe.model.model_copy(update={"uri": info.uri})
-    own = setting.recipe.model_copy(update={"model": said})
+        said = context.recipe.model.model_copy(update={"uri": info.uri})
+    own = context.recipe.model_copy(update={"model": said})
     try:
-        _, artifact = fetch(info.uri, registry, own, setting.store, setting.run)
+        _, artifact = fetch(info.uri, registry, own, context.store, context.run)
     except HoneError as error:
         if not error.slug.startswith(_OF_THE_VERSION):
             raise
         logger.warning("challenge %s cannot be compared: %s", info.uri, error.slug)
         reason = f"{info.uri} cannot be compared: {error.what} {error.why}"
-        return setting.source, _keep(result, None, lost=assessed.winner, reason=reason)
-    return artifact, _keep(result, assessed.winner)
+        return context.source, _select_candidate(result, None, lost=assessed.winner, reason=reason)
+    return artifact, _select_candidate(result, assessed.winner)
 
 
-def defend(
-    *, setting: Setting, assessed: Decision, challenged: Decision, contest: RaceResult, incumbent: Artifact
+def compare_with_published(
+    *, context: RunContext, assessed: Decision, challenged: Decision, contest: RaceResult, incumbent: Artifact
 ) -> Decision:
     """Return the verdict on the winner: PASS only if it also beats the published version.
 
     Args:
-        setting: The setting of the run.
+        context: The context of the run.
         assessed: The verdict against the source.
         challenged: The verdict against the published version.
         contest: The race's result in the comparison; no candidate if nothing is published.
         incumbent: The published version.
     """
-    alias = setting.recipe.publish.alias
+    alias = context.recipe.publish.alias
     if assessed.artifact is not None and assessed.artifact.digest == incumbent.digest:
         return _refuse(assessed, Verdict.KEEP, (f"{alias} points to the winner already",))
     if not any(one.status is Status.MEASURED for one in contest.standings):
@@ -116,7 +116,9 @@ def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> D
     return assessed.model_copy(update={**nobody, "verdict": verdict, "reasons": (*assessed.reasons, *reasons)})
 
 
-def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, reason: str = "") -> RaceResult:
+def _select_candidate(
+    result: RaceResult, winner: str | None, *, lost: str | None = None, reason: str = ""
+) -> RaceResult:
     """Return the result with one candidate to measure, or none; ``lost`` is marked as failed, with the reason."""
 
     def leave(one: Standing) -> Standing:
@@ -130,14 +132,14 @@ def _keep(result: RaceResult, winner: str | None, *, lost: str | None = None, re
     return result.model_copy(update={"standings": tuple(map(leave, result.standings)), **known})
 
 
-def _find_published(setting: Setting, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
+def _find_published(context: RunContext, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
     """Return the version that the alias points to, with its registry; None if there is none, or it is the source."""
-    publish = setting.recipe.publish
-    target = find_target(version.uri, uri=publish.uri, name=publish.name, project=setting.run.project)
+    publish = context.recipe.publish
+    target = find_target(version.uri, uri=publish.uri, name=publish.name, project=context.run.project)
     registry, name = target.registry, find_name(target, version.uri)
     # Whether the registry has aliases was checked before the model was pulled.
     uri = find_published(registry, name, publish.alias)
     info = None if uri is None else registry.resolve(uri)
-    if info is None or setting.run.relate(info.uri) == version.uri:
+    if info is None or context.run.relate(info.uri) == version.uri:
         return None
     return registry, info

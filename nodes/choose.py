@@ -10,12 +10,12 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.measurement import RACED, Choice, RaceResult, Standing, Status
 from kedro_hone.core.stats.levels import spend_on_choice
 from kedro_hone.core.store.choices import count_choice
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 logger = open_logger(__name__)
 
 
-def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
+def choose(*, context: RunContext, result: RaceResult) -> RaceResult:
     """Return the race's result with the recipe's ``choose`` as the only candidate to measure.
 
     Nothing is built or raced. The choice is counted before anything is measured, so that any number of choices keeps
@@ -26,15 +26,15 @@ def choose(*, setting: Setting, result: RaceResult) -> RaceResult:
             are not in the store any more.
     """
     offered = [one for one in result.standings if one.status in RACED and _find_artifact(one.id, result)]
-    name = setting.recipe.choose or ""
+    name = context.recipe.choose or ""
     chosen = next((one for one in offered if one.id == name), None)
     artifact = _find_artifact(name, result)
     if chosen is None or artifact is None:
         raise _explain_unknown(name, [one.id for one in offered], result)
-    setting.store.locate(artifact)
-    judged = f"{setting.source.digest} {setting.samples.digest}"
-    number = count_choice(setting.store.notes, judged=judged, run=setting.run.run_id, candidate=name)
-    confidence = spend_on_choice(setting.recipe.gates.confidence, number=number)
+    context.store.locate(artifact)
+    judged = f"{context.source.digest} {context.samples.digest}"
+    number = count_choice(context.store.notes, judged=judged, run=context.run.run_id, candidate=name)
+    confidence = spend_on_choice(context.recipe.gates.confidence, number=number)
     logger.info(
         "chosen    %s of %d candidates: choice %d on this data, confidence %.3g %%",
         name,

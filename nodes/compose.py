@@ -17,7 +17,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.composite import COMPOSITE, PARTS, Part, can_be_part
 from hone_runtime.values.measurement import RACED, RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Outcome, Refused
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.steps.step import INHERITED
 from kedro_hone.search.verdict.verdict import can_win
 
@@ -28,12 +28,12 @@ GAIN: Final = 1.05
 composite is one more finalist, which the confirmation compares with the others in the same launches."""
 
 
-def compose(*, setting: Setting, result: RaceResult) -> Outcome:
+def compose(*, context: RunContext, result: RaceResult) -> Outcome:
     """Return the composite of the fastest candidates of each shape, or why there is none."""
     refuse = partial(Refused, by=COMPOSITE, slug="nothing-to-do")
-    if setting.recipe.confirm.finalists < 2:
+    if context.recipe.confirm.finalists < 2:
         return refuse(reason="the recipe confirms one finalist, which is the best candidate of the race")
-    able = [one for one in result.validations if one.status is Status.MEASURED and can_win(one, setting.recipe.gates)]
+    able = [one for one in result.validations if one.status is Status.MEASURED and can_win(one, context.recipe.gates)]
     artifacts = _find_artifacts(able)
     names = {one.candidate.id for one in able}
     best = next((one for one in result.standings if one.status is Status.MEASURED and one.id in names), None)
@@ -42,7 +42,7 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     lasted = [one for one in result.standings if one.id in artifacts and one.status in RACED]
     chosen = _choose(best, lasted, artifacts)
     inputs = [spec.model_dump(mode="json") for spec in artifacts[best.id].inputs]
-    keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in setting.recipe.shapes.items()}
+    keys = {name: find_shapes(inputs, dict(sizes)) for name, sizes in context.recipe.shapes.items()}
     if None in keys.values() or len(set(keys.values())) < len(keys):
         return refuse(reason="the shapes of the inputs do not distinguish the recipe's shapes")
     if set(chosen.values()) == {best.id}:
@@ -51,13 +51,13 @@ def compose(*, setting: Setting, result: RaceResult) -> Outcome:
     served = {name: [shape for shape, of in chosen.items() if of == name] for name in parts}
     for name, shapes in served.items():
         logger.info("composed  %s: %s", name, ", ".join(shapes) or "all other shapes")
-    return _seal({name: artifacts[name] for name in parts}, served, setting)
+    return _seal({name: artifacts[name] for name in parts}, served, context)
 
 
-def enter(*, setting: Setting, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - see below
+def add_composite(*, context: RunContext, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - see below
     """Return the race's result with a valid composite first; unchanged if there is none.
 
-    It takes the ``setting``, like every node that does not make a part of it, so that its inputs are of one recipe.
+    It takes the ``context``, like every node that does not make a part of it, so that its inputs are of one recipe.
     """
     outcome = validation.candidate.outcome
     if not isinstance(outcome, Artifact):
@@ -94,8 +94,8 @@ def _name_tensors(artifact: Artifact) -> tuple[tuple[str, str], ...]:
     return tuple((spec.name, spec.dtype) for spec in (*artifact.inputs, *artifact.outputs))
 
 
-def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], setting: Setting) -> Artifact:
-    first, shapes = next(iter(parts.values())), setting.recipe.shapes
+def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], context: RunContext) -> Artifact:
+    first, shapes = next(iter(parts.values())), context.recipe.shapes
     noted = [
         Part(
             candidate=name,
@@ -109,11 +109,11 @@ def _seal(parts: Mapping[str, Artifact], served: Mapping[str, list[str]], settin
         for name, part in parts.items()
     ]
     steps = {step.key: step for part in parts.values() for step in part.steps}
-    with setting.store.workspace() as scratch:
+    with context.store.workspace() as scratch:
         folder = scratch / "output"
         for number, part in enumerate(parts.values()):
-            shutil.copytree(setting.store.locate(part), folder / PARTS / str(number))
-        sealed = setting.store.seal(
+            shutil.copytree(context.store.locate(part), folder / PARTS / str(number))
+        sealed = context.store.seal(
             folder,
             parent=first,
             format=COMPOSITE,

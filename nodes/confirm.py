@@ -24,7 +24,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.judgement import Judged
+from hone_runtime.values.judgement import GateOutcome
 from hone_runtime.values.measurement import (
     BUSY,
     ConfirmationResult,
@@ -41,11 +41,11 @@ from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
 from kedro_hone.core.stats.ranking import Loss, rank_finalists
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
+from kedro_hone.search.context import RunContext, explain_source_failure, measure_alone
 from kedro_hone.search.plan.budget import bound_confirmation
-from kedro_hone.search.race.launches import enter, measure_round
+from kedro_hone.search.race.launches import measure_round, start_contestants
 from kedro_hone.search.race.timings import SOURCE, Timings
-from kedro_hone.search.setting import Setting, explain_source_failure, measure_alone
-from kedro_hone.search.verdict.verdict import can_win, list_asked
+from kedro_hone.search.verdict.verdict import can_win, list_limits
 
 logger = open_logger(__name__)
 
@@ -56,27 +56,29 @@ CONTROL = "source again"
 """The source's second worker in each launch: its difference from the first is noise (A/A)."""
 
 
-def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
+def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
     """Measure the best of the race again, in as many launches as a decision needs; finalists come fastest first."""
     validated = result.validated
     measured = [one.id for one in result.standings if one.status is Status.MEASURED]
-    measured.sort(key=lambda name: not can_win(validated[name], setting.recipe.gates))  # others displace no finalist
-    names = measured[: setting.recipe.confirm.finalists]
+    measured.sort(key=lambda name: not can_win(validated[name], context.recipe.gates))  # others displace no finalist
+    names = measured[: context.recipe.confirm.finalists]
     artifacts = {name: o for name in names if isinstance(o := validated[name].candidate.outcome, Artifact)}
     chosen = result.choice
-    confidence = chosen.confidence if chosen else setting.recipe.gates.confidence
+    confidence = chosen.confidence if chosen else context.recipe.gates.confidence
     losses = {name: validated[name].loss for name in artifacts}
-    limit = bound_confirmation(setting) if artifacts else 0.0
-    launches = Launches(artifacts, setting, confidence=confidence, losses=losses, limit=limit)
+    limit = bound_confirmation(context) if artifacts else 0.0
+    launches = Launches(artifacts, context, confidence=confidence, losses=losses, limit=limit)
     took: dict[str, Any] = {"seconds": 0.0}
     if artifacts and not chosen:  # the race of a person's choice may be of another day
-        _warn(setting, Measurements(id=SOURCE, other_load=result.other_load))
+        _warn(context, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
-        logger.info("confirm   %s", say_plan(len(artifacts), setting.recipe.confirm.looks))
+        logger.info("confirm   %s", format_plan(len(artifacts), context.recipe.confirm.looks))
         valid, load = [validated[name] for name in artifacts], result.other_load or 0.0
-        expected = guess_launch(setting, valid, result.source_latency, load=load)
-        logger.info("confirm   %s", say_time(expected, setting.recipe.confirm.looks, limit=limit, load=load))
-        with measure_alone(setting.run, "confirm", artifacts=[setting.source, *artifacts.values()]) as took:
+        expected = guess_launch(context, valid, result.source_latency, load=load)
+        logger.info(
+            "confirm   %s", format_expected_time(expected, context.recipe.confirm.looks, limit=limit, load=load)
+        )
+        with measure_alone(context.run, "confirm", artifacts=[context.source, *artifacts.values()]) as took:
             launches.run()
     host = Hardware.model_validate(read_host(), from_attributes=True)
     return ConfirmationResult(
@@ -85,10 +87,10 @@ def confirm(*, setting: Setting, result: RaceResult) -> ConfirmationResult:
         control=launches.compare_control(),
         launches=launches.count,
         cut=launches.cut,
-        looks=sum(look <= launches.count for look in setting.recipe.confirm.looks),
-        timings=launches.timings.keep(setting.store, "confirm"),
+        looks=sum(look <= launches.count for look in context.recipe.confirm.looks),
+        timings=launches.timings.store(context.store, "confirm"),
         workers=launches.timings.workers,
-        hardware=host.model_copy(update={"threads": setting.recipe.thread_count}),
+        hardware=host.model_copy(update={"threads": context.recipe.thread_count}),
         ended=dt.datetime.now(dt.UTC),
         **took,
     )
@@ -100,7 +102,7 @@ class Launches:
     def __init__(
         self,
         artifacts: Mapping[str, Artifact],
-        setting: Setting,
+        context: RunContext,
         *,
         confidence: float,
         losses: Mapping[str, Loss],
@@ -108,7 +110,7 @@ class Launches:
     ) -> None:
         self.timings, self.count, self.cut = Timings(), 0, ""
         self._limit, self._ends, self._ignores_stop = limit, math.inf, False
-        self._artifacts, self._setting, self._confidence, self._losses = artifacts, setting, confidence, losses
+        self._artifacts, self._context, self._confidence, self._losses = artifacts, context, confidence, losses
         self._ratios: dict[str, dict[str, list[float]]] = {}  # by id and shape, source time over its time in each
         self._findings: dict[str, Finding] = {}
 
@@ -120,7 +122,7 @@ class Launches:
         Raises:
             HoneError: ``source-failed``.
         """
-        recipe, failures = self._setting.recipe, self.timings.failures
+        recipe, failures = self._context.recipe, self.timings.failures
         plan = LaunchPlan(
             finalists=len(self._artifacts),
             threshold=recipe.gates.speedup,
@@ -131,7 +133,7 @@ class Launches:
         )
         order = random.Random(recipe.seed + 1)  # noqa: S311 - an order of measuring, not a secret
         running, until = [*self._artifacts], plan.looks[0]
-        self._ignores_stop = self._setting.run.is_stopped()  # stopped before: in order to confirm
+        self._ignores_stop = self._context.run.is_stopped()  # stopped before: in order to confirm
         self._ends = time.monotonic() + self._limit
         while running and self.count < until and not self.cut:
             while self.count < until and not self.cut:
@@ -155,11 +157,11 @@ class Launches:
             running, self._findings = [*step.undecided], step.findings
             if not self.cut:
                 until = self.count + step.launches
-                logger.info("confirmed %s", say_look(step, count=self.count, looks=plan.looks))
+                logger.info("confirmed %s", format_look(step, count=self.count, looks=plan.looks))
 
     def _find_end(self) -> str:
         """Return why no launch is started or completed any more, or an empty text."""
-        if not self._ignores_stop and self._setting.run.is_stopped():
+        if not self._ignores_stop and self._context.run.is_stopped():
             return "was interrupted"
         if time.monotonic() < self._ends:
             return ""
@@ -167,7 +169,7 @@ class Launches:
 
     def describe(self) -> tuple[Finalist, ...]:
         """Return the results of each finalist, best first; failed ones come last, with the reason."""
-        recipe = self._setting.recipe
+        recipe = self._context.recipe
         ranked = rank_finalists(
             {name: self._ratios[name] for name in self._artifacts if name in self._ratios},
             objective=recipe.race.objective,
@@ -182,7 +184,7 @@ class Launches:
         """Return the speed-up of the source over itself at each shape; empty after fewer than two launches."""
         if self.count < 2:
             return ()
-        confidence, control = self._setting.recipe.gates.confidence, self._ratios[CONTROL]
+        confidence, control = self._context.recipe.gates.confidence, self._ratios[CONTROL]
         ratios = {shape: interval_of_ratios(values, confidence=confidence) for shape, values in control.items()}
         return tuple(
             Speedup(shape=shape, ratio=ratio, noise_floor=find_noise_floor(ratio), launches=self.count)
@@ -191,14 +193,14 @@ class Launches:
 
     def _launch(self, names: Sequence[str], order: random.Random) -> None:
         """Start all in fresh processes, measure some rounds, and store one ratio for each; none if interrupted."""
-        setting, confirm, timings = self._setting, self._setting.recipe.confirm, Timings()
-        entrants = {SOURCE: setting.source, CONTROL: setting.source, **{name: self._artifacts[name] for name in names}}
+        context, confirm, timings = self._context, self._context.recipe.confirm, Timings()
+        entrants = {SOURCE: context.source, CONTROL: context.source, **{name: self._artifacts[name] for name in names}}
         shuffled = [*entrants.items()]
         order.shuffle(shuffled)
         with ExitStack() as stack:
-            entered = enter(
+            entered = start_contestants(
                 dict(shuffled),
-                setting,
+                context,
                 burst_ms=confirm.burst_ms,
                 timings=timings,
                 stack=stack,
@@ -219,7 +221,7 @@ class Launches:
         self.timings.failures |= timings.failures
         lasted = [name for name in entered if name not in timings.failures]
         self.timings.rounds += [{name: measured[name] for name in lasted} for measured in timings.rounds]
-        for name, shape in product(lasted, setting.recipe.shapes):
+        for name, shape in product(lasted, context.recipe.shapes):
             if name != SOURCE:
                 ratios = self._ratios.setdefault(name, {}).setdefault(shape, [])
                 ratios.append(ratio_in_launch(*timings.pair(name, shape)))
@@ -233,30 +235,30 @@ class Launches:
         return Finalist(id=name, latency=latency, **dict(finding))
 
 
-def _warn(setting: Setting, raced: Measurements) -> None:
+def _warn(context: RunContext, raced: Measurements) -> None:
     """Log the judgements of the machine's gates on the race: launches under the same load would decide nothing.
 
     A gate of another package that needs measurements of the confirmation is not evaluated yet.
     """
-    for gate, limit in list_asked(setting.recipe.gates).items():
+    for gate, limit in list_limits(context.recipe.gates).items():
         try:
-            rows = gate.ask(limit, raced, raced) if gate.of_machine else ()
+            rows = gate.evaluate(limit, raced, raced) if gate.of_machine else ()
         except HoneError as error:
             logger.debug("confirm   the gate %s cannot judge the race: %s", gate.name, error)
             continue
         for row in rows:
-            if row.judgement is Judged.UNDECIDED:
+            if row.judgement is GateOutcome.UNDECIDED:
                 logger.warning("confirm   in the race %s", row.reason)
 
 
-def say_plan(finalists: int, looks: Sequence[int]) -> str:
+def format_plan(finalists: int, looks: Sequence[int]) -> str:
     """Return how many launches there will be, at least and at most."""
     launches = f"{looks[0]}" if len(looks) == 1 else f"{looks[0]} to {looks[-1]}"
     return f"{finalists} finalist{'' if finalists == 1 else 's'}, in {launches} launches"
 
 
 def guess_launch(
-    setting: Setting, validations: Sequence[Validation], source: Sequence[Latency], *, load: float = 0.0
+    context: RunContext, validations: Sequence[Validation], source: Sequence[Latency], *, load: float = 0.0
 ) -> float | None:
     """Return about how many seconds one launch takes, from validation and race; None if they did not measure it.
 
@@ -266,7 +268,7 @@ def guess_launch(
     colds = [one.cold_start_ms for one in validations if one.cold_start_ms is not None]
     if len(colds) < len(validations) or not source:
         return None
-    confirm, entrants = setting.recipe.confirm, len(validations) + 2
+    confirm, entrants = context.recipe.confirm, len(validations) + 2
     slowest = max(colds)  # the cold start of the source, which starts twice, is not known here
     waves = math.ceil(entrants / (len(os.sched_getaffinity(0)) + 1))
     timed = sum(max(confirm.burst_ms, 2 * latency.p50_ms) for latency in source)
@@ -274,7 +276,7 @@ def guess_launch(
     return waves * (start + slowest / 1e3) + entrants * (confirm.rounds + 1) * timed / 1e3
 
 
-def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
+def format_expected_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
     """Return about how long the launches take, and when the confirmation ends at the latest."""
     end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
     if launch is None:
@@ -286,7 +288,7 @@ def say_time(launch: float | None, looks: Sequence[int], *, limit: float, load: 
     return f"this takes about {shown} s if other processes use {load:.0%} of the cores, as in the race; {end}"
 
 
-def say_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
+def format_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
     """Return what is decided after so many launches, and how many there may be in the end."""
     decided = sum(finding.verdict is not Faster.UNDECIDED for finding in step.findings.values())
     if not step.findings:

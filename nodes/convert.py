@@ -10,13 +10,13 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact, StepFacts
 from hone_runtime.values.outcome import Outcome, Refused
 from hone_runtime.values.samples import Reference
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.steps.step import transform
 
 
 def convert_to_backend(
     *,
-    setting: Setting,
+    context: RunContext,
     reference: Reference,
     backend: str,
     converters: Mapping[str, Options],
@@ -29,7 +29,7 @@ def convert_to_backend(
     before this one. If no adaptor takes it, the reason is returned, with every step that was tried: the outcome of the
     other backend that it would be converted from.
     """
-    source = setting.source
+    source = context.source
     if source.format == backend:
         return source
     taken = {form for name in converters for form in read_catalogue().find_adaptor(name).accepts}
@@ -41,7 +41,7 @@ def convert_to_backend(
     for parent, (name, options) in product(parents, converters.items()):
         adaptor = read_catalogue().find_adaptor(name)
         if parent.format in adaptor.accepts:
-            outcome = transform(adaptor, options, parent, setting, reference=reference)
+            outcome = transform(adaptor, options, parent, context, reference=reference)
             steps |= {step.key: step for step in outcome.steps}
         if isinstance(outcome, Artifact):
             break

@@ -28,15 +28,15 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.search.comparison.agreement import Fault, compare_outputs
 from kedro_hone.search.comparison.disagreement import find_disagreement
-from kedro_hone.search.gates.load import find_load, say_waits
+from kedro_hone.search.context import RunContext, explain_source_failure
+from kedro_hone.search.gates.load import find_load, format_wait
 from kedro_hone.search.plan.routes import must_agree
 from kedro_hone.search.race.timings import SOURCE
 from kedro_hone.search.scores import has_labels, predict, score_predictions, score_source
-from kedro_hone.search.setting import Setting, explain_source_failure
 from kedro_hone.search.validation.probe_outputs import choose_shares
 from kedro_hone.search.verdict.failures import list_shared
-from kedro_hone.search.verdict.golden import GoldenRows, cut_golden, keep_golden
-from kedro_hone.search.verdict.verdict import GateResults, ask_gates, decide
+from kedro_hone.search.verdict.golden import GoldenRows, cut_golden, store_golden
+from kedro_hone.search.verdict.verdict import GateResults, decide, evaluate_gates
 from kedro_hone.sources.catalogue import describe_baseline
 
 logger = open_logger(__name__)
@@ -45,32 +45,34 @@ DRAWN = "the inputs were drawn at random, since there are no data: nothing is pr
 """The first reason of a draft."""
 
 
-def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResult, reference: Reference) -> Decision:
+def gate(
+    *, context: RunContext, result: RaceResult, confirmation: ConfirmationResult, reference: Reference
+) -> Decision:
     """Decide which finalist wins, if any, with the reasons and the judgement of each gate on each finalist.
 
     The finalists are checked in the order of their speed; the first that passes all gates wins. The level of the
     quality intervals is divided among them (multiple comparisons), so that checking several does not make a false pass
     more likely. The level of a person's choice is divided among such choices. The gate split is only read here.
     """
-    source, recipe, found = setting.source, setting.recipe, result.validated
+    source, recipe, found = context.source, context.recipe, result.validated
     finalists = {finalist.id: finalist for finalist in confirmation.finalists}
     itself = Measurements(
         id=SOURCE,
         latency=confirmation.source_latency,
-        size_bytes=setting.store.measure(source),
+        size_bytes=context.store.measure(source),
         other_load=confirmation.other_load,
         **reference.model_dump(include={*Predicted.model_fields}),
     )
-    with setting.store.workspace() as scratch:
+    with context.store.workspace() as scratch:
         outcomes, chosen = {name: one.candidate.outcome for name, one in found.items()}, result.choice
         shared = share_confidence(recipe.gates.confidence, finalists=recipe.confirm.finalists)
         scorer = _Scorer(
-            setting,
+            context,
             scratch,
             outcomes,
             level=chosen.confidence if chosen else shared,
-            golden_rows=cut_golden(setting, scratch),
-            noise=setting.locate_noise(reference),
+            golden_rows=cut_golden(context, scratch),
+            noise=context.locate_noise(reference),
             exact={name: must_agree(one.candidate.route, source) for name, one in found.items()},
         )
         results = GateResults(gates=recipe.gates, source=itself, score=scorer.score)
@@ -78,11 +80,11 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         restricted = (name for name in finalists if catalogue.find_restricted(found[name].candidate))
         withheld = dict.fromkeys(restricted, "its licence is for evaluation only")
         measured = [_gather(one, found[name], load=confirmation.other_load) for name, one in finalists.items()]
-        ask_gates(results, measured, withheld)
+        evaluate_gates(results, measured, withheld)
         verdict, reasons = decide(results, result, confirmation)
         winner, golden = results.winner, None
         if winner in scorer.outputs:
-            golden = scorer.keep_golden(winner, largest_error=found[winner].largest_error or 0.0)
+            golden = scorer.store_golden(winner, largest_error=found[winner].largest_error or 0.0)
     if winner is not None:
         reasons += [f"{winner} has a limit: {limit}" for limit in found[winner].limits]
     if verdict is Verdict.PASS:
@@ -90,8 +92,8 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
     else:
         told = list_shared(result.validations)
         reasons = [*reasons, *told] if finalists else [*told, *reasons]
-    reasons += filter(None, (say_choice(result.choice), say_untried(result, setting.run)))
-    if setting.samples.drawn:  # such rows are not the user's: whatever holds on them, nothing is proved
+    reasons += filter(None, (format_choice(result.choice), format_untried(result, context.run)))
+    if context.samples.drawn:  # such rows are not the user's: whatever holds on them, nothing is proved
         verdict, reasons, winner, golden = Verdict.DRAFT, [DRAWN, *reasons], None, None
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None
@@ -100,7 +102,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
         reasons=tuple(reasons),
         winner=winner,
         artifact=outcome if isinstance(outcome, Artifact) else None,
-        speedup=finalists[results.told].deciding if results.told else None,
+        speedup=finalists[results.reported].deciding if results.reported else None,
         quality=tuple(results.qualities.values()),
         gates=results.list_judgements(),
         baseline=describe_baseline(source, threads=recipe.thread_count),
@@ -112,7 +114,7 @@ def gate(*, setting: Setting, result: RaceResult, confirmation: ConfirmationResu
 def _list_waits(results: GateResults) -> list[str]:
     """Return a sentence that the winner waits for a quiet machine, if it does."""
     noise = find_load(results.judgements.get(results.winner or "", ()))
-    return [] if noise is None else [say_waits(noise)]
+    return [] if noise is None else [format_wait(noise)]
 
 
 def combine_worst(name: str, qualities: Sequence[Quality]) -> Quality:
@@ -137,7 +139,7 @@ def _gather(finalist: Finalist, validation: Validation, *, load: float | None) -
     )
 
 
-def say_choice(choice: Choice | None) -> str:
+def format_choice(choice: Choice | None) -> str:
     """Return a sentence that a person chose the candidate, or an empty string."""
     if choice is None:
         return ""
@@ -148,7 +150,7 @@ def say_choice(choice: Choice | None) -> str:
     )
 
 
-def say_untried(result: RaceResult, run: RunFolder) -> str:
+def format_untried(result: RaceResult, run: RunFolder) -> str:
     """Return how many candidates were not tried, or an empty string; those that were expected to be slower apart.
 
     A larger budget tries more of those that were not built or validated, unless a person stopped the search. If a
@@ -174,7 +176,7 @@ def _count(number: int) -> str:
 class _Scorer:
     """Scores candidates and the source on the gate split; the source's predictions are made once, when first needed."""
 
-    setting: Setting
+    context: RunContext
     scratch: Path
     outcomes: dict[str, Any]
     level: float
@@ -186,26 +188,26 @@ class _Scorer:
 
     def score(self, name: str) -> Quality | str:
         """Return a candidate's metric on the gate split, or why it could not be scored."""
-        setting, split, reference = self.setting, self.setting.samples.splits[GATE], self.scratch / "source.npz"
-        if not reference.exists() and (failed := self._predict(SOURCE, setting.source, reference)):
+        context, split, reference = self.context, self.context.samples.splits[GATE], self.scratch / "source.npz"
+        if not reference.exists() and (failed := self._predict(SOURCE, context.source, reference)):
             raise explain_source_failure(failed, "on the gate split")
         if name == SOURCE:
-            return score_source(reference, split, setting)
+            return score_source(reference, split, context)
         number, outputs = len(self.outputs), dict[str, Path]()
-        allowed = choose_shares(setting, exact=self.exact.get(name, False))
+        allowed = choose_shares(context, exact=self.exact.get(name, False))
         for one in (name, *self._list_parts(name)):
             outputs[one] = self.scratch / f"candidate{number}-{len(outputs)}.npz"
             if failed := self._predict(one, self.outcomes[one], outputs[one]):
                 return f"{one} failed on the gate split: {failed.reason}"
         self.outputs[name] = outputs
-        scores = score_predictions(outputs, reference=reference, split=split, setting=setting, confidence=self.level)
+        scores = score_predictions(outputs, reference=reference, split=split, context=context, confidence=self.level)
         for one, found in scores.items():
             if isinstance(found, str):
                 return f"{one} cannot be scored on the gate split: {found}"
-        labelled = has_labels(split, setting)
+        labelled = has_labels(split, context)
         worst = combine_worst(name, [one for one in scores.values() if isinstance(one, Quality)])
         for one, path in outputs.items():
-            feeds, outcome = setting.locate(split.feeds), self.outcomes[one]
+            feeds, outcome = context.locate(split.feeds), self.outcomes[one]
             compared = compare_outputs(
                 path, reference=reference, feeds=feeds, outputs=outcome.outputs, noise=self.noise
             )
@@ -215,12 +217,12 @@ class _Scorer:
                 return f"{one} does not agree with the source on the gate split: {reason}"
         return worst
 
-    def keep_golden(self, name: str, *, largest_error: float) -> str | None:
+    def store_golden(self, name: str, *, largest_error: float) -> str | None:
         """Store the golden rows of a scored candidate; None if the recipe requires none."""
         if self.golden_rows is None:
             return None
         paths = [_name_golden(path) for path in self.outputs[name].values()]
-        return keep_golden(self.golden_rows, paths, self.setting, largest_error=largest_error)
+        return store_golden(self.golden_rows, paths, self.context, largest_error=largest_error)
 
     def _list_parts(self, name: str) -> list[str]:
         """Return the candidates that are the parts of a composite; an empty list for any other candidate.
@@ -232,11 +234,11 @@ class _Scorer:
 
     def _predict(self, name: str, artifact: Artifact, path: Path) -> Failed | None:
         self.workers += 1
-        setting, feeds = self.setting, self.setting.locate(self.setting.samples.splits[GATE].feeds)
-        runs = [(feeds, path, setting.largest_batch)]
+        context, feeds = self.context, self.context.locate(self.context.samples.splits[GATE].feeds)
+        runs = [(feeds, path, context.largest_batch)]
         if self.golden_rows is not None and name != SOURCE:
             runs.append(self.golden_rows.make_run(artifact, _name_golden(path)))
-        found = predict(artifact, name=name, runs=runs, setting=setting)
+        found = predict(artifact, name=name, runs=runs, context=context)
         return found if isinstance(found, Failed) else None
 
 

@@ -15,7 +15,7 @@ from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import CALIBRATION, SEARCH, SPLITS, TRAINING, Samples, Split, TrackedFile
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.programs import call_program, digest_programs, find_program, keep_program, locate_program
+from kedro_hone.programs import call_program, copy_program, digest_programs, find_program, locate_program
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.comparison.arrays import open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import crop
@@ -67,7 +67,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
     found = store.read_value(digest, describe)
     if found is None or store.find_tree(digest) is None:
         with store.workspace() as scratch:
-            kept = keep_program(program, scratch)
+            kept = copy_program(program, scratch)
             path = str(locate_program(kept, scratch, digest=program.digest))
             paths = {name: {"path": file.path} for name, file in files.items()}
             job = {"program": path, "program_options": dict(recipe.program.options), "splits": paths}
@@ -80,7 +80,7 @@ def prepare(source: Artifact, recipe: Recipe, store: Store, run: RunFolder, **sp
             np.savez(calibration, allow_pickle=False, **kept_rows)
             cut_shapes(scratch / SEARCH / "feeds.npz", source, recipe, scratch)
             notes["warnings"] += describe_free_sizes(scratch / SEARCH / "feeds.npz", source, recipe)
-            store.keep_tree(digest, scratch)
+            store.store_tree(digest, scratch)
         notes |= {"program": kept}
         store.write_value(digest, notes)
         found = describe(notes)

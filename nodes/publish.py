@@ -17,12 +17,12 @@ from hone_runtime.values.decision import Decision, Verdict
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import PublishSection
 from kedro_hone.report.evidence import Evidence, parse_evidence
-from kedro_hone.report.files import copy_evidence, keep_winner, write_publication
+from kedro_hone.report.files import copy_evidence, store_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
-from kedro_hone.search.gates.load import QUIET, find_load, say_waits
-from kedro_hone.search.plan.toolset import name_machine, name_toolset
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
+from kedro_hone.search.gates.load import QUIET, find_load, format_wait
+from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
 
 TRANSFORMERS: Final = "transformers"
 """The format of a source with a tokenizer or processor that is published with the winner."""
@@ -31,7 +31,7 @@ logger = open_logger(__name__)
 
 
 def publish(
-    *, setting: Setting, decision: Decision, evidence_folder: EvidenceFolder, version: VersionInfo
+    *, context: RunContext, decision: Decision, evidence_folder: EvidenceFolder, version: VersionInfo
 ) -> tuple[Publication, ...]:
     """Write the winner as a new version, and return its publications; without a winner, do not change the registry.
 
@@ -46,12 +46,12 @@ def publish(
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was
             registered. ``registry-unreachable``; ``signing-unusable``.
     """
-    recipe = setting.recipe
-    proven = decision.verdict is Verdict.PASS and decision.artifact is not None and not setting.samples.drawn
+    recipe = context.recipe
+    proven = decision.verdict is Verdict.PASS and decision.artifact is not None and not context.samples.drawn
     if not proven or not recipe.publish.enabled:
         return ()
-    run = setting.run.model_copy(update={"run_id": evidence_folder.run_id})
-    winner = prove_winner(setting, decision, evidence_folder, version=version)
+    run = context.run.model_copy(update={"run_id": evidence_folder.run_id})
+    winner = prove_winner(context, decision, evidence_folder, version=version)
     evidence = parse_evidence((winner.folder / EVIDENCE).read_bytes())
     place, signer = recipe.publish, find_signer()
     target = find_target(version.uri, uri=place.uri, name=place.name, project=run.project)
@@ -73,8 +73,8 @@ def publish(
             **({PULL: version.pulled} if version.pulled else {}),
             **({AWAITS: awaits} if awaits else {}),
             **({HELD: place.alias} if waits else {}),
-            TOOLSET: name_toolset(recipe),
-            MACHINE: name_machine(evidence.hardware),
+            TOOLSET: format_toolset(recipe),
+            MACHINE: format_machine_tag(evidence.hardware),
         },
         alias=None if awaits or waits else place.alias,
         metrics=find_metrics(evidence),
@@ -95,14 +95,14 @@ def publish(
 
 
 def prove_winner(
-    setting: Setting, decision: Decision, evidence_folder: EvidenceFolder, *, version: VersionInfo
+    context: RunContext, decision: Decision, evidence_folder: EvidenceFolder, *, version: VersionInfo
 ) -> ProvenWinner:
     """Return the winner of a decision with its evidence, from the store.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else.
     """
-    store, run_id, artifact = setting.store, evidence_folder.run_id, decision.artifact
+    store, run_id, artifact = context.store, evidence_folder.run_id, decision.artifact
     if artifact is None or evidence_folder.decision != decision.identity:
         raise explain_incomplete(run_id, "The gates were run again after it was written.")
     files = store.find_tree(evidence_folder.digest)
@@ -112,10 +112,10 @@ def prove_winner(
         artifact=artifact,
         files=store.locate(artifact),
         source_uri=version.uri,
-        source_digest=setting.source.digest,
+        source_digest=context.source.digest,
         evidence=evidence_folder,
         folder=files,
-        companions=store.locate(setting.source) if setting.source.format == TRANSFORMERS else None,
+        companions=store.locate(context.source) if context.source.format == TRANSFORMERS else None,
     )
 
 
@@ -133,7 +133,7 @@ def _list_tags(winner: ProvenWinner, evidence: Evidence) -> dict[str, str]:
 def _note(publication: Publication, winner: ProvenWinner, evidence: Evidence, run: RunFolder) -> None:
     """Write the publication to the run's folder and to the log."""
     copy_evidence(winner.folder, run.folder)
-    keep_winner(winner.artifact, winner.files, run.folder)
+    store_winner(winner.artifact, winner.files, run.folder)
     write_publication(publication, evidence, run.folder)
     run.note("publication", uri=publication.uri)
     logger.info("published %s", publication.uri)
@@ -149,7 +149,7 @@ def find_wait(decision: Decision, evidence: Evidence) -> str:
     rows = [row for row in decision.gates if row.candidate == decision.winner]
     shares = (find_load(rows), evidence.confirmation.other_load)
     noise = max((share for share in shares if share is not None), default=0.0)
-    return say_waits(noise) if noise > QUIET else ""
+    return format_wait(noise) if noise > QUIET else ""
 
 
 def find_approval(place: PublishSection, registry: Registry, name: str) -> str:

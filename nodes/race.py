@@ -26,11 +26,11 @@ from hone_runtime.values.samples import Reference
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.report.wording import describe_speed
+from kedro_hone.search.context import RunContext, explain_source_failure, measure_alone
 from kedro_hone.search.plan.budget import Phase, start_budget
 from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
-from kedro_hone.search.race.launches import Entrant, enter, measure_round
+from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
 from kedro_hone.search.race.timings import SOURCE, Timings
-from kedro_hone.search.setting import Setting, explain_source_failure, measure_alone
 from kedro_hone.search.validation.validation import validate_until_valid
 from kedro_hone.search.verdict.verdict import can_win
 
@@ -38,18 +38,18 @@ logger = open_logger(__name__)
 
 
 def race(
-    *, setting: Setting, reference: Reference, validations: Validations, forecast: Forecast = UNKNOWN
+    *, context: RunContext, reference: Reference, validations: Validations, forecast: Forecast = UNKNOWN
 ) -> RaceResult:
     """Race the valid candidates, and return the standings, best first, with all the validations.
 
     If none is valid, candidates that were built but not validated because of the budget are validated until one is
     valid. Routes that begin with an alternative converter for another format than the source's are left out.
     """
-    known = [one for one in validations.validations if _is_of(setting.source.format, one)]
+    known = [one for one in validations.validations if _is_of(context.source.format, one)]
     promising = sorted(known, key=lambda one: (-forecast.find_speed(one.candidate.route), one.candidate.id))
-    tried = {one.candidate.id: one for one in validate_until_valid(promising, setting, reference=reference)}
-    racing = Race([*tried.values()], setting)
-    with measure_alone(setting.run, "race", artifacts=[setting.source, *racing.artifacts.values()]) as took:
+    tried = {one.candidate.id: one for one in validate_until_valid(promising, context, reference=reference)}
+    racing = Race([*tried.values()], context)
+    with measure_alone(context.run, "race", artifacts=[context.source, *racing.artifacts.values()]) as took:
         budget_ended = racing.run()
     return RaceResult(
         validations=tuple(tried[one.candidate.id] for one in known),
@@ -57,7 +57,7 @@ def race(
         source_latency=racing.timings.summarize(SOURCE),
         rounds=len(racing.timings.rounds),
         budget_ended=budget_ended,
-        timings=racing.timings.keep(setting.store, "race"),
+        timings=racing.timings.store(context.store, "race"),
         workers=racing.timings.workers,
         **took,
     )
@@ -78,15 +78,15 @@ class Race:
 
     Args:
         validations: The validations of all candidates, in the order of launches.
-        setting: The setting of the run.
+        context: The context of the run.
     """
 
-    def __init__(self, validations: Sequence[Validation], setting: Setting) -> None:
+    def __init__(self, validations: Sequence[Validation], context: RunContext) -> None:
         self.artifacts: dict[str, Artifact] = {}  # the racing artifacts, by the candidate's id
         self.timings = Timings()
-        self._setting, self._recipe, self._budget = setting, setting.recipe, start_budget(setting)
+        self._context, self._recipe, self._budget = context, context.recipe, start_budget(context)
         self._memory: dict[str, int] = {}
-        self._running: dict[str, Entrant] = {}
+        self._running: dict[str, Contestant] = {}
         self._left: dict[str, dict[str, Any]] = {}
         self._measured = 0.0  # seconds
         self._unable = set[str]()
@@ -101,7 +101,7 @@ class Race:
                 continue
             self.artifacts[name] = outcome
             self._memory[name] = one.peak_memory_bytes or one.size_bytes or 0
-            self._unable |= set() if can_win(one, setting.recipe.gates) else {name}
+            self._unable |= set() if can_win(one, context.recipe.gates) else {name}
         ordered = [one.candidate.id for one in valid if one.candidate.id in self.artifacts]
         ordered.sort(key=self._unable.__contains__)
         self._waiting = ordered[: self._recipe.race.candidates]
@@ -117,13 +117,15 @@ class Race:
         order = random.Random(self._recipe.seed)  # noqa: S311 - an order of measuring, not a secret
         decided, heats = True, 0
         with ExitStack() as workers:
-            self._launch({SOURCE: self._setting.source}, workers)
+            self._launch({SOURCE: self._context.source}, workers)
             while self._waiting:
-                if (reason := self._find_end()) and ((heats and self._setting.run.is_stopped()) or self._list_held()):
+                if (reason := self._find_end()) and (
+                    (heats and self._context.run.is_stopped()) or self._list_confirmable()
+                ):
                     for name in self._waiting:
                         self._leave(name, Status.NOT_TRIED, reason, slug=BUDGET)
                     return True
-                self._keep_best()
+                self._drop_slowest()
                 heat, heats = self._fill_heat(), heats + 1
                 logger.info("launched  for the race: the source and %s", ", ".join(heat))
                 self._launch({name: self.artifacts[name] for name in heat}, workers)
@@ -136,7 +138,9 @@ class Race:
 
     def _launch(self, artifacts: Mapping[str, Artifact], workers: ExitStack) -> None:
         burst_ms = self._recipe.race.burst_ms
-        self._running |= enter(artifacts, self._setting, burst_ms=burst_ms, timings=self.timings, stack=workers)
+        self._running |= start_contestants(
+            artifacts, self._context, burst_ms=burst_ms, timings=self.timings, stack=workers
+        )
         self._drop_failed("when it was launched for the race")
 
     def _leave(self, name: str, status: Status, reason: str = "", *, slug: str = "") -> None:
@@ -164,7 +168,7 @@ class Race:
                 measure_round(self._running.values(), order=order, timings=self.timings)
             rounds += block
             self._measured += time.monotonic() - begun
-            self._setting.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
+            self._context.run.note("rounds", rounds=len(self.timings.rounds), running=sorted(self._running))
             self._drop_failed("in the race")
             self._drop_slow()
             best = {"best": self._describe_best()}
@@ -181,7 +185,7 @@ class Race:
             return f"the race's budget of {self._recipe.race.seconds:.3g} s was spent"
         return self._budget.find_reason(Phase.RACE, None) or ""
 
-    def _list_held(self) -> set[str]:
+    def _list_confirmable(self) -> set[str]:
         """Return the candidates to confirm if the race ends now: only those that can win, if such a candidate waits."""
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
         held = (self._running.keys() | measured) - {SOURCE}
@@ -206,7 +210,7 @@ class Race:
                 self._leave(name, Status.DROPPED, reason)
                 logger.info("dropped   %s after %d rounds (%.2fx)", name, rounds, mine)
 
-    def _keep_best(self) -> None:
+    def _drop_slowest(self) -> None:
         """Before the next heat, retain only as many as can be confirmed."""
         objectives = self._find_objectives()
         ranked = sorted(objectives.keys() - self._unable, key=lambda name: (-objectives[name].estimate, name))

@@ -37,11 +37,11 @@ from kedro_hone.recipe.environments import find_environment
 from kedro_hone.report import records
 from kedro_hone.report.effort import find_break_even, sum_effort
 from kedro_hone.report.evidence import Evidence, dump_evidence, parse_evidence
-from kedro_hone.report.files import copy_evidence, keep_winner, point_latest, write_reports
+from kedro_hone.report.files import copy_evidence, point_latest, store_winner, write_reports
 from kedro_hone.report.front import find_front
 from kedro_hone.report.percentiles import list_percentiles
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.timings import SOURCE, write_timings
-from kedro_hone.search.setting import Setting
 from kedro_hone.search.verdict.verdict import find_contradiction
 
 logger = open_logger(__name__)
@@ -49,7 +49,7 @@ logger = open_logger(__name__)
 
 def report(
     *,
-    setting: Setting,
+    context: RunContext,
     result: RaceResult,
     confirmation: ConfirmationResult,
     decision: Decision,
@@ -67,8 +67,8 @@ def report(
         HoneError: ``evidence-incomplete``: the decision contradicts what was measured, or the raw timings of the
             race or of the confirmation are not in the store.
     """
-    run, store, won = setting.run, setting.store, decision.artifact
-    if fault := find_contradiction(decision, result, confirmation, gates=setting.recipe.gates):
+    run, store, won = context.run, context.store, decision.artifact
+    if fault := find_contradiction(decision, result, confirmation, gates=context.recipe.gates):
         hint = (
             "Run the gates again: `kedro-hone run --pipelines compare --from-nodes gate.gate`. Nothing is "
             "measured again."
@@ -77,13 +77,13 @@ def report(
     with store.workspace() as stage:
         write_timings(stage / TIMINGS, {"race": result.timings, "confirm": confirmation.timings}, store)
         evidence = gather_evidence(
-            setting=setting,
+            context=context,
             version=version,
             reference=reference,
             race=result,
             confirmation=confirmation,
             decision=decision,
-            path=run.relate(keep_winner(won, store.locate(won), run.folder)) if won else "",
+            path=run.relate(store_winner(won, store.locate(won), run.folder)) if won else "",
             timings=np.load(stage / TIMINGS, allow_pickle=False),
         )
         text = hide_secrets(dump_evidence(evidence), variables={})  # their values may be words that it needs
@@ -93,7 +93,7 @@ def report(
         if decision.golden:
             (stage / GOLDEN).write_bytes((store.locate_tree(decision.golden) / GOLDEN).read_bytes())
         sealed = EvidenceFolder.read(run.run_id, stage, decision=decision.identity)
-        files = store.keep_tree(sealed.digest, stage)
+        files = store.store_tree(sealed.digest, stage)
     copy_evidence(files, run.folder)
     point_latest(run.root.parent, run.folder)
     logger.info("report    %s", run.folder / "report.html")
@@ -102,7 +102,7 @@ def report(
 
 def gather_evidence(
     *,
-    setting: Setting,
+    context: RunContext,
     version: VersionInfo,
     reference: Reference,
     race: RaceResult,
@@ -115,7 +115,7 @@ def gather_evidence(
 
     ``path`` is the winner's folder, and ``timings`` are the arrays of ``timings.npz``.
     """
-    recipe, source, validations = setting.recipe, setting.source, race.validations
+    recipe, source, validations = context.recipe, context.source, race.validations
     effort = sum_effort(reference, race=race, confirmation=confirmation, decision=decision)
     speed = _compare_speed(confirmation, decision)
     standings = {standing.id: standing for standing in race.standings}
@@ -123,7 +123,7 @@ def gather_evidence(
     confirmed = confirmation.model_dump(include={*Confirmation.model_fields} - {"subject"})
     raced = race.model_dump(include={"rounds", "seconds", "budget_ended", "other_load"})
     return Evidence(
-        run_id=setting.run.run_id,
+        run_id=context.run.run_id,
         created=confirmation.ended,
         producer=f"kedro-hone {kedro_hone.__version__}",
         recipe={**recipe.model_dump(mode="json"), "digest": recipe.digest},
@@ -134,19 +134,19 @@ def gather_evidence(
             **source.model_dump(include={"format", "digest"}),
             baseline=decision.baseline,
         ),
-        program=_make_program(setting),
+        program=_make_program(context),
         winner=_make_winner(decision, race, path),
-        percentiles=_list_percentiles(setting, confirmation, decision, timings),
+        percentiles=_list_percentiles(context, confirmation, decision, timings),
         quality=decision.quality,
         gates=decision.gates,
-        candidates=(_join_source(setting.store.measure(source), reference, race), *joined),
+        candidates=(_join_source(context.store.measure(source), reference, race), *joined),
         front=find_front(joined),
         choice=race.choice,
         race=records.RaceRecord(**raced, timings=TIMINGS),
         confirmation=Confirmation(**confirmed, subject=digest_json(confirmation.made_from)),
         hardware=confirmation.hardware,
-        environments=_list_environments(setting, validations),
-        data=tuple(setting.samples.splits.values()),
+        environments=_list_environments(context, validations),
+        data=tuple(context.samples.splits.values()),
         break_even_calls=find_break_even(speed["latency"], effort["optimization_seconds"]),
         **speed,
         **effort,
@@ -228,10 +228,10 @@ def _join_source(size_bytes: int, reference: Reference, race: RaceResult) -> rec
     )
 
 
-def _make_program(setting: Setting) -> records.ProgramRecord:
-    name, metric = setting.recipe.program.name, setting.recipe.program.metric
-    scores = digest_metric(metric, project=setting.run.project) or ""
-    digest = setting.samples.program_digest
+def _make_program(context: RunContext) -> records.ProgramRecord:
+    name, metric = context.recipe.program.name, context.recipe.program.metric
+    scores = digest_metric(metric, project=context.run.project) or ""
+    digest = context.samples.program_digest
     return records.ProgramRecord(name=name, digest=digest, metric=metric or "", metric_digest=scores)
 
 
@@ -251,7 +251,7 @@ def _make_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
 
 def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
     """Return the speed-ups and times of the reported finalist, at the deciding shape and at each shape."""
-    told = confirmation.choose_told(decision.winner, decision.speedup)
+    told = confirmation.find_reported(decision.winner, decision.speedup)
     speedup = decision.speedup or (told.deciding if told else None)
     after = {row.shape: row for row in told.latency} if told and decision.winner else {}
     latencies = {
@@ -266,23 +266,23 @@ def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict
 
 
 def _list_percentiles(
-    setting: Setting, confirmation: ConfirmationResult, decision: Decision, timings: Mapping[str, NDArray[Any]]
+    context: RunContext, confirmation: ConfirmationResult, decision: Decision, timings: Mapping[str, NDArray[Any]]
 ) -> tuple[records.PercentilesRecord, ...]:
     """Return the percentiles of the source and of the reported finalist, if it was launched to the end."""
-    told = confirmation.choose_told(decision.winner, decision.speedup)
+    told = confirmation.find_reported(decision.winner, decision.speedup)
     return list_percentiles(
         timings,
         names=[SOURCE, *([told.id] if told and not told.reason else [])],
-        shapes=setting.recipe.shapes,
-        rounds=setting.recipe.confirm.rounds,
-        confidence=setting.recipe.gates.confidence,
+        shapes=context.recipe.shapes,
+        rounds=context.recipe.confirm.rounds,
+        confidence=context.recipe.gates.confidence,
     )
 
 
-def _list_environments(setting: Setting, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
+def _list_environments(context: RunContext, validations: Sequence[Validation]) -> tuple[records.EnvironmentRecord, ...]:
     catalogue = read_catalogue()
     routes = [one.candidate.route for one in validations if one.quality is not None]
-    names = {str(setting.source.runtime), *(part.split(".")[0] for route in routes for part in route)}
-    found = [find_environment(setting.recipe, catalogue.find_toolchain(name), build=False) for name in sorted(names)]
+    names = {str(context.source.runtime), *(part.split(".")[0] for route in routes for part in route)}
+    found = [find_environment(context.recipe, catalogue.find_toolchain(name), build=False) for name in sorted(names)]
     found = [one for one in found if not isinstance(one, Failed)]
     return tuple(records.EnvironmentRecord.model_validate(one, from_attributes=True) for one in found)

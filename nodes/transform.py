@@ -7,14 +7,14 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Outcome
 from hone_runtime.values.samples import Reference
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
-from kedro_hone.search.setting import Setting
 from kedro_hone.search.steps.step import transform
 
 
 def apply_adaptor(
     *,
-    setting: Setting,
+    context: RunContext,
     parent: Outcome,
     reference: Reference,
     forecast: Forecast = UNKNOWN,
@@ -29,4 +29,4 @@ def apply_adaptor(
         return parent
     found = read_catalogue().find_adaptor(adaptor)
     expected = forecast.find_seconds(adaptor)
-    return transform(found, options, parent, setting, reference=reference, expected=expected)
+    return transform(found, options, parent, context, reference=reference, expected=expected)

@@ -11,14 +11,14 @@ from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.measurement import Validation
 from hone_runtime.values.outcome import Candidate, Outcome
 from hone_runtime.values.samples import Reference
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.forecast import UNKNOWN, Forecast
-from kedro_hone.search.setting import Setting
 from kedro_hone.search.validation.validation import validate_candidate
 
 
 def validate(
     *,
-    setting: Setting,
+    context: RunContext,
     outcome: Outcome,
     reference: Reference,
     forecast: Forecast = UNKNOWN,
@@ -35,4 +35,4 @@ def validate(
         route = tuple(step.adaptor for step in outcome.steps)
     named = Candidate(id=candidate, route=route, outcome=outcome, options={k: dict(v) for k, v in options.items()})
     expected = forecast.find_validation(route[-1]) if route else None
-    return validate_candidate(named, setting, reference=reference, expected=expected)
+    return validate_candidate(named, context, reference=reference, expected=expected)

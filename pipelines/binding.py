@@ -1,4 +1,4 @@
-"""Place a node in the graph: pass the setting and bound arguments to its function, and name its datasets.
+"""Place a node in the graph: pass the run's context and bound arguments to its function, and name its datasets.
 
 Nodes, namespaces and pipelines can run alone, from values that earlier runs left in the catalog. So each value records
 everything that it was made from (``made_from``), by digests: the values before it, and the keys of the recipe that
@@ -17,16 +17,16 @@ from typing import Any, Final
 from kedro.pipeline import Node, Pipeline
 
 from hone_runtime.contract.registry import VersionInfo
-from hone_runtime.values.base import Json, Made, Value
+from hone_runtime.values.base import Derived, Json, Value
 from hone_runtime.values.digest import digest_json
 from kedro_hone.programs import digest_metric
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.search.setting import Setting, explain_outdated
+from kedro_hone.search.context import RunContext, explain_outdated
 
 PARAMETERS = "params:hone"
 PLACE = ("store", "run")
-SETTING = ("source", "samples", *PLACE)
+CONTEXT = ("source", "samples", *PLACE)
 RECIPE: Final = "hone."
 """The prefix of each key of the recipe, as in the parameters."""
 
@@ -44,14 +44,14 @@ def place_node(
 ) -> Pipeline:
     """Return a pipeline of one node; its name and outputs get the namespace as a prefix.
 
-    The function is called with the ``setting``, with the ``inputs`` (argument to dataset), and with the arguments bound
-    by the graph, such as an adaptor's name or a route. A function without a setting makes a part of it, and is called
+    The function is called with the ``context``, with the ``inputs`` (argument to dataset), and with the arguments bound
+    by the graph, such as an adaptor's name or a route. A function without a context makes a part of it, and is called
     with ``recipe``, ``store`` and ``run``. ``decided_by`` are the keys of the recipe that affect its result, in
     addition to those that affect its inputs. Datasets with a namespace are connected from outside, since Kedro warns of
     names with dots inside a node.
     """
     outputs = [output] if isinstance(output, str) else [*output]
-    called, place = partial(function, **bound), SETTING if "setting" in signature(function).parameters else PLACE
+    called, place = partial(function, **bound), CONTEXT if "context" in signature(function).parameters else PLACE
     # Kedro reads the name and the type hints of the function, and ParallelRunner pickles it.
     run = update_wrapper(partial(_run, function=called, inputs=inputs, outputs=outputs, decided_by=decided_by), _run)
     run.__name__ = function.__name__
@@ -75,15 +75,15 @@ def _run(
     """
     values = {inputs.get(argument, argument): value for argument, value in given.items()}
     origins = trace(values, digest_recipe(recipe, project=given["run"].project), decided_by=decided_by)
-    if "setting" in signature(function).parameters:
-        given["setting"] = Setting(recipe=recipe, **{name: given.pop(name) for name in SETTING})
+    if "context" in signature(function).parameters:
+        given["context"] = RunContext(recipe=recipe, **{name: given.pop(name) for name in CONTEXT})
     else:
         given["recipe"] = recipe
     made = function(**given)
     signed: list[Any] = []
     for name, value in zip(outputs, made if len(outputs) > 1 else [made], strict=True):
-        signed.append(value.model_copy(update={"made_from": origins}) if isinstance(value, Made) else value)
-        if isinstance(value, Made | VersionInfo):
+        signed.append(value.model_copy(update={"made_from": origins}) if isinstance(value, Derived) else value)
+        if isinstance(value, Derived | VersionInfo):
             origins = {**origins, name: signed[-1].identity}
     return signed
 
@@ -127,11 +127,11 @@ def trace(values: Mapping[str, Any], recipe: Mapping[str, str], *, decided_by: I
     """
     origins = {f"{RECIPE}{key}": recipe[f"{RECIPE}{key}"] for key in decided_by}
     for name, value in values.items():
-        if not isinstance(value, Made | VersionInfo):
+        if not isinstance(value, Derived | VersionInfo):
             continue
-        if isinstance(value, Made) and not value.made_from:
+        if isinstance(value, Derived) and not value.made_from:
             raise explain_outdated(name, "version of kedro-hone")
-        named = {**(value.made_from if isinstance(value, Made) else {}), name: value.identity}
+        named = {**(value.made_from if isinstance(value, Derived) else {}), name: value.identity}
         for origin, digest in named.items():
             known = recipe.get(origin) if origin.startswith(RECIPE) else origins.get(origin, digest)
             if known != digest:

@@ -18,7 +18,7 @@ from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 ROWS = {"calibration": 256, "search": 200, "gate": 312}
 
@@ -29,13 +29,13 @@ Splits = dict[str, dict[str, np.ndarray]]
 class Bench:
     """One source model, ready for candidates."""
 
-    setting: Setting
+    context: RunContext
     reference: Reference
 
     @property
     def common(self) -> dict[str, Any]:
         """What every measuring node is given."""
-        return {"setting": self.setting}
+        return {"context": self.context}
 
     def validate(self, artifact: Artifact, *route: str) -> Validation:
         """Check what a route produced."""
@@ -77,10 +77,10 @@ def make_bench(folder: Path, model: Path, splits: Splits, *, form: str, runtime:
     files = {name: track(folder / f"{name}.npz", arrays) for name, arrays in splits.items()}
     samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
     assert {name: samples.splits[name].n for name in ROWS} == ROWS
-    setting = Setting(source=source, samples=samples, recipe=parsed, store=store, run=run)
-    reference = take_baseline(setting=setting)
+    context = RunContext(source=source, samples=samples, recipe=parsed, store=store, run=run)
+    reference = take_baseline(context=context)
     assert reference.value > 0.9
-    return Bench(setting, reference)
+    return Bench(context, reference)
 
 
 def _seal(folder: Path, model: Path, store: Store, *, form: str, runtime: str, image: np.ndarray) -> Artifact:

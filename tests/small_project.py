@@ -50,7 +50,7 @@ from pathlib import Path
 
 from kedro.framework.hooks import hook_impl
 
-from kedro_hone.search import setting
+from kedro_hone.search import context
 from hone_runtime.contract.catalogue import register
 from kedro_hone.settings import CONFIG_LOADER_ARGS, DISABLE_HOOKS_FOR_PLUGINS
 from kedro_hone.settings import HOOKS as HONE_HOOKS
@@ -65,7 +65,7 @@ class Diary:
 
 
 if load := os.environ.get("SHOP_LOAD"):  # tests run at the same time: no test is about what others take by chance
-    setting.share_of_others = lambda start: float(load)
+    context.share_of_others = lambda start: float(load)
 
 HOOKS = (*HONE_HOOKS, Diary())
 register(*adaptors.ADAPTORS)

@@ -25,7 +25,7 @@ TOOLCHAIN = Toolchain(
 )
 
 
-def _refuse_hopeless(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
+def _refuse_unconvertible(artifact: Artifact, _options: Options, _host: Host) -> Refused | None:
     reason = None
     if "quantization" in artifact.metadata:
         reason = f"the model is quantized ({artifact.metadata['quantization']}), which LiteRT does by itself"
@@ -49,6 +49,6 @@ ADAPTORS = (
             Capability.CONTROL_FLOW: Support.UNKNOWN,
             Capability.DETERMINISTIC: Support.FULL,
         },
-        can_take=_refuse_hopeless,
+        can_take=_refuse_unconvertible,
     ),
 )

@@ -7,9 +7,9 @@ from typing import Any
 from kedro.pipeline import Pipeline
 
 from hone_runtime.values.composite import COMPOSITE, RUNS
-from kedro_hone.nodes.challenge import challenge, defend
+from kedro_hone.nodes.challenge import challenge, compare_with_published
 from kedro_hone.nodes.choose import choose
-from kedro_hone.nodes.compose import compose, enter
+from kedro_hone.nodes.compose import add_composite, compose
 from kedro_hone.nodes.confirm import confirm
 from kedro_hone.nodes.gate import gate
 from kedro_hone.nodes.gather import gather
@@ -104,7 +104,7 @@ def _place_challenge(raced: str) -> list[Pipeline]:
         place_node(
             gate, name="gate", inputs=asked, output="decision", decided_by=["gates", "confirm", "golden_rows"], **common
         ),
-        place_node(defend, name="defend", inputs=defended, output="decision"),
+        place_node(compare_with_published, name="compare_with_published", inputs=defended, output="decision"),
     ]
 
 
@@ -137,5 +137,7 @@ def _place_composite() -> list[Pipeline]:
             namespace=COMPOSITE,
             tags=["validate"],
         ),
-        place_node(enter, name="enter", inputs={"result": "raced", "validation": validation}, output="race"),
+        place_node(
+            add_composite, name="add_composite", inputs={"result": "raced", "validation": validation}, output="race"
+        ),
     ]

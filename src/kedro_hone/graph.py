@@ -104,7 +104,7 @@ def set_parameters(parameters: Mapping[str, Any]) -> None:
     project.pipelines.set_requested(wanted)
 
 
-def name_pipelines(names: Sequence[str]) -> list[str]:
+def list_pipelines(names: Sequence[str]) -> list[str]:
     """Return the names in this project of some pipelines; without any, that of kedro-hone's whole pipeline.
 
     A project with pipelines of its own has kedro-hone's below a prefix, which is also the name of the whole. Nothing is

@@ -62,7 +62,7 @@ def add_pipelines(theirs: Callable[[], Mapping[str, Pipeline]], prefix: str = PR
             project.pipelines.set_requested(wanted)
         return found if wanted is not None and others == wanted else {**found, **register_pipelines(prefix)}
 
-    register.prefix = prefix  # type: ignore[attr-defined]  # for ``graph.name_pipelines``
+    register.prefix = prefix  # type: ignore[attr-defined]  # for ``graph.list_pipelines``
     return register
 
 

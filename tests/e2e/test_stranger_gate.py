@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from small_project import FAST
 
-from hone_runtime.values.judgement import Judged
+from hone_runtime.values.judgement import GateOutcome
 from hone_runtime.values.measurement import Latency
 from kedro_hone.core.gates import Measurements
 
@@ -135,4 +135,4 @@ def test_the_gate_of_the_guide_works_and_so_does_its_test(tmp_path, monkeypatch)
 
     unknown = Measurements(id="a", latency=(Latency(shape="batch1", p50_ms=1.0, n=9),))
     (judgement,) = names["GATE"].ask(2.5, unknown, unknown)
-    assert judgement.judgement is Judged.UNDECIDED
+    assert judgement.judgement is GateOutcome.UNDECIDED

@@ -20,7 +20,7 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 pytestmark = pytest.mark.toolchain
 
@@ -54,13 +54,13 @@ def open_bench(folder: Path, write, draw, *, inputs, outputs, program="fidelity"
     source = store.seal(folder / "source", **specs, **sealed)
     files = {name: track(folder / f"{name}.npz", draw(rows)) for name, rows in ROWS.items()}
     samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    return Bench(setting, take_baseline(setting=setting))
+    context = RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return Bench(context, take_baseline(context=context))
 
 
 def validate(bench: Bench, *route: str):
-    outcome: object = bench.setting.source
-    options = make_plan(bench.setting.recipe).options
+    outcome: object = bench.context.source
+    options = make_plan(bench.context.recipe).options
     for adaptor in route:
         outcome = apply_adaptor(
             parent=outcome, reference=bench.reference, adaptor=adaptor, options=options[adaptor], **bench.common
@@ -190,8 +190,8 @@ def test_a_mask_that_is_taken_for_a_length_is_found_though_the_splits_are_padded
     )
     (tmp_path / "other").mkdir()
     write_program(Unmasked, example, ({0: batch}, {0: batch}))(tmp_path / "other")
-    planted = bench.setting.store.seal(
-        tmp_path / "other", **{**bench.setting.source.manifest(), "metadata": {"planted": True}}
+    planted = bench.context.store.seal(
+        tmp_path / "other", **{**bench.context.source.manifest(), "metadata": {"planted": True}}
     )
     found = bench.validate(planted, "pytorch.export")
     assert found.status is Status.DROPPED
@@ -235,8 +235,8 @@ def test_probabilities_that_no_metric_reads_are_judged(tmp_path, route):
     )
     (tmp_path / "other").mkdir()
     write_program(Sharp, example, ({0: batch},))(tmp_path / "other")
-    planted = bench.setting.store.seal(
-        tmp_path / "other", **{**bench.setting.source.manifest(), "metadata": {"planted": True}}
+    planted = bench.context.store.seal(
+        tmp_path / "other", **{**bench.context.source.manifest(), "metadata": {"planted": True}}
     )
     found = bench.validate(planted, *route)
     assert found.quality.outputs == ("label",)

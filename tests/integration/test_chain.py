@@ -38,9 +38,9 @@ def run_chain(
     recipe = {"routes": [chain], "shapes": {"batch1": {"batch": 1}, "batch64": {"batch": 64}}, "adaptors": adaptors}
     model = digits / "onnx" / "model.onnx"
     bench = make_bench(folder, model, read_splits(digits), form="onnx", runtime="onnxruntime", **recipe)
-    outcomes = {"onnx": bench.setting.source}
+    outcomes = {"onnx": bench.context.source}
     route = (*chain, compiler)
-    plan = make_plan(bench.setting.recipe)
+    plan = make_plan(bench.context.recipe)
     for step in plan.routes.steps:
         if step.namespace.startswith("onnx.") and step.route == route[: len(step.route)]:
             outcome = apply_adaptor(
@@ -64,7 +64,7 @@ def count_operators(artifact: Artifact, store: Store) -> Counter[str]:
 def test_four_bit_weights_of_one_toolchain_and_eight_bits_of_another(digits_models, tmp_path):
     bench, artifacts = run_chain(digits_models, tmp_path, WEIGHTS_THEN_CONVS, "openvino.f32")
 
-    tree = ET.parse(bench.setting.store.locate(artifacts[-1]) / "model.xml")  # noqa: S314 (our own file)
+    tree = ET.parse(bench.context.store.locate(artifacts[-1]) / "model.xml")  # noqa: S314 (our own file)
     layers = list(tree.getroot().iter("layer"))
     kinds = Counter(layer.get("type") for layer in layers)
     weights = [layer.find("data") for layer in layers if layer.get("type") == "Const"]
@@ -83,13 +83,13 @@ def test_two_compressors_of_one_toolchain(digits_models, tmp_path):
     bench, artifacts = run_chain(digits_models, tmp_path, CONVS_THEN_WEIGHTS, "onnxruntime.session", **only)
 
     eight_bit, both = (
-        count_operators(artifacts[1], bench.setting.store),
-        count_operators(artifacts[2], bench.setting.store),
+        count_operators(artifacts[1], bench.context.store),
+        count_operators(artifacts[2], bench.context.store),
     )
     assert (eight_bit["QuantizeLinear"], eight_bit["MatMulNBits"]) == (4, 0)
     assert (both["QuantizeLinear"], both["MatMulNBits"]) == (4, 2)
     assert {"QLinearConv", "MatMulNBits"} <= count_operators(
-        artifacts[3], bench.setting.store
+        artifacts[3], bench.context.store
     ).keys()  # as ONNX Runtime runs it
     validation = bench.validate(artifacts[-1], *CONVS_THEN_WEIGHTS, "onnxruntime.session")
     assert validation.status is Status.MEASURED, validation.reason
@@ -106,15 +106,15 @@ def test_one_store_serves_hosts_with_and_without_vnni(digits_models, tmp_path, m
     for flags in ("avx2", "avx2 avx512_vnni") * 2:
         (tmp_path / "cpuinfo").write_text(f"flags: {flags}\n")
         quantized = transform(
-            quantizer, quantizer.options(), bench.setting.source, bench.setting, reference=bench.reference
+            quantizer, quantizer.options(), bench.context.source, bench.context, reference=bench.reference
         )
-        compiled = transform(compiler, compiler.options(), quantized, bench.setting, reference=bench.reference)
+        compiled = transform(compiler, compiler.options(), quantized, bench.context, reference=bench.reference)
         assert built.setdefault(flags, (quantized, compiled)) == (quantized, compiled)
-    assert len(list((bench.setting.run.folder / "steps").glob("*-onnxruntime.*"))) == 4
+    assert len(list((bench.context.run.folder / "steps").glob("*-onnxruntime.*"))) == 4
     for (quantized, compiled), largest in zip(built.values(), (64, 127), strict=True):
         weights = map(
             numpy_helper.to_array,
-            onnx.load(bench.setting.store.locate(quantized) / "model.onnx").graph.initializer,
+            onnx.load(bench.context.store.locate(quantized) / "model.onnx").graph.initializer,
         )
         assert max(np.abs(w.astype(int)).max() for w in weights if w.dtype == np.int8 and w.ndim > 1) == largest
         assert compiled.metadata["machine_options"] == {quantizer.name: {"reduce_range": largest == 64}}

@@ -47,7 +47,7 @@ def convert(bench, folder, *, add=0.0):
     import openvino as ov
     from openvino import opset13 as ops
 
-    model = ov.convert_model(bench.setting.store.locate(bench.setting.source) / "model.onnx")
+    model = ov.convert_model(bench.context.store.locate(bench.context.source) / "model.onnx")
     if add:
         output = model.outputs[0].get_node().input_value(0)
         wrong = ops.add(output, ops.constant(np.eye(1, 10, dtype=np.float32) * add))
@@ -58,13 +58,13 @@ def convert(bench, folder, *, add=0.0):
     ov.save_model(model, folder / "model.xml", compress_to_fp16=False)
     noted = {"compiled_shapes": [{"batch": 1}, {"batch": 64}]}
     form = {"format": "openvino-ir", "runtime": "openvino", "run_options": F32, "metadata": noted}
-    return bench.setting.store.seal(folder, **form, **SPECS)
+    return bench.context.store.seal(folder, **form, **SPECS)
 
 
 def make(bench, other, *, shape="batch64"):
     """Return the composite of the source, the best of the race, and another one, which is faster at a shape."""
     ratios = {"onnx": {"batch1": 5.0, "batch64": 4.0}, "ir": {"batch1": 4.0, "batch64": 4.0, shape: 9.0}}
-    artifacts = {"onnx": bench.setting.source, "ir": other}
+    artifacts = {"onnx": bench.context.source, "ir": other}
     made = [Candidate(id=name, route=(name,), outcome=artifact) for name, artifact in artifacts.items()]
     result = RaceResult(
         validations=tuple(Validation(candidate=one, status=Status.MEASURED) for one in made),
@@ -75,12 +75,12 @@ def make(bench, other, *, shape="batch64"):
         budget_ended=False,
         timings="k",
     )
-    return compose(setting=bench.setting, result=result)
+    return compose(context=bench.context, result=result)
 
 
 def publish(bench, artifact, folder):
     """Write a composite as a publication has it."""
-    shutil.copytree(bench.setting.store.locate(artifact), folder)
+    shutil.copytree(bench.context.store.locate(artifact), folder)
     write_manifest(folder, artifact)
     return folder
 
@@ -93,7 +93,7 @@ def test_each_shape_is_computed_by_its_part(bench, tmp_path):
     ]
     assert bench.validate(made).status is Status.MEASURED
     learner = kedro_hone.load(publish(bench, made, tmp_path / "published"))
-    source = kedro_hone.load(publish(bench, bench.setting.source, tmp_path / "source"))
+    source = kedro_hone.load(publish(bench, bench.context.source, tmp_path / "source"))
     for rows in (1, 64, 7):
         feeds = {"image": np.random.default_rng(rows).random((rows, 1, 8, 8), dtype=np.float32)}
         np.testing.assert_allclose(learner.run(feeds)["logits"], source.run(feeds)["logits"], rtol=1e-4, atol=1e-4)
@@ -122,9 +122,9 @@ def test_a_part_that_is_wrong_at_its_shape_is_found(bench, tmp_path):
 def test_each_part_is_judged_on_all_rows(bench, tmp_path, shape):
     """The gate's rows are predicted in calls of 64, and no other part would be called."""
     other = convert(bench, tmp_path / "ir", add=100.0)
-    outcomes = {"composite": make(bench, other, shape=shape), "onnx": bench.setting.source, "ir": other}
+    outcomes = {"composite": make(bench, other, shape=shape), "onnx": bench.context.source, "ir": other}
     (tmp_path / "gate").mkdir()
-    scorer = _Scorer(bench.setting, tmp_path / "gate", outcomes, level=0.95)
+    scorer = _Scorer(bench.context, tmp_path / "gate", outcomes, level=0.95)
     quality = scorer.score("composite")
     assert quality.id == "composite"
     assert quality.drop.low > 0.5
@@ -151,9 +151,9 @@ def test_a_composite_of_a_stranger_opens_nothing_else(bench, tmp_path, change, s
     made = make(bench, convert(bench, tmp_path / "ir"))
     parts = [{**made.metadata["parts"][0], **change}, *made.metadata["parts"][1:]]
     folder = tmp_path / "changed"
-    shutil.copytree(bench.setting.store.locate(made), folder)
+    shutil.copytree(bench.context.store.locate(made), folder)
     attributes = made.model_copy(update={"metadata": {**made.metadata, "parts": parts}})
-    sealed = bench.setting.store.seal(folder, **dict(attributes.manifest()))
+    sealed = bench.context.store.seal(folder, **dict(attributes.manifest()))
     with pytest.raises((HoneError, ValueError)) as caught:
         kedro_hone.load(publish(bench, sealed, tmp_path / "published"))
     assert said in " ".join(map(str, (caught.value, getattr(caught.value, "why", ""))))
@@ -163,10 +163,10 @@ def test_golden_rows_are_computed_by_each_part(bench, tmp_path):
     """The rows are few, and of the shape of one part; the other one is wrong on this machine."""
     made = make(bench, convert(bench, tmp_path / "ir", add=100.0))
     folder = publish(bench, made, tmp_path / "registry" / "artifact")
-    source = kedro_hone.load(publish(bench, bench.setting.source, tmp_path / "source"))
+    source = kedro_hone.load(publish(bench, bench.context.source, tmp_path / "source"))
     feeds = {"image": np.random.default_rng(0).random((1, 1, 8, 8), dtype=np.float32)}
     golden = make_golden(
-        feeds, source.run(feeds), rows=1, largest_error=0.0, source=bench.setting.source, host=read_host()
+        feeds, source.run(feeds), rows=1, largest_error=0.0, source=bench.context.source, host=read_host()
     )
     (folder.parent / "evidence").mkdir()
     (folder.parent / "evidence" / "golden.json").write_text(golden.model_dump_json())

@@ -18,8 +18,8 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.scores import predict, score_predictions
-from kedro_hone.search.setting import Setting
 
 pytestmark = pytest.mark.toolchain
 
@@ -61,13 +61,13 @@ def make_bench(folder: Path, model: Path, kind: str) -> Bench:
         tokens = {"input_ids": draw.integers(1, 50, size=(rows, 12)) * mask, "attention_mask": mask.astype("i8")}
         files[name] = track(folder / f"{name}.npz", tokens)
     samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    return Bench(setting, take_baseline(setting=setting))
+    context = RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return Bench(context, take_baseline(context=context))
 
 
 def build(bench: Bench, *route: str) -> Artifact:
-    outcome: object = bench.setting.source
-    options = make_plan(bench.setting.recipe).options
+    outcome: object = bench.context.source
+    options = make_plan(bench.context.recipe).options
     for adaptor in route:
         outcome = apply_adaptor(
             parent=outcome, reference=bench.reference, adaptor=adaptor, options=options[adaptor], **bench.common
@@ -78,15 +78,15 @@ def build(bench: Bench, *route: str) -> Artifact:
 
 def measure_gate(bench: Bench, artifact: Artifact, folder: Path) -> Quality:
     """Score an artifact on the gate split, as the gate does with a finalist."""
-    split, outputs = bench.setting.samples.splits[GATE], []
-    for name, model in (("source", bench.setting.source), ("candidate", artifact)):
+    split, outputs = bench.context.samples.splits[GATE], []
+    for name, model in (("source", bench.context.source), ("candidate", artifact)):
         (folder / name).mkdir(exist_ok=True)
         outputs.append(folder / name / "outputs.npz")
-        runs = [(bench.setting.locate(split.feeds), outputs[-1], 8)]
-        predicted = predict(model, name=name, runs=runs, setting=bench.setting)
+        runs = [(bench.context.locate(split.feeds), outputs[-1], 8)]
+        predicted = predict(model, name=name, runs=runs, context=bench.context)
         assert isinstance(predicted, Predicted), predicted
     reference, candidate = outputs
-    found = score_predictions({"it": candidate}, reference=reference, split=split, setting=bench.setting)["it"]
+    found = score_predictions({"it": candidate}, reference=reference, split=split, context=bench.context)["it"]
     assert isinstance(found, Quality), found
     return found
 

@@ -49,10 +49,10 @@ class Reader(nn.Module):
 
 def build(bench: Bench, *route: str) -> Artifact:
     """Run a route's adaptors on the source of a bench, one after another."""
-    artifact = bench.setting.source
+    artifact = bench.context.source
     for name in route:
         adaptor = read_catalogue().find_adaptor(name)
-        outcome = transform(adaptor, adaptor.options(), artifact, bench.setting, reference=bench.reference)
+        outcome = transform(adaptor, adaptor.options(), artifact, bench.context, reference=bench.reference)
         assert isinstance(outcome, Artifact), outcome.reason
         artifact = outcome
     return artifact
@@ -114,7 +114,7 @@ def test_a_program_that_is_quantized_already_is_refused(digits_models, tmp_path)
     program = digits_models / "exported" / "model.pt2"
     bench = make_bench(tmp_path, program, read_splits(digits_models), form="pytorch", runtime="pytorch", shapes=SHAPES)
     adaptor = read_catalogue().find_adaptor("litert_torch.tflite")
-    quantized = bench.setting.source.model_copy(update={"metadata": {"quantization": "pt2e-x86-int8"}})
-    refused = transform(adaptor, adaptor.options(), quantized, bench.setting, reference=bench.reference)
+    quantized = bench.context.source.model_copy(update={"metadata": {"quantization": "pt2e-x86-int8"}})
+    refused = transform(adaptor, adaptor.options(), quantized, bench.context, reference=bench.reference)
     assert isinstance(refused, Refused)
     assert "pt2e-x86-int8" in refused.reason

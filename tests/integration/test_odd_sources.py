@@ -27,7 +27,7 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.stability.single_rows import find_unsteady
 from kedro_hone.search.validation.validation import validate_candidate
 
@@ -63,13 +63,13 @@ def seal(
 
 @pytest.fixture
 def make_setting(tmp_path, monkeypatch):
-    """Return a function that returns the setting of a run with a kind of source."""
+    """Return a function that returns the context of a run with a kind of source."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     register(TOOLCHAIN)
 
     def call(
         kind: str, *, rows: int = 90, batch: int | str = "batch", operators: Sequence[str] = (), **more: Any
-    ) -> Setting:
+    ) -> RunContext:
         keys: dict[str, Any] = {"shapes": SHAPES, "threads": 1, "gates": {"drop": 0.1, "other_load": 1}}
         recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, **keys, **more})
         store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
@@ -78,7 +78,7 @@ def make_setting(tmp_path, monkeypatch):
             files[name] = track(tmp_path / f"{name}.npz", {"x": draw.normal(size=(rows, 6)).astype(np.float32)})
         source = seal(store, tmp_path / "source", {"kind": kind}, batch=batch, operators=operators)
         samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-        return Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+        return RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
 
     yield call
     forget_registrations()
@@ -89,7 +89,7 @@ def take(make_setting):
     """Return a function that takes the baseline of a kind of source."""
 
     def call(kind: str, **more: Any) -> Reference:
-        return take_baseline(setting=make_setting(kind, **more))
+        return take_baseline(context=make_setting(kind, **more))
 
     return call
 
@@ -170,12 +170,12 @@ def test_a_source_of_one_batch_size_is_tried_at_that(take, kind, slug, batch):
 
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_each_call_of_a_model_of_single_rows_is_a_row(make_setting, kind):
-    setting = make_setting(kind, batch=1, shapes={"one": {"batch": 1}})
-    reference = take_baseline(setting=setting)
+    context = make_setting(kind, batch=1, shapes={"one": {"batch": 1}})
+    reference = take_baseline(context=context)
 
-    with np.load(setting.store.locate_tree(reference.digest) / reference.outputs) as outputs:
+    with np.load(context.store.locate_tree(reference.digest) / reference.outputs) as outputs:
         assert outputs["y"].shape == (90, *({"classes first of one row": (4, 1)}.get(kind, ())))
-    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=context.source), context, reference=reference)
     assert found.status is Status.MEASURED, found.reason
 
 
@@ -201,68 +201,68 @@ def test_where_the_rows_are_is_named(take):
     assert "y.movedim(1, 0)" in caught.value.hint
 
 
-def find_rows(setting: Setting) -> list[int]:
+def find_rows(context: RunContext) -> list[int]:
     """Return the rows of the search split of which the rare kinds make something else."""
-    with np.load(setting.locate(setting.samples.splits["search"].feeds)) as feeds:
+    with np.load(context.locate(context.samples.splits["search"].feeds)) as feeds:
         return [int(row) for row in np.flatnonzero(feeds["x"][:, 0] > RARE_FROM)]
 
 
 @pytest.mark.parametrize("kind", ["rare maximum", "rare mean"])
 def test_rows_that_mix_rarely_are_found_where_a_candidate_differs(make_setting, kind):
-    setting = make_setting(kind)
-    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    context = make_setting(kind)
+    reference, rows = take_baseline(context=context), find_rows(context)
     assert len(rows) == 2
 
-    assert find_unsteady(rows, batch=32, setting=setting, reference=reference).in_calls == ()
+    assert find_unsteady(rows, batch=32, context=context, reference=reference).in_calls == ()
     with pytest.raises(HoneError, match="mixes the rows") as caught:
-        find_unsteady(rows, batch=1, setting=setting, reference=reference)
+        find_unsteady(rows, batch=1, context=context, reference=reference)
 
     assert "among the rows beside it, and" in caught.value.why
     assert f"of {len(rows)} rows differ" in caught.value.why
 
 
 def test_rows_near_a_border_are_those_for_which_the_batch_size_alone_decides(make_setting):
-    setting = make_setting("border")
-    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    context = make_setting("border")
+    reference, rows = take_baseline(context=context), find_rows(context)
     steady = next(row for row in range(90) if row not in rows)
 
-    assert find_unsteady([*rows, steady], batch=1, setting=setting, reference=reference).in_calls == tuple(rows)
-    assert find_unsteady(range(40), batch=1, setting=setting, reference=reference).in_calls == ()
+    assert find_unsteady([*rows, steady], batch=1, context=context, reference=reference).in_calls == tuple(rows)
+    assert find_unsteady(range(40), batch=1, context=context, reference=reference).in_calls == ()
 
 
 def test_an_exact_candidate_is_not_blamed_for_rows_near_a_border(make_setting):
-    setting = make_setting("border")
-    reference = take_baseline(setting=setting)
-    itself = Candidate(id="copy", route=(), outcome=setting.source)
+    context = make_setting("border")
+    reference = take_baseline(context=context)
+    itself = Candidate(id="copy", route=(), outcome=context.source)
 
-    found = validate_candidate(itself, setting, reference=reference)
+    found = validate_candidate(itself, context, reference=reference)
 
     assert found.status is Status.MEASURED, found.reason
-    rows = ", ".join(map(str, find_rows(setting)))
+    rows = ", ".join(map(str, find_rows(context)))
     assert found.limits == (f"the source itself returns something else in calls of 1 for these rows: {rows}",)
 
 
 def test_what_is_the_rounding_of_larger_numbers_mixes_no_rows_and_drops_no_candidate(make_setting):
     """A margin is the difference of prices of 10^5: another batch rounds it otherwise, by no scale of its own."""
-    setting = make_setting("price less cost")
-    reference = take_baseline(setting=setting)
-    itself = Candidate(id="copy", route=(), outcome=setting.source)
+    context = make_setting("price less cost")
+    reference = take_baseline(context=context)
+    itself = Candidate(id="copy", route=(), outcome=context.source)
 
-    found = validate_candidate(itself, setting, reference=reference)
+    found = validate_candidate(itself, context, reference=reference)
 
     assert found.status is Status.MEASURED, found.reason
 
 
 def test_a_candidate_that_is_wrong_in_another_row_is_dropped_for_that_one(make_setting, tmp_path):
     """The source is unsteady in two rows; the candidate is off by more in one of them, and by less in another row."""
-    setting = make_setting("border")
-    reference, rows = take_baseline(setting=setting), find_rows(setting)
-    with np.load(setting.locate(setting.samples.splits["search"].feeds)) as feeds:
+    context = make_setting("border")
+    reference, rows = take_baseline(context=context), find_rows(context)
+    with np.load(context.locate(context.samples.splits["search"].feeds)) as feeds:
         other = float(np.delete(feeds["x"][:, 0], rows).max())
     wrong = {"kind": "border and wrong", "above": other - 1e-6, "below": other + 1e-6}
-    artifact = seal(setting.store, tmp_path / "wrong", wrong)
+    artifact = seal(context.store, tmp_path / "wrong", wrong)
 
-    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), setting, reference=reference)
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), context, reference=reference)
 
     assert found.status is Status.DROPPED
     assert "in 1 of 90 rows" in found.reason
@@ -271,32 +271,32 @@ def test_a_candidate_that_is_wrong_in_another_row_is_dropped_for_that_one(make_s
 
 @pytest.mark.parametrize("kind", ["border and garbage", "border and five"])
 def test_a_candidate_is_no_further_away_than_the_sources_own_answers_are(make_setting, tmp_path, kind):
-    setting = make_setting("border")
-    reference, rows = take_baseline(setting=setting), find_rows(setting)
-    artifact = seal(setting.store, tmp_path / "wrong", {"kind": kind})
+    context = make_setting("border")
+    reference, rows = take_baseline(context=context), find_rows(context)
+    artifact = seal(context.store, tmp_path / "wrong", {"kind": kind})
 
-    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), setting, reference=reference)
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=artifact), context, reference=reference)
 
     assert found.status is Status.DROPPED
     assert f"in {len(rows)} of 90 rows" in found.reason or "allows" in found.reason
 
 
 def test_the_true_largest_error_is_reported_of_excused_rows(make_setting):
-    setting = make_setting("border")
-    reference = take_baseline(setting=setting)
+    context = make_setting("border")
+    reference = take_baseline(context=context)
 
-    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=context.source), context, reference=reference)
 
-    with np.load(setting.store.locate_tree(reference.digest) / reference.outputs) as outputs:
+    with np.load(context.store.locate_tree(reference.digest) / reference.outputs) as outputs:
         assert found.largest_error == pytest.approx(1 / np.abs(outputs["y"]).max(), rel=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["step", "step of one"])
 def test_single_rows_at_a_step_do_not_end_the_run(make_setting, kind):
-    setting = make_setting(kind)
-    reference, rows = take_baseline(setting=setting), find_rows(setting)
+    context = make_setting(kind)
+    reference, rows = take_baseline(context=context), find_rows(context)
 
-    found = validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+    found = validate_candidate(Candidate(id="copy", route=(), outcome=context.source), context, reference=reference)
 
     assert found.status is Status.MEASURED, found.reason
     named = ", ".join(map(str, rows))
@@ -304,11 +304,11 @@ def test_single_rows_at_a_step_do_not_end_the_run(make_setting, kind):
 
 
 def test_an_exact_candidate_is_not_blamed_for_rows_that_mix(make_setting):
-    setting = make_setting("rare maximum")
-    reference = take_baseline(setting=setting)
+    context = make_setting("rare maximum")
+    reference = take_baseline(context=context)
 
     with pytest.raises(HoneError, match="mixes the rows"):
-        validate_candidate(Candidate(id="copy", route=(), outcome=setting.source), setting, reference=reference)
+        validate_candidate(Candidate(id="copy", route=(), outcome=context.source), context, reference=reference)
 
 
 @pytest.mark.parametrize(("kind", "kept"), [("plain", True), ("unsteady at 0", False)])
@@ -326,11 +326,11 @@ ONLY_NAMED: list[list[str]] = [
 
 @pytest.mark.parametrize("operators", ONLY_NAMED)
 def test_a_wrong_candidate_is_dropped_whatever_its_operators_are_called(make_setting, tmp_path, operators):
-    setting = make_setting("middle", operators=operators, rows=120, gates={"drop": 0.07, "other_load": 1})
-    reference = take_baseline(setting=setting)
-    wrong = seal(setting.store, tmp_path / "wrong", {"kind": "middle and wrong"}, operators=operators)
+    context = make_setting("middle", operators=operators, rows=120, gates={"drop": 0.07, "other_load": 1})
+    reference = take_baseline(context=context)
+    wrong = seal(context.store, tmp_path / "wrong", {"kind": "middle and wrong"}, operators=operators)
 
-    found = validate_candidate(Candidate(id="wrong", route=(), outcome=wrong), setting, reference=reference)
+    found = validate_candidate(Candidate(id="wrong", route=(), outcome=wrong), context, reference=reference)
 
     assert found.status is Status.DROPPED
     assert "of 120 rows" in found.reason

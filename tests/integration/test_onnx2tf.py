@@ -29,10 +29,10 @@ def bench(digits_models, tmp_path):
 
 def build(bench, *route):
     """Run a route's adaptors on the source of a bench, one after another."""
-    outcome = bench.setting.source
+    outcome = bench.context.source
     for name in route:
         adaptor = read_catalogue().find_adaptor(name)
-        outcome = transform(adaptor, adaptor.options(), outcome, bench.setting, reference=bench.reference)
+        outcome = transform(adaptor, adaptor.options(), outcome, bench.context, reference=bench.reference)
         assert isinstance(outcome, Artifact), outcome.reason
     return outcome
 
@@ -40,7 +40,7 @@ def build(bench, *route):
 @pytest.mark.parametrize("step", [None, "litert.int8-dynamic", "litert.int8-static"])
 def test_a_convolutional_net_keeps_its_accuracy(bench, step):
     artifact = build(bench, "onnx2tf.tflite", *([step] if step else []), "litert.xnnpack")
-    assert (artifact.inputs, artifact.outputs) == (bench.setting.source.inputs, bench.setting.source.outputs)
+    assert (artifact.inputs, artifact.outputs) == (bench.context.source.inputs, bench.context.source.outputs)
     assert [shape.name for shape in artifact.static_shapes] == ["batch1", "batch64"]
     validation = bench.validate(artifact)
     assert validation.status is Status.MEASURED, validation.reason
@@ -51,6 +51,6 @@ def test_a_convolutional_net_keeps_its_accuracy(bench, step):
 def test_a_model_that_is_quantized_already_is_refused(bench):
     adaptor = read_catalogue().find_adaptor("onnx2tf.tflite")
     for metadata in ({"quantization": "mine"}, {"operators": ["QuantizeLinear"]}):
-        model = bench.setting.source.model_copy(update={"metadata": metadata})
-        refused = transform(adaptor, adaptor.options(), model, bench.setting, reference=bench.reference)
+        model = bench.context.source.model_copy(update={"metadata": metadata})
+        refused = transform(adaptor, adaptor.options(), model, bench.context, reference=bench.reference)
         assert isinstance(refused, Refused)

@@ -27,7 +27,7 @@ from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.validate import validate
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 TOOLCHAIN = Toolchain(
     name="sized",
@@ -45,15 +45,15 @@ STEPS = 5
 class Bench:
     """A source, its baseline, and candidates that differ from it by their faults."""
 
-    setting: Setting
+    context: RunContext
     reference: Reference
 
     def seal(self, dtype: str = "float32", **faults: Any) -> Artifact:
-        return seal(self.setting.store, self.setting.run.folder / "model", dtype, **faults)
+        return seal(self.context.store, self.context.run.folder / "model", dtype, **faults)
 
     def validate(self, artifact: Artifact) -> Validation:
         return validate(
-            setting=self.setting, outcome=artifact, reference=self.reference, candidate="one", route=(LOSSY,)
+            context=self.context, outcome=artifact, reference=self.reference, candidate="one", route=(LOSSY,)
         )
 
 
@@ -94,8 +94,8 @@ def make_bench(tmp_path, monkeypatch):
             files[name] = track(tmp_path / f"{name}.npz", {"x": x, "target": y} if labels else {"x": x})
         source = seal(store, tmp_path / "source", "float32", **({"batch": batch} if batch else {}))
         samples = prepare(source=source, recipe=parsed, store=store, run=run, **files)
-        setting = Setting(source=source, samples=samples, recipe=parsed, store=store, run=run)
-        return Bench(setting, take_baseline(setting=setting))
+        context = RunContext(source=source, samples=samples, recipe=parsed, store=store, run=run)
+        return Bench(context, take_baseline(context=context))
 
     yield make
     forget_registrations()
@@ -176,7 +176,7 @@ def test_a_candidate_alone_may_not_fix_the_batch(make_bench):
 
 def test_a_baseline_without_a_shapes_outputs_is_outdated(make_bench):
     bench = make_bench()
-    old = Bench(bench.setting, bench.reference.model_copy(update={"cropped": {}}))
+    old = Bench(bench.context, bench.reference.model_copy(update={"cropped": {}}))
 
     with pytest.raises(HoneError, match="'reference'") as caught:
         old.validate(bench.seal(short=-1))

@@ -58,7 +58,7 @@ INT4 = make("int4", "onnx", "silent-ir")
 
 
 def build(adaptor: Adaptor, bench: Bench) -> Artifact:
-    outcome = transform(adaptor, adaptor.options(), bench.setting.source, bench.setting, reference=bench.reference)
+    outcome = transform(adaptor, adaptor.options(), bench.context.source, bench.context, reference=bench.reference)
     assert isinstance(outcome, Artifact), outcome
     return outcome
 

@@ -79,7 +79,7 @@ big = Path(sys.argv[1]).parent / "big"
 big.mkdir()
 (big / "model.onnx").write_bytes(b"x" * (1 << 20))
 print(slug_of(lambda: store.seal(big, format="onnx", inputs=(), outputs=())))
-print(slug_of(lambda: store.keep_tree("big", big)))
+print(slug_of(lambda: store.store_tree("big", big)))
 print(len(list((root / "store" / "tmp").iterdir())))
 filler = (root / "filler").open("wb", buffering=0)
 try:

@@ -23,9 +23,9 @@ from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.transform import apply_adaptor
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates import drop, drops
 from kedro_hone.search.scores import predict, score_predictions
-from kedro_hone.search.setting import Setting
 
 pytestmark = pytest.mark.toolchain
 
@@ -75,8 +75,8 @@ def make_bench(folder: Path, model: Path, kind: str, limit: float = 0.3) -> Benc
             path=str(path), source=path.name, repo=".", rev="HEAD", resolved_rev="0" * 40, md5=md5
         )
     samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    return Bench(setting, take_baseline(setting=setting))
+    context = RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return Bench(context, take_baseline(context=context))
 
 
 @pytest.mark.nightly
@@ -86,8 +86,8 @@ def test_text_goes_from_columns_to_the_gates(transformers, tmp_path, kind):
     bench = make_bench(tmp_path, transformers / kind / "model.onnx", kind)
     *_, other = CASES[kind]
     assert bench.reference.kind == {"encoder": "mean", "decoder": "bootstrap"}[kind]
-    options = make_plan(bench.setting.recipe).options
-    artifact = bench.setting.source
+    options = make_plan(bench.context.recipe).options
+    artifact = bench.context.source
     route = ("openvino.ir", "openvino.int8-accuracy-control", "openvino.f32")
     for adaptor in route:
         given = {"parent": artifact, "reference": bench.reference, "adaptor": adaptor, "options": options[adaptor]}
@@ -97,17 +97,20 @@ def test_text_goes_from_columns_to_the_gates(transformers, tmp_path, kind):
     assert found.status is Status.MEASURED, found.reason
     assert [one.metric for one in found.quality.others] == [other]
 
-    setting, split, paths = bench.setting, bench.setting.samples.splits[GATE], []
-    for name, model in (("source", setting.source), ("candidate", artifact)):
+    context, split, paths = bench.context, bench.context.samples.splits[GATE], []
+    for name, model in (("source", context.source), ("candidate", artifact)):
         (tmp_path / name).mkdir(exist_ok=True)
         paths.append(tmp_path / name / "outputs.npz")
-        predicted = predict(model, name=name, runs=[(setting.locate(split.feeds), paths[-1], 8)], setting=setting)
+        predicted = predict(model, name=name, runs=[(context.locate(split.feeds), paths[-1], 8)], context=context)
         assert isinstance(predicted, Predicted), predicted
-    quality = score_predictions({"it": paths[1]}, reference=paths[0], split=split, setting=setting)["it"]
+    quality = score_predictions({"it": paths[1]}, reference=paths[0], split=split, context=context)["it"]
     assert isinstance(quality, Quality), quality
     candidate = Measurements(id="it", quality=quality)
-    limits = setting.recipe.gates
-    rows = [*drop.GATE.ask(limits.drop, candidate, candidate), *drops.GATE.ask(limits.drops, candidate, candidate)]
+    limits = context.recipe.gates
+    rows = [
+        *drop.GATE.evaluate(limits.drop, candidate, candidate),
+        *drops.GATE.evaluate(limits.drops, candidate, candidate),
+    ]
     assert [(row.name, row.unit, row.judgement) for row in rows] == [
         ("drop", bench.reference.metric, "holds"),
         ("drops", other, "holds"),

@@ -23,7 +23,7 @@ from kedro_hone.nodes.baseline import take_baseline
 from kedro_hone.nodes.prepare import prepare
 from kedro_hone.nodes.pull import pull
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 pytestmark = [pytest.mark.toolchain, pytest.mark.slow]
 
@@ -80,13 +80,13 @@ def bench(home, tmp_path_factory) -> Bench:
         arrays = {"input_ids": tokens, "attention_mask": mask, "token_type_ids": types}
         files[name] = track(folder / f"{name}.npz", arrays)
     samples = prepare(source=source, recipe=recipe, store=store, run=run, **files)
-    setting = Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
-    return Bench(setting, take_baseline(setting=setting))
+    context = RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    return Bench(context, take_baseline(context=context))
 
 
 def plant(bench: Bench, folder: Path, converters: dict[str, Sequence[str]]) -> Path:
     """Write what converters make of the model with each fault of theirs, and return where."""
-    given = JobInput.of(bench.setting.source, bench.setting.store.locate(bench.setting.source))
+    given = JobInput.of(bench.context.source, bench.context.store.locate(bench.context.source))
     job = {"input": given.model_dump(mode="json"), "shapes": [], "trust": [], "threads": 1, "seed": 0}
     asked = {
         "worker": str(TOOLCHAIN.worker),
@@ -117,8 +117,8 @@ def planted(bench, tmp_path_factory) -> Path:
 
 def validate(bench: Bench, folder: Path, converter: str):
     form, runtime, options, route = RUN[converter]
-    source = bench.setting.source
-    artifact = bench.setting.store.seal(
+    source = bench.context.source
+    artifact = bench.context.store.seal(
         folder,
         format=form,
         inputs=source.inputs,

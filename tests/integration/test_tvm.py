@@ -87,7 +87,7 @@ def bench(digits_models, tmp_path_factory):
 
 def build(bench, **options) -> Artifact:
     asked = ADAPTOR.options.model_validate(options)
-    made = transform(ADAPTOR, asked, bench.setting.source, bench.setting, reference=bench.reference)
+    made = transform(ADAPTOR, asked, bench.context.source, bench.context, reference=bench.reference)
     assert isinstance(made, Artifact), made
     return made
 
@@ -99,7 +99,7 @@ def test_what_is_tuned_is_right_and_the_next_run_knows_it(bench):
     assert validation.largest_error < 1e-4
     assert [shape.name for shape in tuned.static_shapes] == ["batch1", "batch64"]
     assert tuned.metadata["tuning"]["trials"] > 0
-    (records,) = (bench.setting.store.notes / FOLDER).glob("tvm-*.jsonl")
+    (records,) = (bench.context.store.notes / FOLDER).glob("tvm-*.jsonl")
     known = len(records.read_text().splitlines())
     assert known == tuned.metadata["tuning"]["trials"]
 
@@ -134,7 +134,7 @@ def test_a_call_takes_any_memory_and_threads_wait_for_one_another(bench, environ
     """A compiled loop reads memory that is not aligned by instructions that end the process."""
     artifact, environment = build(bench, trials=0), environments.ensure(ADAPTOR.toolchain)
     shapes = [shape.model_dump() for shape in artifact.static_shapes]
-    given = {"path": str(bench.setting.store.locate(artifact)), "device": "cpu", "static_shapes": shapes}
+    given = {"path": str(bench.context.store.locate(artifact)), "device": "cpu", "static_shapes": shapes}
     places = {"inside": str(Path(inside.__file__).parents[2]), "worker": str(ADAPTOR.toolchain.worker)}
     code = CALLS.format(**places, job={"threads": 2, "input": given})
     said = subprocess.run([environment.python, "-c", code], capture_output=True, text=True, check=True).stdout

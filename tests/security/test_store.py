@@ -63,7 +63,7 @@ def test_a_tree_with_other_bytes_of_the_same_size_is_not_used(tmp_path):
     (tmp_path / "rows").mkdir()
     (tmp_path / "rows" / "a.npz").write_bytes(b"rows")
     store = Store(tmp_path / "store")
-    swap(store.keep_tree("k", tmp_path / "rows") / "a.npz", b"rows", b"worm")
+    swap(store.store_tree("k", tmp_path / "rows") / "a.npz", b"rows", b"worm")
     assert store.find_tree("k") is None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hone_runtime.values.judgement import Judged
+from hone_runtime.values.judgement import GateOutcome
 from kedro_hone import programs
 from kedro_hone.search.gates.drop import GATE, judge_drop
 from kedro_hone.search.scores import read_quality
@@ -24,7 +24,7 @@ def test_a_source_that_is_never_right_proves_nothing(tmp_path, kind):
     told = {"metric": "m", "higher_is_better": True, "source": 0.0, "candidate": 0.0, "n": N, "kind": kind}
     row = {**told, "lost": 0, "gained": 0, "span": 0.0, "replicates": str(tmp_path / "same.npz")}
     quality = read_quality("garbage", row, 0.95, split="gate", limit=0.02)
-    assert judge_drop(GATE, 0.02, "garbage", quality).judgement is Judged.UNDECIDED
+    assert judge_drop(GATE, 0.02, "garbage", quality).judgement is GateOutcome.UNDECIDED
     assert "nothing could be lost" in quality.doubt
 
 

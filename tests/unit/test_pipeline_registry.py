@@ -70,8 +70,8 @@ def test_without_a_recipe_there_are_none(monkeypatch):
 
 def test_a_command_of_ours_finds_the_names_of_the_project(monkeypatch):
     monkeypatch.setattr(project, "PACKAGE_NAME", "kedro_hone")
-    assert graph.name_pipelines(["choose", "publish"]) == ["choose", "publish"]
-    assert graph.name_pipelines([]) == []
+    assert graph.list_pipelines(["choose", "publish"]) == ["choose", "publish"]
+    assert graph.list_pipelines([]) == []
     monkeypatch.setattr(pipeline_registry, "register_pipelines", add_pipelines(register))
-    assert graph.name_pipelines(["choose", "publish", "buy"]) == ["hone.choose", "hone.publish", "buy"]
-    assert graph.name_pipelines([]) == ["hone"]
+    assert graph.list_pipelines(["choose", "publish", "buy"]) == ["hone.choose", "hone.publish", "buy"]
+    assert graph.list_pipelines([]) == ["hone"]

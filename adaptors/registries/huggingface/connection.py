@@ -58,7 +58,7 @@ class Connection:
         """Return the folder of a repository in huggingface_hub's cache, which may not exist."""
         return Path(constants.HF_HUB_CACHE).expanduser() / f"models--{name.replace('/', '--')}"
 
-    def ask(
+    def request(
         self,
         call: Callable[[], T],
         place: Reference,

@@ -58,7 +58,7 @@ class Guard:
         with _LOCK:
             hooks = client.event_hooks
             client.event_hooks = {
-                "request": [*hooks["request"], self.keep_token],
+                "request": [*hooks["request"], self.withhold_token],
                 "response": [*hooks["response"], self.check],
             }
         try:
@@ -67,12 +67,12 @@ class Guard:
             return result
         finally:
             with _LOCK:
-                own = (self.keep_token, self.check)
+                own = (self.withhold_token, self.check)
                 client.event_hooks = {
                     kind: [hook for hook in hooks if hook not in own] for kind, hooks in client.event_hooks.items()
                 }
 
-    def keep_token(self, request: Any) -> None:
+    def withhold_token(self, request: Any) -> None:
         """Remove the user's token from a request to another host: a redirect, or the next page of a list."""
         if threading.get_ident() != self.thread:
             return

@@ -54,7 +54,7 @@ def open_target(hub: Connection, submission: Submission) -> Head:
         # A private repository that is hidden from the token looks absent: creating it shows which is true.
         if error.slug != "model-unknown" or target.revision != references.MAIN:
             raise
-        hub.ask(lambda: hub.api.create_repo(target.name, private=True, exist_ok=True), target, tries=1)
+        hub.request(lambda: hub.api.create_repo(target.name, private=True, exist_ok=True), target, tries=1)
         commit = find_snapshot(hub, target)
     return Head(commit, versions.read_published(hub, commit, stale=True))
 
@@ -66,7 +66,7 @@ def find_published(hub: Connection, submission: Submission, head: Head) -> str |
     if head.published.tags.get(KEY) == submission.key:
         return head.commit.sha
     name, branch, _ = submission.target
-    commits = hub.ask(lambda: hub.api.list_repo_commits(name, revision=branch), submission.target)
+    commits = hub.request(lambda: hub.api.list_repo_commits(name, revision=branch), submission.target)
     return _find_by_key(hub, submission, [one.commit_id for one in commits if _shorten(submission.key) in one.title])
 
 
@@ -81,9 +81,9 @@ def find_proposed(hub: Connection, submission: Submission) -> tuple[str, int] | 
         found = hub.api.get_repo_discussions(name, discussion_type="pull_request", discussion_status="open")
         return [one for one in found if one.is_pull_request and _shorten(submission.key) in one.title]
 
-    if not (found := hub.ask(search, submission.target)):
+    if not (found := hub.request(search, submission.target)):
         return None
-    own = hub.ask(hub.api.whoami, submission.target)["name"]
+    own = hub.request(hub.api.whoami, submission.target)["name"]
     for one in found:
         if one.author != own:
             continue
@@ -163,7 +163,7 @@ def commit(hub: Connection, submission: Submission, head: Head, *, proposes: boo
             )
 
         # A commit is not retried automatically: the Hub may have made it, and only its response was lost.
-        return hub.ask(push, submission.target, tries=1, patience=connection.STALL_SECONDS)
+        return hub.request(push, submission.target, tries=1, patience=connection.STALL_SECONDS)
 
 
 def _upload(
@@ -186,7 +186,7 @@ def _upload(
         if size >= _LARGE or one.path_in_repo.startswith(_BINARY):
             patience = connection.PATIENCE_SECONDS + size / connection.SLOWEST_UPLOAD
             send = partial(hub.api.preupload_lfs_files, name, [one], revision=branch, free_memory=False)
-            hub.ask(partial(send, create_pr=proposes), submission.target, tries=1, patience=patience)
+            hub.request(partial(send, create_pr=proposes), submission.target, tries=1, patience=patience)
 
 
 def move_alias(hub: Connection, place: Reference, alias: str, *, known: bool) -> None:
@@ -196,8 +196,10 @@ def move_alias(hub: Connection, place: Reference, alias: str, *, known: bool) ->
         HoneError: As in ``commit``.
     """
     if known:
-        hub.ask(lambda: hub.api.delete_tag(place.name, tag=alias), place, tries=1)
-    hub.ask(lambda: hub.api.create_tag(place.name, tag=alias, revision=place.revision, exist_ok=False), place, tries=1)
+        hub.request(lambda: hub.api.delete_tag(place.name, tag=alias), place, tries=1)
+    hub.request(
+        lambda: hub.api.create_tag(place.name, tag=alias, revision=place.revision, exist_ok=False), place, tries=1
+    )
 
 
 def find_given(hub: Connection, name: str, sha: str | None, pull: str | None) -> str | None:

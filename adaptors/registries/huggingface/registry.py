@@ -60,7 +60,7 @@ class HuggingFaceRegistry(Registry):
         snapshots.check_present(snapshot, chosen)
         snapshots.check_room(self._hub, snapshot, chosen)
         snapshots.place_files(snapshots.fetch(self._hub, snapshot, chosen), folder)
-        snapshots.keep_revision(self._hub, reference)
+        snapshots.record_revision(self._hub, reference)
         return versions.describe(self._hub, snapshot, published)
 
     def find_source(self, uri: str) -> str:

@@ -76,8 +76,8 @@ def find_snapshot(hub: Connection, reference: Reference) -> Snapshot:
     """
     name, revision = reference.name, reference.revision
     if hub.offline:
-        return hub.ask(partial(_find_cached, hub, name, revision), reference)
-    info = hub.ask(lambda: hub.api.model_info(name, revision=revision, files_metadata=True, timeout=10), reference)
+        return hub.request(partial(_find_cached, hub, name, revision), reference)
+    info = hub.request(lambda: hub.api.model_info(name, revision=revision, files_metadata=True, timeout=10), reference)
     if COMMIT.fullmatch(revision) and info.sha != revision:
         raise hub.explain(ValueError(f"it has the commit {info.sha!r:.60} instead of {revision}"), reference)
     try:
@@ -96,10 +96,10 @@ def _read_file(one: Any) -> File:
     return File(blob=one.blob_id, size=one.size, sha256=one.lfs.sha256 if one.lfs else "")
 
 
-def keep_revision(hub: Connection, reference: Reference) -> None:
+def record_revision(hub: Connection, reference: Reference) -> None:
     """Make huggingface_hub record the commit of a branch or tag, for use offline."""
     if not hub.offline and not COMMIT.fullmatch(reference.revision):
-        hub.ask(partial(hub.api.resolve_revision, reference.name, revision=reference.revision), reference)
+        hub.request(partial(hub.api.resolve_revision, reference.name, revision=reference.revision), reference)
 
 
 def check_room(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> None:
@@ -144,7 +144,7 @@ def fetch(hub: Connection, snapshot: Snapshot, paths: tuple[str, ...]) -> dict[s
         # huggingface_hub caches the listing; later calls read from it offline which files exist.
         wanted: dict[str, Any] = {"allow_patterns": [escape(path) for path in paths], "tqdm_class": Bar}
         wanted |= {"revision": snapshot.sha, "endpoint": hub.endpoint}
-        hub.ask(lambda: snapshot_download(snapshot.name, **wanted), snapshot.reference)
+        hub.request(lambda: snapshot_download(snapshot.name, **wanted), snapshot.reference)
     return found
 
 
@@ -160,7 +160,7 @@ def fetch_file(hub: Connection, snapshot: Snapshot, path: str) -> Path:
     def measure() -> int:
         return sum(map(_measure, blobs.glob("*")))
 
-    link = Path(hub.ask(download, place, tries=2, patience=connection.STALL_SECONDS, progress=measure))
+    link = Path(hub.request(download, place, tries=2, patience=connection.STALL_SECONDS, progress=measure))
     file = link.resolve()
     if not file.is_relative_to(Path(constants.HF_HUB_CACHE).expanduser().resolve()):
         link.unlink()

@@ -87,7 +87,7 @@ def describe(hub: Connection, snapshot: Snapshot, published: Published | None) -
 def read_aliases(hub: Connection, name: str) -> dict[str, str]:
     """Return the commit that each git tag of a repository points to; empty if there is no such repository."""
     try:
-        refs = hub.ask(lambda: hub.api.list_repo_refs(name), Reference(name))
+        refs = hub.request(lambda: hub.api.list_repo_refs(name), Reference(name))
     except HoneError as error:
         if error.slug != "model-unknown":
             raise
@@ -102,11 +102,11 @@ def list_arrivals(hub: Connection, cursor: str | None) -> NewVersions:
     that cannot be read, such as a gated one, is skipped until it can be.
     """
     everywhere = Reference("")
-    who = hub.ask(hub.api.whoami, everywhere)
+    who = hub.request(hub.api.whoami, everywhere)
     seen: dict[str, str] = json.loads(cursor) if cursor else {}
     models: list[Any] = []
     for owner in [who["name"], *(org["name"] for org in who.get("orgs") or ())]:
-        models += hub.ask(partial(_list_models, hub, owner), everywhere)
+        models += hub.request(partial(_list_models, hub, owner), everywhere)
     heads = {model.id: model.sha for model in models}
     infos, skipped = [], {}
     for model in sorted(models, key=lambda one: (one.last_modified, one.id)):
@@ -120,7 +120,7 @@ def list_arrivals(hub: Connection, cursor: str | None) -> NewVersions:
             if error.slug not in _OF_ONE:
                 raise
             if error.slug == _UNREACHABLE:
-                hub.ask(hub.api.whoami, everywhere)  # raises if the Hub itself fails
+                hub.request(hub.api.whoami, everywhere)  # raises if the Hub itself fails
             skipped[clean_text(reference.uri)] = explain_skipped(error)
             heads.pop(model.id)
             heads |= {model.id: seen[model.id]} if model.id in seen else {}

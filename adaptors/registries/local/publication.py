@@ -11,7 +11,7 @@ from hone_runtime.contract.proof import ProvenWinner
 from hone_runtime.contract.tags import KEY
 from kedro_hone.adaptors.registries.local import versions
 from kedro_hone.adaptors.registries.model_folder import tag_files, tag_metrics, write_winner
-from kedro_hone.core.machine.processes import may_be_alive, name_process
+from kedro_hone.core.machine.processes import identify_process, may_be_alive
 from kedro_hone.core.store.disk import remove_tree
 
 _STAGE: Final = ".publishing-"
@@ -25,7 +25,7 @@ def find_published(home: Path, key: str) -> Path | None:
 
 def write_version(home: Path, winner: ProvenWinner, *, tags: Mapping[str, str], metrics: Mapping[str, float]) -> Path:
     """Write a version next to the others, and give it its number once it is complete."""
-    stage = home / f"{_STAGE}{name_process()}"
+    stage = home / f"{_STAGE}{identify_process()}"
     stage.mkdir()
     try:
         write_winner(stage, winner, name=home.name.removesuffix(versions.SUFFIX))
@@ -50,7 +50,7 @@ def _claim_number(home: Path, stage: Path) -> Path:
 
 def move_alias(home: Path, alias: str, place: Path) -> None:
     """Make a link point to a version, by one rename."""
-    link = home / f"{_STAGE}{name_process()}-link"
+    link = home / f"{_STAGE}{identify_process()}-link"
     link.symlink_to(place.name)
     link.replace(home / alias)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from glob import escape
 from pathlib import Path
 
-from hone_runtime.contract.aliases import PULL, find_move, name_record
+from hone_runtime.contract.aliases import PULL, find_move, format_record_name
 from hone_runtime.contract.proof import ProvenWinner
 from hone_runtime.contract.registry import (
     NewVersions,
@@ -123,7 +123,7 @@ class LocalRegistry(Registry):
         with lock_publication("", str(place.parent)):
             publication.move_alias(place.parent, alias, place)
             if PULL in info.tags:
-                publication.move_alias(place.parent, name_record(alias), place)
+                publication.move_alias(place.parent, format_record_name(alias), place)
 
     def versions_since(self, cursor: str | None) -> NewVersions:
         """Return the models in the root folder that are new or changed, and new winners of them, oldest first.
@@ -195,7 +195,7 @@ class LocalRegistry(Registry):
                 if not note:
                     publication.move_alias(home, alias, place)
             if alias is not None and not note and PULL in tags:
-                publication.move_alias(home, name_record(alias), place)
+                publication.move_alias(home, format_record_name(alias), place)
         return Publication(uri=str(place), version=place.name, alias=None if note else alias, note=note)
 
     def _find_home(self, name: str) -> Path:

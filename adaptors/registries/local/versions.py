@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from hone_runtime.contract.aliases import PULL, name_record
+from hone_runtime.contract.aliases import PULL, format_record_name
 from hone_runtime.contract.registry import explain_unknown
 from hone_runtime.errors import HoneError
 from hone_runtime.values.digest import digest_json
@@ -69,7 +69,7 @@ def read_aliases(home: Path) -> dict[str, str]:
 
 def find_given(home: Path, alias: str, pull: str | None) -> str | None:
     """Return the version that an alias was last moved to by a publication; None if that was from another pull."""
-    place = (home / name_record(alias)).resolve()
+    place = (home / format_record_name(alias)).resolve()
     return place.name if pull and read_tags(place).get(PULL) == pull else None
 
 

@@ -132,7 +132,7 @@ def has_experiments(tracking_uri: str) -> bool:
     return _find_kind(tracking_uri) in _LOCAL | _DATABASES | {"http", "https"}
 
 
-def name_place(tracking_uri: str) -> str:
+def format_location(tracking_uri: str) -> str:
     """Return a name of the model registry for all processes of this machine: its file, or its URI without a user."""
     uri = os.environ.get("MLFLOW_REGISTRY_URI") or tracking_uri
     parts = urlsplit(uri)

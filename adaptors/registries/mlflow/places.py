@@ -73,7 +73,7 @@ def _follow(client: MlflowClient, location: str) -> str:
     raise _explain(location)
 
 
-def enter(place: Path | str, path: str) -> Path | str:
+def join_path(place: Path | str, path: str) -> Path | str:
     """Return a file or folder in a location; ``path`` has no part that leads upwards, and may be empty.
 
     Raises:

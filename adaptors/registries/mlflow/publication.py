@@ -18,14 +18,14 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, Metric, Run
 from mlflow.exceptions import MlflowException
 
-from hone_runtime.contract.aliases import PULL, find_move, name_record
+from hone_runtime.contract.aliases import PULL, find_move, format_record_name
 from hone_runtime.contract.proof import ProvenWinner
 from hone_runtime.contract.registry import explain_refused
 from hone_runtime.contract.tags import KEY
 from kedro_hone.adaptors.registries.mlflow import connection, versions
 from kedro_hone.adaptors.registries.mlflow.servers import read_server
 from kedro_hone.adaptors.registries.model_folder import tag_files, write_winner
-from kedro_hone.core.machine.processes import may_be_alive, name_process
+from kedro_hone.core.machine.processes import identify_process, may_be_alive
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -108,10 +108,10 @@ def log_model(
 
 def make_marks() -> dict[str, str]:
     """Return the tags of a publication in progress by this process."""
-    return {STATE: _PUBLISHING, _PUBLISHER: name_process()}
+    return {STATE: _PUBLISHING, _PUBLISHER: identify_process()}
 
 
-def settle(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
+def recover(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
     """Complete or remove what killed publications to a model left.
 
     Returns the version of the publication ``key``, which is about to be made and must be finished; None if absent.
@@ -164,7 +164,7 @@ def finish_version(
             refused = error
     if alias is not None and not note and refused is None:
         if PULL in known.tags:
-            client.set_registered_model_tag(name, versions.RECORD + name_record(alias), version)
+            client.set_registered_model_tag(name, versions.RECORD + format_record_name(alias), version)
         _describe_loading(client, known, alias)
     if PENDING_ALIAS in known.tags:
         client.delete_model_version_tag(name, version, PENDING_ALIAS)

@@ -85,7 +85,9 @@ class MlflowRegistry(Registry):
             location, inside = self._locate(client, reference, info)
             try:
                 place = places.find_place(client, location, tracking_uri=self.tracking_uri, project=self._project)
-                downloaded = self._download(places.enter(place, inside), Path(stage), takes_file=bool(reference.path))
+                downloaded = self._download(
+                    places.join_path(place, inside), Path(stage), takes_file=bool(reference.path)
+                )
             except (MlflowException, FileNotFoundError, shutil.Error, StrangeTreeError) as error:
                 if isinstance(error, MlflowException) and error.error_code not in unregistered.MISSING:
                     raise
@@ -179,9 +181,9 @@ class MlflowRegistry(Registry):
         if self.tracking_uri == f"sqlite:///{self._embedded}":
             self._embedded.parent.mkdir(parents=True, exist_ok=True)
         key = derive_key(winner, name=name, tags=tags)
-        with lock_publication(connection.name_place(self.tracking_uri), name), self._open(makes=True) as client:
+        with lock_publication(connection.format_location(self.tracking_uri), name), self._open(makes=True) as client:
             experiment = self._prepare(client, name)
-            version = publication.settle(client, experiment, name, key)
+            version = publication.recover(client, experiment, name, key)
             if version is None:
                 logged = publication.log_model(client, experiment, winner, name=name, metrics=metrics or {})
                 pending = {KEY: key, **tags, **logged.tags, **publication.make_marks()}

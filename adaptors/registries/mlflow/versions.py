@@ -17,7 +17,7 @@ from mlflow.utils.validation import (
     _validate_model_name,
 )
 
-from hone_runtime.contract.aliases import PULL, explain_waiting, name_record
+from hone_runtime.contract.aliases import PULL, explain_waiting, format_record_name
 from hone_runtime.contract.registry import NewVersions, VersionInfo, explain_unknown
 from hone_runtime.errors import HoneError
 from kedro_hone.adaptors.registries.mlflow.connection import has_experiments
@@ -108,7 +108,7 @@ def read_aliases(client: MlflowClient, name: str) -> dict[str, str]:
 
 def find_given(client: MlflowClient, name: str, alias: str, *, pull: str | None) -> str | None:
     """Return the version that an alias was last moved to by a publication; None if that was from another pull."""
-    given = client.get_registered_model(name).tags.get(RECORD + name_record(alias)) if pull else None
+    given = client.get_registered_model(name).tags.get(RECORD + format_record_name(alias)) if pull else None
     try:
         return (
             given

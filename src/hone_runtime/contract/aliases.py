@@ -119,7 +119,7 @@ def _find_later(registry: Registry, info: VersionInfo, alias: str) -> str:
     return pointer if known and order.index(pointer) > order.index(info.version) else ""
 
 
-def name_record(alias: str) -> str:
+def format_record_name(alias: str) -> str:
     """Return the name of the record of the version that a publication moved an alias to, with tag ``PULL``."""
     return f".given-{digest_json(alias).removeprefix('sha256:')[:16]}"
 

@@ -63,11 +63,11 @@ def _read_cpu() -> tuple[str, frozenset[str]]:
 def _find_gpu() -> tuple[str, str] | tuple[None, None]:
     """Return name and driver of the first GPU that ``nvidia-smi`` lists; (None, None) if there is none or it fails."""
     program = shutil.which("nvidia-smi")
-    return (None, None) if program is None else _ask_gpu(program)
+    return (None, None) if program is None else _query_gpu(program)
 
 
 @lru_cache(maxsize=1)
-def _ask_gpu(program: str) -> tuple[str, str] | tuple[None, None]:
+def _query_gpu(program: str) -> tuple[str, str] | tuple[None, None]:
     """Query once per process: it takes a second if no other process has the driver loaded, and each step needs it."""
     command = [program, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:

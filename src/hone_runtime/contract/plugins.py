@@ -193,7 +193,7 @@ def describe_exception(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def name_function(function: Callable[..., Any]) -> str:
+def locate_function(function: Callable[..., Any]) -> str:
     """Return where a function is defined, ``module.name``; a callable object is named by its class."""
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"

@@ -140,7 +140,7 @@ def compare(
     """
     judge = _Judge(graph, has_steps=has_steps, by_column=by_column, scores=scores, share=share)
     found = Comparison([], totals=judge.totals)
-    for some, given, due in _ask(source, feeds, [*rows]):
+    for some, given, due in _call_accepted(source, feeds, [*rows]):
         if problem := judge.find_problem(CALIBRATION, some, CALIBRATION, given, due):
             found.problem = problem
             return found
@@ -148,7 +148,7 @@ def compare(
     if not judge.totals:
         found.problem = "the source fails on every calibration row, so the converted model cannot be compared with it"
     for probe in make_probes(found.agreeing) if found.agreeing else ():
-        for what, some, given, due in _ask_probe(source, probe):
+        for what, some, given, due in _call_parts(source, probe):
             if problem := judge.find_problem(probe.kind, some, what, given, due, alike=probe.alike):
                 found.problem = problem
                 return found
@@ -258,7 +258,7 @@ def _describe(places: Sequence[int], what: str, name: str, say: Callable[[str, i
     return f"row {places[at]} {what}: {say(name, at)}"
 
 
-def _ask(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tuple[list[int], Arrays, Arrays]]:
+def _call_accepted(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tuple[list[int], Arrays, Arrays]]:
     """Yield the rows that a source accepts, with their inputs and outputs: all of them, or by bisection."""
     waiting, calls = [rows], 0
     while waiting and calls < _MOST_CALLS:
@@ -270,7 +270,7 @@ def _ask(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tuple[list[i
             waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
 
 
-def _ask_probe(source: Model, probe: Probe) -> Iterator[tuple[str, list[int], Arrays, Arrays]]:
+def _call_parts(source: Model, probe: Probe) -> Iterator[tuple[str, list[int], Arrays, Arrays]]:
     """Yield the parts of a probe that a source accepts: what was changed, the rows, the inputs and the outputs."""
     whole = _try(source, probe.feeds)
     if any(np.ndim(array) == 0 or len(array) != len(probe.origins) for array in (whole or {}).values()):

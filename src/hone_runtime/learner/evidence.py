@@ -14,7 +14,7 @@ from hone_runtime.learner.loader import find_artifact, is_uri
 from hone_runtime.learner.manifest import list_digests
 from hone_runtime.learner.versions import check_version_files
 from hone_runtime.signing.policy import Policy
-from hone_runtime.signing.verify import name_model, verify_version
+from hone_runtime.signing.verify import find_model_name, verify_version
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.manifest import measure_files
 from hone_runtime.values.regular import read_regular
@@ -40,7 +40,7 @@ def check_published(
     """
     version = registry.pull(uri, folder)
     tagged = bool(version.tags) or is_uri(uri)  # a downloaded folder is not a registry's version
-    read = verify_version(folder, policy, name=version.name if tagged else name_model(Path(uri))) if policy else {}
+    read = verify_version(folder, policy, name=version.name if tagged else find_model_name(Path(uri))) if policy else {}
     artifact, files = find_artifact(folder, uri, due=version.tags.get(DIGEST), read=read)
     proven = check_evidence(folder / EVIDENCE_FOLDER, artifact, files, version)
     check_version_files(folder, due=version.tags.get(FILES), read={**list_digests(files), **read})

@@ -59,7 +59,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         cache = kwargs.get("past_key_values")
         if isinstance(cache, SessionCache) and cache.owner is self:  # only generate makes one
             logits = cache.advance(kwargs[IDS], kwargs.get(MASK), kwargs.get(POSITIONS))
-            return self._output_class(logits=_keep(logits, keep), past_key_values=cache)
+            return self._output_class(logits=_select_columns(logits, keep), past_key_values=cache)
         if isinstance(postponed := kwargs.get("encoder_outputs"), _Postponed):
             kwargs.pop("encoder_outputs")
             kwargs[IDS] = postponed.last_hidden_state
@@ -69,7 +69,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         output = self._call(return_dict=True, **kwargs)
         if back is not None:
             _move_back(output, back)
-        output["logits"] = _keep(output["logits"], keep)
+        output["logits"] = _select_columns(output["logits"], keep)
         return output if (self._by_default if asked is None else asked) else output.to_tuple()
 
     def can_generate(self) -> bool:
@@ -105,7 +105,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         return False
 
 
-def _keep(logits: Any, keep: Any) -> Any:
+def _select_columns(logits: Any, keep: Any) -> Any:
     """Return the logits of the last columns, or of those that a tensor lists; all for 0 and None."""
     if keep is None or (isinstance(keep, int) and keep == 0):
         return logits

@@ -117,7 +117,7 @@ class Golden(Value):
         here = self.one_call and host.fingerprint == self.machine
         return min(self.tolerance, LARGEST_HERE if here else LARGEST_TOLERANCE)
 
-    def say_machine(self, host: Host) -> str:
+    def format_other_machine(self, host: Host) -> str:
         """Return a sentence about this machine if it differs from the one that computed the outputs; else empty."""
         if host.fingerprint == self.machine:
             return ""

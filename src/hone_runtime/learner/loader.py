@@ -23,7 +23,7 @@ from hone_runtime.learner.pickles import Origin
 from hone_runtime.learner.runtimes import is_code, refuse_code
 from hone_runtime.learner.versions import check_version_files
 from hone_runtime.signing.policy import PEM, Policy
-from hone_runtime.signing.verify import name_model, verify_version
+from hone_runtime.signing.verify import find_model_name, verify_version
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.manifest import MANIFEST
 
@@ -113,7 +113,7 @@ def _load(asked: str, origin: Origin, *, vouched: bool) -> Learner:
         if is_uri(asked) or not folder.is_dir():
             folder = Path(stack.enter_context(TemporaryDirectory(prefix="kedro-hone-")))
             version = find_registry(asked).pull(asked, folder)
-        name = version.name if version else name_model(folder)
+        name = version.name if version else find_model_name(folder)
         read = verify_version(folder, verify, name=name) if verify else {}
         due = version.tags.get(DIGEST) if version else None
         artifact, files = find_artifact(folder, asked, due=due, read=read)

@@ -66,7 +66,7 @@ class Loading:
         learner, difference = self._try(artifact, files, golden)
         if learner is not None and not difference:
             return learner
-        machine = golden.say_machine(read_host())
+        machine = golden.format_other_machine(read_host())
         why = clean_text(f"{begin_sentence(difference)}.{machine}")
         if learner is None or self.on_mismatch != "warn":
             learner = self._fall_back(golden, why)

@@ -143,7 +143,7 @@ def make_config(values: dict[str, Any]) -> transformers.PreTrainedConfig:
     given = {key: value for key, value in values.items() if key != "auto_map"}
     kind = given.get("model_type")
     cls = _find_config_class(kind) or transformers.PreTrainedConfig
-    return cls.from_dict(_settle_backbones(given))
+    return cls.from_dict(_resolve_backbones(given))
 
 
 def _find_config_class(kind: Any) -> Any:
@@ -151,13 +151,13 @@ def _find_config_class(kind: Any) -> Any:
     return known[kind] if isinstance(kind, str) and kind in known else None
 
 
-def _settle_backbones(value: Any) -> Any:
+def _resolve_backbones(value: Any) -> Any:
     """Return a configuration with all backbones given in full: transformers would fetch a named one from the Hub."""
     if isinstance(value, list):
-        return [_settle_backbones(item) for item in value]
+        return [_resolve_backbones(item) for item in value]
     if not isinstance(value, dict):
         return value
-    settled = {key: _settle_backbones(item) for key, item in value.items()}
+    settled = {key: _resolve_backbones(item) for key, item in value.items()}
     takes = hasattr(_find_config_class(settled.get("model_type")) or transformers.PreTrainedConfig, _BACKBONE)
     named, options = settled.get("backbone"), settled.get("backbone_kwargs")
     if not takes or settled.get(_BACKBONE) or (named is None and settled.get("use_timm_backbone", True)):

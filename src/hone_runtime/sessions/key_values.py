@@ -58,7 +58,7 @@ def find_fault(
     """
     real, size = feeds[MASK] != 0, feeds[IDS].shape[1]
     for how, cuts in (("a run at once", [size]), ("steps with the cache", list(range(max(1, size // 2), size + 1)))):
-        pair = _settle(_advance(start(), feeds, cuts)[real], wanted[real])
+        pair = _replace_non_finite(_advance(start(), feeds, cuts)[real], wanted[real])
         with np.errstate(invalid="ignore", over="ignore"):  # different infinities and NaN are a fault, too
             error, whole = _measure(*pair, rounds=rounds)
         if not error <= whole * (ROUNDED if rounds else EXACT):
@@ -66,7 +66,7 @@ def find_fault(
     return None
 
 
-def _settle(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
+def _replace_non_finite(found: np.ndarray[Any, Any], wanted: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     """Return logits with 0 in place of equal infinities (as of words that are not allowed) and of equal NaN."""
     same = ~np.isfinite(wanted) & ((found == wanted) | (np.isnan(found) & np.isnan(wanted)))
     return [np.where(same, each.dtype.type(0), each) for each in (found, wanted)]

@@ -80,7 +80,7 @@ def verify_version(folder: Path, policy: Policy, *, name: str | None = None) -> 
     return digests
 
 
-def name_model(folder: Path) -> str | None:
+def find_model_name(folder: Path) -> str | None:
     """Return the model that a folder is a version of; None if unknown.
 
     It is known from the folder's place in a registry of plain paths, or from MLflow's note of the downloaded model.

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from hone_runtime.values.base import CPU, Device, Format, Json, Made, Value
+from hone_runtime.values.base import CPU, Derived, Device, Format, Json, Value
 
 FORMATS: Final[Mapping[Format, tuple[str, ...]]] = {
     "onnx": ("model.onnx",),
@@ -98,7 +98,7 @@ class StepFacts(Value):
         return Path(self.folder).name
 
 
-class Artifact(Made):
+class Artifact(Derived):
     """One sealed directory of one format. The location of its files is defined by a store."""
 
     kind: Literal["artifact"] = "artifact"

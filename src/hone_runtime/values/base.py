@@ -49,7 +49,7 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Made(Value):
+class Derived(Value):
     """A node's output that refers to the values it was made from: a node refuses inputs that do not fit together.
 
     Both are implemented in ``kedro_hone.pipelines.binding``.

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from hone_runtime.values.artifact import Artifact
-from hone_runtime.values.base import Made
+from hone_runtime.values.base import Derived
 from hone_runtime.values.judgement import Judgement
 from hone_runtime.values.measurement import Quality, Speedup
 
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
     DRAFT = "DRAFT"
 
 
-class Decision(Made):
+class Decision(Derived):
     """The verdict and its reasons."""
 
     verdict: Verdict

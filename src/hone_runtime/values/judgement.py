@@ -14,7 +14,7 @@ Number = Annotated[float | None, BeforeValidator(lambda n: n if n is not None an
 """A finite number, or None if nothing was measured: JSON has neither NaN nor infinity."""
 
 
-class Judged(StrEnum):
+class GateOutcome(StrEnum):
     """Whether a candidate passes a gate; undecided if the measurement is not precise enough."""
 
     HOLDS = "holds"
@@ -28,7 +28,9 @@ class Judgement(Value):
 
     name: str = Field(description="The gate's name, which is its key in the recipe's section `gates`.")
     candidate: str = Field(description="The candidate's id; `source` for the source model.")
-    judgement: Judged = Field(description="`not asked`: there is no limit, or the candidate could not win any more.")
+    judgement: GateOutcome = Field(
+        description="`not asked`: there is no limit, or the candidate could not win any more."
+    )
     limit: Number = Field(None, description="The recipe's limit, or None.")
     measured: Number = Field(None, description="What is compared with the limit, or None where it was not measured.")
     low: Number = Field(None, description="The lower end of its interval, or None where it has none.")

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 
 from pydantic import AwareDatetime, BeforeValidator, Field
 
-from hone_runtime.values.base import Made, Value
+from hone_runtime.values.base import Derived, Value
 from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.unscored import Unscored
 
@@ -135,7 +135,7 @@ RACED: Final = frozenset({Status.MEASURED, Status.DROPPED})
 meaningless."""
 
 
-class Validation(Checks, Made):
+class Validation(Checks, Derived):
     """The result of validating one candidate."""
 
     candidate: Candidate
@@ -169,7 +169,7 @@ class Validation(Checks, Made):
         return bool(self.run) and not self.renewed
 
 
-class Validations(Made):
+class Validations(Derived):
     """The validations of all routes, in their order."""
 
     validations: tuple[Validation, ...]
@@ -201,7 +201,7 @@ BUDGET: Final = "budget"
 """The slug for a candidate that was not built, validated or raced to the end; its reason explains why."""
 
 
-class RaceResult(Made):
+class RaceResult(Derived):
     """The result of the race: every candidate's standing, best first."""
 
     validations: tuple[Validation, ...] = Field(description="Of every candidate, also of those that could not race.")
@@ -271,7 +271,7 @@ class Confirmation(Value):
     cut: str = Field("", description="Why it ended before enough launches, or an empty string.")
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
-    def choose_told(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:
+    def find_reported(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:
         """Return the finalist that a report describes; None if there is none.
 
         This is the winner. Without a winner, it is the finalist with the decision's speed-up, or else the first one
@@ -283,7 +283,7 @@ class Confirmation(Value):
         return next(iter((*won, *decided, *compared, *self.finalists)), None)
 
 
-class ConfirmationResult(Confirmation, Made):
+class ConfirmationResult(Confirmation, Derived):
     """A confirmation with its machine and time: it may be reported on another machine."""
 
     hardware: Hardware = Field(description="The machine that measured.")

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from hone_runtime.values.artifact import Artifact, StepFacts
-from hone_runtime.values.base import Json, Made, Value
+from hone_runtime.values.base import Derived, Json, Value
 
 
 class FailureClass(StrEnum):
@@ -40,7 +40,7 @@ class Trespass(StrEnum):
     OUTSIDE = "wrote-outside"
 
 
-class Refused(Made):
+class Refused(Derived):
     """An adaptor (``by``) that was not tried, with the reason for people, and the steps of the route so far."""
 
     kind: Literal["refused"] = "refused"
@@ -50,7 +50,7 @@ class Refused(Made):
     steps: tuple[StepFacts, ...] = ()
 
 
-class Failed(Made):
+class Failed(Derived):
     """An adaptor or another step (``by``) that was tried and failed, with the reason for people."""
 
     kind: Literal["failed"] = "failed"

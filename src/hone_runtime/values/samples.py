@@ -9,7 +9,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from hone_runtime.values.base import Made, Value
+from hone_runtime.values.base import Derived, Value
 from hone_runtime.values.digest import digest_json
 
 CALIBRATION, SEARCH, GATE, TRAINING = "calibration", "search", "gate", "training"
@@ -76,7 +76,7 @@ class Split(Value):
         return f"{self.name}/targets.npz"
 
 
-class Samples(Made):
+class Samples(Derived):
     """All splits by name, and one batch for each shape of the recipe."""
 
     digest: str = Field(description="Over the data, the program and the model's inputs; the key of the tree.")
@@ -125,7 +125,7 @@ class ProbeRows(Value):
     sizes: dict[str, int] = Field({}, description="The dimensions that have another size than in the data.")
 
 
-class Reference(Score, Predicted, Made):
+class Reference(Score, Predicted, Derived):
     """The baseline: the outputs of the source model on the search split, and their quality."""
 
     outputs: str = Field(description="Name of the `.npz` with one array for each output, in the order of the rows.")

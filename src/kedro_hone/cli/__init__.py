@@ -15,7 +15,7 @@ from kedro.framework.cli.project import run as kedro_run
 
 from hone_runtime.errors import ExitCode
 from kedro_hone.cli.failures import explain, explain_failures
-from kedro_hone.graph import configure, find_work, name_pipelines
+from kedro_hone.graph import configure, find_work, list_pipelines
 from kedro_hone.hooks.interrupt import InterruptHooks
 from kedro_hone.hooks.logs import configure_logging
 from kedro_hone.hooks.progress import ProgressHooks
@@ -70,9 +70,9 @@ def _run(**options: Any) -> None:
     """
     configure_logging()
     if options.get("pipeline"):
-        (options["pipeline"],) = name_pipelines([options["pipeline"]])
+        (options["pipeline"],) = list_pipelines([options["pipeline"]])
     else:
-        options["pipelines"] = name_pipelines(options.get("pipelines") or ())
+        options["pipelines"] = list_pipelines(options.get("pipelines") or ())
     options["runner"] = options.get("runner") or "kedro_hone.runner.SearchRunner"
     try:
         kedro_run.callback(**options)  # type: ignore[misc]  # click allows commands without one; this one has it

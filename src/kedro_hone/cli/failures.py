@@ -119,7 +119,7 @@ def _raise_on_termination() -> Iterator[None]:
         # If the signal is ignored by now, the process is about to end, and a second signal must not kill it.
         if signal.getsignal(signal.SIGTERM) is _terminate:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if signal.getsignal(signal.SIGALRM) is _insist:
+        if signal.getsignal(signal.SIGALRM) is _raise_again:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, alarm)
         sys.unraisablehook = show
@@ -136,12 +136,12 @@ def _terminate(number: int, _: FrameType | None) -> None:
     for child in multiprocessing.active_children():
         child.terminate()
     if signal.getsignal(signal.SIGALRM) is signal.SIG_DFL:
-        signal.signal(signal.SIGALRM, _insist)
+        signal.signal(signal.SIGALRM, _raise_again)
         signal.setitimer(signal.ITIMER_REAL, _AGAIN_SECONDS, _AGAIN_SECONDS)
     raise _Terminated
 
 
-def _insist(_: int, __: FrameType | None) -> None:
+def _raise_again(_: int, __: FrameType | None) -> None:
     """Raise ``_Terminated`` again if it was lost.
 
     Python drops exceptions raised in a finalizer or in a callback of a weak reference, such as those of the import

@@ -81,7 +81,7 @@ _KEY: Final = re.compile(
 
 
 @contextmanager
-def name_flags() -> Iterator[None]:
+def translate_keys() -> Iterator[None]:
     """Translate the keys in errors for the user that are raised in the block; other exceptions are not changed."""
     try:
         yield
@@ -97,10 +97,10 @@ def translate(text: str) -> str:
     """Return a sentence with flags in place of the keys of a recipe."""
     for pattern, replacement in _PHRASES:
         text = pattern.sub(replacement, text)
-    return _KEY.sub(lambda found: name_flag(found["full"] or found["plain"]), text)
+    return _KEY.sub(lambda found: find_flag(found["full"] or found["plain"]), text)
 
 
-def name_flag(key: str) -> str:
+def find_flag(key: str) -> str:
     """Return the flag by which a key is set, such as ``--set gates.size_mb=…``."""
     if key in FLAGS:
         return FLAGS[key]

@@ -18,7 +18,7 @@ from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import ExitCode, HoneError
 from hone_runtime.values.digest import digest_json
 from kedro_hone.events.approval import approve_winner
-from kedro_hone.events.exclusive import SERVICE, hold_alone
+from kedro_hone.events.exclusive import SERVICE, lock_project
 from kedro_hone.events.recipes import Recipes
 from kedro_hone.events.rules import Rule
 from kedro_hone.events.service import Service
@@ -50,7 +50,7 @@ def listen(*, host: str, port: int, env: str | None) -> None:
         folder=root / project.settings.CONF_SOURCE,
     )
     hardware = read_host().fingerprint
-    with hold_alone(root, SERVICE), bind_address(host, port) as listener:
+    with lock_project(root, SERVICE), bind_address(host, port) as listener:
         service = Service(settings, secrets, project=root, hardware=hardware, recipes=recipes.read)
         serve_http(service, listener)
 

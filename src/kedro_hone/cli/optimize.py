@@ -20,7 +20,7 @@ from hone_runtime.text import clean_text
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.check import check_start
 from kedro_hone.cli.failures import explain_failures
-from kedro_hone.cli.flags import name_flags
+from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.derivation.project import claim_folder, save_project, write_project
@@ -80,7 +80,7 @@ def optimize(context: click.Context, /, **given: Any) -> None:
     SOURCE is a path or a URI, such as models:/churn/3 or hf://owner/name. Exit codes are those of a run; 12 is a DRAFT.
     """
     try:
-        with name_flags():
+        with translate_keys():
             _optimize(context, given)
     except HoneError as error:
         if given["as_json"]:
@@ -204,7 +204,7 @@ def _run(context: click.Context) -> int:
     from kedro_hone.cli import run_pipelines  # noqa: PLC0415 - it imports this module
 
     try:
-        with explain_failures(), name_flags():
+        with explain_failures(), translate_keys():
             context.invoke(run_pipelines)
     except SystemExit as end:
         return int(end.code or ExitCode.SUCCESS)

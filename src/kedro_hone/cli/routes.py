@@ -47,12 +47,12 @@ def routes(*, everything: bool, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=2))
         return
     shown = [(" ▸ ".join(row["route"]), row["outcome"]) for row in rows if row["id"] not in unfit]
-    _print_rows(shown, title=say_count(known, len(rows) - known, unfit=len(unfit)))
+    _print_rows(shown, title=format_route_count(known, len(rows) - known, unfit=len(unfit)))
     if everything:
         for reason, group in group_unfit(rows, unfit).items():
             _print_lines([f"{reason}:", *(f"  {route}" for route in group)])
     elif unfit:
-        _print_lines([f"{_say_unfit(len(unfit))}; `kedro-hone routes --all` lists them by reason."])
+        _print_lines([f"{_format_unfit(len(unfit))}; `kedro-hone routes --all` lists them by reason."])
 
 
 def _print_rows(rows: list[tuple[str, str]], *, title: str) -> None:
@@ -63,7 +63,7 @@ def _print_rows(rows: list[tuple[str, str]], *, title: str) -> None:
     _print_lines([title, *(f"{route}\t{flatten(outcome)}" for route, outcome in rows)])
 
 
-def _say_unfit(number: int) -> str:
+def _format_unfit(number: int) -> str:
     return "1 route does not fit this model" if number == 1 else f"{number} routes do not fit this model"
 
 
@@ -150,7 +150,7 @@ class LastRun:
             return None, 0
 
 
-def say_count(routes: int, others: int, *, unfit: int = 0) -> str:
+def format_route_count(routes: int, others: int, *, unfit: int = 0) -> str:
     """Return how many routes fit the model, of how many, and how many candidates the last run made from them."""
     said = f"{routes} route{'' if routes == 1 else 's'}"
     if unfit:

@@ -15,7 +15,7 @@ from hone_runtime.contract.tags import SOURCE
 from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_text
 from kedro_hone.cli.listen import open_loader, read_rule, read_section
-from kedro_hone.events.exclusive import RUNS, SERVICE, hold_alone
+from kedro_hone.events.exclusive import RUNS, SERVICE, lock_project
 from kedro_hone.events.job import Job, Request, State
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
@@ -33,7 +33,7 @@ from kedro_hone.events.service import WORK
 from kedro_hone.events.settings import Settings, read_settings
 from kedro_hone.events.sweep import open_registry
 from kedro_hone.graph import configure, find_root
-from kedro_hone.search.plan.toolset import name_machine, name_toolset
+from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
 
 _PENDING: Final = frozenset({State.QUEUED, State.RUNNING})
 _BOUNDS: Final = Bounds(attempts=3, patience=3600.0, seconds=6 * 3600.0)
@@ -83,7 +83,7 @@ def _read_settings(root: Path, env: str | None) -> Settings | None:
 
 def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]:
     """Return a request for each winner in a registry that is out of date, and print why it is, or why it stays."""
-    machine, requests = name_machine(read_host()), []
+    machine, requests = format_machine_tag(read_host()), []
     found = {rule and rule.name: read_rule(root, rule)[0] for rule in (*rules, None)}
 
     def find_alias(info: VersionInfo) -> str | None:
@@ -101,7 +101,7 @@ def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]
 
     for info in list_winners(open_registry(registry, project=root), find_alias=find_alias):
         rule = find_rule_of(info, rules)
-        toolset = name_toolset(found[rule and rule.name])
+        toolset = format_toolset(found[rule and rule.name])
         if why := explain_due(info, machine=machine, toolset=toolset):
             click.echo(clean_text(f"{info.uri}: changed: {why}"))
             requests.append(make_renewal(info, rule, device="cpu", machine=machine, toolset=toolset))
@@ -111,7 +111,7 @@ def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]
 def _run_jobs(queue: Queue, root: Path, jobs: Sequence[Job], settings: Settings | None) -> None:
     """Run renewals here, and no other job of the queue, unless a service runs; print the outcome of each."""
     try:
-        with hold_alone(root, SERVICE), hold_alone(root, RUNS):
+        with lock_project(root, SERVICE), lock_project(root, RUNS):
             pass
     except HoneError as error:
         if error.slug != "listener-running":

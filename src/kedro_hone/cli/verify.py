@@ -46,15 +46,17 @@ def verify(uri: str, *, keys: tuple[str, ...], **asked: str | None) -> None:
         version, evidence = check_published(uri, folder, find_registry(uri), policy)
         said = describe_signature(folder)
     signer = "one of the keys" if keys else asked["identity"]
-    _say("files", "each matches the manifest")
-    _say("tags", DIGEST in version.tags and f"{DIGEST} is that of the manifest", missing="the registry has none")
-    _say("evidence", evidence)
-    _say(
+    _print_check("files", "each matches the manifest")
+    _print_check(
+        "tags", DIGEST in version.tags and f"{DIGEST} is that of the manifest", missing="the registry has none"
+    )
+    _print_check("evidence", evidence)
+    _print_check(
         "signature",
         policy and f"of {signer}, over every file but the registry's own notes",
         missing=(said and f"it is {said}; name --key") or "none",
     )
 
 
-def _say(what: str, found: object, *, missing: str = "") -> None:
+def _print_check(what: str, found: object, *, missing: str = "") -> None:
     click.echo(clean_text(f"{what:10s} {f'checked: {found}' if found else f'NOT checked: {missing}'}"))

@@ -27,11 +27,11 @@ from hone_runtime.contract.plugins import (
     list_modules,
     list_offers,
     load,
-    name_function,
+    locate_function,
 )
 from hone_runtime.errors import HoneError
 from hone_runtime.values.base import Value
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import Latency, Load, Quality, Speedup
 
 ENTRY_POINTS: Final = "kedro_hone.gates"
@@ -108,30 +108,30 @@ class Gate:
         if self.of_machine and not self.relative:
             raise ValueError(f"the gate {self.name!r} is of_machine, and so it must be relative")
 
-    def ask(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
+    def evaluate(self, limit: Any, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:
         """Judge a candidate, or the source itself if it stays; undecided if ``judge`` returned nothing.
 
         Raises:
             HoneError: ``gate-invalid``: ``judge`` raised, or returned no judgement of this gate on it.
         """
-        if not is_asked(limit):
-            return (self.rule(candidate.id, Judged.NOT_ASKED, "the recipe sets no limit"),)
+        if not has_limit(limit):
+            return (self.rule(candidate.id, GateOutcome.NOT_ASKED, "the recipe sets no limit"),)
         what = f"The gate {self.name} cannot judge {candidate.id}."
         hint = "Correct the gate, or set no limit for it; Write a gate in the documentation describes what it returns."
-        with guard("gate-invalid", what, culprit=name_function(self.judge), hint=hint):
+        with guard("gate-invalid", what, culprit=locate_function(self.judge), hint=hint):
             rows = tuple(check_kind(row, Judgement) for row in self.judge(limit, candidate, source))
             for row in rows:
                 if (row.name, row.candidate) != (self.name, candidate.id):
                     raise ValueError(f"it returned a judgement of the gate {row.name!r} on {row.candidate!r}")
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
-        return rows or (self.rule(candidate.id, Judged.UNDECIDED, reason),)
+        return rows or (self.rule(candidate.id, GateOutcome.UNDECIDED, reason),)
 
-    def rule(self, candidate: str, judged: Judged, reason: str, **told: Any) -> Judgement:
+    def rule(self, candidate: str, judged: GateOutcome, reason: str, **told: Any) -> Judgement:
         """Return a judgement of this gate, with further fields such as ``limit`` and ``measured``."""
         return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **told)
 
 
-def is_asked(limit: Any) -> bool:
+def has_limit(limit: Any) -> bool:
     """Return whether a recipe's limit requires anything."""
     return limit is not None and limit != {}
 
@@ -154,9 +154,9 @@ def judge_at_most(
     ``unit`` is the unit of both in words, and ``shape`` the shape that the number is about, if any.
     """
     if measured is None or not math.isfinite(measured):
-        judged, said = Judged.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
+        judged, said = GateOutcome.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
     else:
-        judged = Judged.HOLDS if measured <= limit else Judged.FAILS
+        judged = GateOutcome.HOLDS if measured <= limit else GateOutcome.FAILS
         said = f"{subject} {verb} {measured:{digits}} {unit}"
     reason = f"{said}, where {limit:g} {unit} is allowed"
     told = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
@@ -164,7 +164,7 @@ def judge_at_most(
 
 
 _PLUGINS: Final = Plugins[Gate](
-    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=lambda gate: name_function(gate.judge)
+    slug="gate-invalid", clash="Two gates are named {name!r}.", locate=lambda gate: locate_function(gate.judge)
 )
 
 
@@ -178,7 +178,7 @@ def register_gate(gate: Gate) -> None:
             has this name. A name of a built-in gate or of another package's is detected when the gates are read.
     """
     if fault := _find_fault(check_kind(gate, Gate)):
-        raise _explain_unusable(f"{gate.name!r} of {name_function(gate.judge)}", fault)
+        raise _explain_unusable(f"{gate.name!r} of {locate_function(gate.judge)}", fault)
     _PLUGINS.register(gate)
 
 
@@ -275,7 +275,7 @@ def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
             return f"its {name} has the place {{{unknown[0]}}}, and there is {said}"
         for limit in limits:
             try:
-                if is_asked(limit):
+                if has_limit(limit):
                     words.format(**{**known, "limit": limit})
             except Exception as error:  # noqa: BLE001 - a stranger's type may raise any
                 return f"its {name} cannot be written with a limit of {limit!r}: {describe_exception(error)}"

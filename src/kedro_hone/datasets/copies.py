@@ -17,7 +17,7 @@ from hone_runtime.values.digest import digest_file, digest_tree
 from kedro_hone.datasets.errors import DataError
 
 
-def keep_copy(files: AbstractFileSystem, path: str, *, name: str, cache: Path) -> tuple[Path, str]:
+def cache_copy(files: AbstractFileSystem, path: str, *, name: str, cache: Path) -> tuple[Path, str]:
     """Return a copy of a file or folder in a cache (``<sha256>/<name>``) with the digest ``sha256:…`` of its content.
 
     The digest is that of the copy. A local file is read twice, so that one that is being written is noticed; of

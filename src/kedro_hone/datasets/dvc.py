@@ -63,7 +63,7 @@ class DVCDataset(AbstractDataset[None, TrackedFile]):
             DataError: ``data-not-tracked``, ``data-revision-unknown``, ``data-modified`` or ``data-not-pulled``.
         """
         with self._open() as file:
-            path, lineage = str(file.keep_copy(self._cache)), {"resolved_rev": file.commit, "md5": file.md5}
+            path, lineage = str(file.cache_copy(self._cache)), {"resolved_rev": file.commit, "md5": file.md5}
         return TrackedFile(path=path, source=self._source, repo=self._repo, rev=self._rev, **lineage)
 
     def save(self, data: None) -> None:  # noqa: ARG002 - Kedro names it

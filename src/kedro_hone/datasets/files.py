@@ -15,7 +15,7 @@ from kedro.io import AbstractDataset
 from hone_runtime.text import hide_secrets
 from hone_runtime.values.base import Json
 from hone_runtime.values.samples import TrackedFile
-from kedro_hone.datasets.copies import explain_change, explain_missing, keep_copy
+from kedro_hone.datasets.copies import cache_copy, explain_change, explain_missing
 from kedro_hone.datasets.errors import DataError
 from kedro_hone.datasets.runs import find_project
 
@@ -74,7 +74,7 @@ class FileDataset(AbstractDataset[None, TrackedFile]):
             DataError: ``data-missing``, or ``data-modified``: its content is not the pinned one, or changed since it
                 was first loaded by this run.
         """
-        path, digest = keep_copy(*self._open(), name=self.source, cache=self._cache)
+        path, digest = cache_copy(*self._open(), name=self.source, cache=self._cache)
         if self._asked and digest != self._asked:
             raise explain_change(self.source, why=f"The catalog pins {self._asked}, and it has {digest}.")
         if self._seen and digest != self._seen:

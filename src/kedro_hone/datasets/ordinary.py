@@ -17,7 +17,7 @@ from kedro.io import AbstractDataset, CachedDataset, CatalogProtocol, DatasetErr
 
 from hone_runtime.text import hide_secrets
 from hone_runtime.values.samples import TrackedFile
-from kedro_hone.datasets.copies import explain_change, explain_missing, keep_copy
+from kedro_hone.datasets.copies import cache_copy, explain_change, explain_missing
 from kedro_hone.datasets.errors import DataError
 
 FORMATS: Final = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
@@ -47,7 +47,7 @@ def _read_file(dataset: AbstractDataset[Any, Any], name: str, *, project: Path) 
     files, path = _locate(dataset)
     inside = isinstance(files, LocalFileSystem) and Path(path).is_relative_to(project)
     source = Path(path).relative_to(project).as_posix() if inside else hide_secrets(files.unstrip_protocol(path))
-    place, digest = keep_copy(files, path, name=source, cache=project / _CACHE)
+    place, digest = cache_copy(files, path, name=source, cache=project / _CACHE)
     return TrackedFile(path=str(place), source=source, sha256=digest)
 
 

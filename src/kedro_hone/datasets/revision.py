@@ -102,7 +102,7 @@ class Revision:
             why = f"HEAD pins md5 {recorded}, and the file has {found}."
             raise DataError("data-modified", what, why=why, hint=hint)
 
-    def keep_copy(self, cache: Path) -> Path:
+    def cache_copy(self, cache: Path) -> Path:
         """Return the copy of the data in a cache (``<md5>/<name>``), made if there is none.
 
         Its bytes are compared with the recorded hash on each call; a damaged copy is made again.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH
-from kedro_hone.derivation.kinds import name_value
+from kedro_hone.derivation.kinds import format_value
 from kedro_hone.derivation.units import Unit
 
 SPARE: Final = "spare"
@@ -132,7 +132,7 @@ def _choose(counts: Mapping[Any, int], deficits: Deficits, totals: Mapping[Any, 
 def _check_sizes(made: Mapping[str, list[int]], wanted: Mapping[str, int], lacking: Mapping[Any, Any]) -> None:
     for label, splits in lacking.items():
         if splits:
-            raise IndivisibleError(f"No group with the class `{name_value(label)}` can be in {next(iter(splits))}.")
+            raise IndivisibleError(f"No group with the class `{format_value(label)}` can be in {next(iter(splits))}.")
     for split in _NEEDED:
         if len(made[split]) < _LEAST * wanted[split]:
             why = f"Too many rows belong together: {split} would have {len(made[split])} rows, not {wanted[split]}."
@@ -145,6 +145,6 @@ def _explain_rare(label: Any, rows: int, units: int) -> str:
     counted = "1 row" if rows == 1 else f"{rows} rows"
     apart = "" if rows == units else f", of which {units} can be apart from the others (the rest are copies or a group)"
     return (
-        f"The class `{name_value(label)}` has {counted}{apart}. It must be in each of three splits, so it needs "
+        f"The class `{format_value(label)}` has {counted}{apart}. It must be in each of three splits, so it needs "
         f"{len(_NEEDED)} different rows in different groups."
     )

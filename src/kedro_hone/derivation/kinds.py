@@ -29,7 +29,7 @@ def is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
 
 
-def name_value(value: Any) -> str:
+def format_value(value: Any) -> str:
     """Return a class, or another value, as text for the user: whole floats as whole numbers."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 

@@ -33,7 +33,7 @@ from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
-from kedro_hone.programs import call_program, find_program, keep_program, locate_program
+from kedro_hone.programs import call_program, copy_program, find_program, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
@@ -219,7 +219,7 @@ def _prepare_inputs(
     """Return the model's inputs for the search split, as the program makes them."""
     program = find_program(data.chosen.name, project=folder)
     with store.workspace() as scratch:
-        kept = keep_program(program, scratch)
+        kept = copy_program(program, scratch)
         job = {
             "program": str(locate_program(kept, scratch, digest=program.digest)),
             "program_options": dict(data.chosen.options),

@@ -207,13 +207,13 @@ def _pick_independent(
     """
     labels, groups = (None if name is None else table.columns[name] for name in (target, group))
 
-    def weigh(row: int) -> bytes:
+    def rank(row: int) -> bytes:
         label = b"" if labels is None else encode_value(labels[row])
         return hashlib.sha256(hashes[row] + label).digest()
 
     taken: dict[int, None] = {}
     seen: set[bytes] = set()
-    for row in sorted(rows, key=lambda row: (weigh(row), row)):
+    for row in sorted(rows, key=lambda row: (rank(row), row)):
         value = None if groups is None else groups[row]
         keys = {b"row" + hashes[row], *(() if is_missing(value) else (b"group" + encode_value(value),))}
         if seen.isdisjoint(keys):

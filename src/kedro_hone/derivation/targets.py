@@ -83,7 +83,7 @@ def check_target(table: Table, name: str, *, classes: bool | None = None) -> tup
     values = read_known(table, name)
     _check_missing(table, name, values)
     counts = Counter(values)
-    shown = kinds.name_value(values[0])
+    shown = kinds.format_value(values[0])
     if len(counts) == 1:
         why = f"All {table.rows:,} rows have `{shown}`, so a model that ignores its input is always right."
         raise _find_unusable(table, name, why, "Add rows of other classes, or name another column: --target NAME.")
@@ -139,4 +139,4 @@ def _find_unusable(table: Table, name: str, why: str, hint: str) -> HoneError:
 
 def count_classes(classes: Sequence[Any]) -> Mapping[str, int]:
     """Return the number of rows of each class by its name, sorted by name."""
-    return dict(sorted(Counter(map(kinds.name_value, classes)).items()))
+    return dict(sorted(Counter(map(kinds.format_value, classes)).items()))

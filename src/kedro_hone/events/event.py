@@ -50,6 +50,6 @@ class Event(Value):
         return (str(self.kind), f"{self.kind}:{self.key}") if self.key else (str(self.kind),)
 
 
-def name_model(name: str, *, uri: str) -> str:
+def format_model_name(name: str, *, uri: str) -> str:
     """Return a model's name in rules: with ``hf://`` in front if it is a repository of the Hub."""
     return f"{HUB}{name}" if uri.startswith(HUB) else name

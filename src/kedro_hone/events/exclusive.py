@@ -14,7 +14,7 @@ SERVICE, RUNS = "listen", "runs"
 
 
 @contextmanager
-def hold_alone(project: Path, what: str) -> Iterator[None]:
+def lock_project(project: Path, what: str) -> Iterator[None]:
     """Acquire the lock ``SERVICE`` or ``RUNS`` of a project.
 
     Raises:

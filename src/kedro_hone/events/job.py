@@ -122,7 +122,7 @@ class Job(Value):
         exit_code: The exit code of ``kedro run``; None until it ended.
         published: The URI of the new version; empty if there is none.
         reason: Why it failed, was cancelled or skipped, or waits.
-        process: The name of the process that runs it, as ``name_process`` makes it; empty before it has one.
+        process: The name of the process that runs it, as ``identify_process`` makes it; empty before it has one.
     """
 
     id: int

@@ -79,7 +79,7 @@ def judge(queue: Queue, job: Job, end: End, result: RunResult, bounds: Bounds) -
         _finish(queue, job, State.FAILED, code, result, reason=said or f"It ended with the exit code {code}.")
 
 
-def settle(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
+def record_orphan(queue: Queue, job: Job, result: RunResult, bounds: Bounds) -> None:
     """Write the outcome of a job that was running when the service died; its process was ended."""
     if published := result.published or read_publication(result.folder):
         result = result.model_copy(update={"published": published})

@@ -12,7 +12,7 @@ from hone_runtime.contract.registry import Registry, VersionInfo
 from hone_runtime.contract.tags import MACHINE, SOURCE, TOOLSET
 from hone_runtime.text import open_logger
 from hone_runtime.values.base import Json
-from kedro_hone.events.event import INTERPOLATION, name_model
+from kedro_hone.events.event import INTERPOLATION, format_model_name
 from kedro_hone.events.job import Optimize, Request
 from kedro_hone.events.rules import Rule
 
@@ -42,11 +42,11 @@ def list_winners(registry: Registry, *, find_alias: Callable[[VersionInfo], str 
 def find_rule_of(info: VersionInfo, rules: Sequence[Rule]) -> Rule | None:
     """Return the first rule that names the model that a winner was made from, regardless of its events."""
     source = info.tags[SOURCE]
-    model = name_model(name_source(source), uri=source)
+    model = format_model_name(find_source_name(source), uri=source)
     return next((rule for rule in rules if rule.covers(model)), None)
 
 
-def name_source(uri: str) -> str:
+def find_source_name(uri: str) -> str:
     """Return the name of the model of a pinned URI, as in events: ``digits``, ``org/name``, or a folder's name."""
     scheme, _, rest = uri.partition(":")
     if scheme == "models":
@@ -84,8 +84,8 @@ def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
 
     Args:
         info: The winner.
-        machine: This machine, by ``name_machine``.
-        toolset: The toolchains of the recipe now, by ``name_toolset``.
+        machine: This machine, by ``format_machine_tag``.
+        toolset: The toolchains of the recipe now, by ``format_toolset``.
     """
     texts = (info.tags.get(TOOLSET, ""), toolset)
     was, now = (dict(part.split("=", 1) for part in text.split() if "=" in part) for text in texts)

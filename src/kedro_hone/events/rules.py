@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from hone_runtime.values.base import Json
-from kedro_hone.events.event import HUB, Event, Kind, name_model
+from kedro_hone.events.event import HUB, Event, Kind, format_model_name
 from kedro_hone.events.job import HandOver, Optimize, Task
 
 _WILD = frozenset("*?[")
@@ -68,7 +68,7 @@ class Rule(Section):
 
     def names(self, event: Event) -> bool:
         """Return whether an event is about a model of the rule."""
-        return self.covers(name_model(event.name, uri=event.uri))
+        return self.covers(format_model_name(event.name, uri=event.uri))
 
     def covers(self, models: str) -> bool:
         """Return whether the rule includes a model."""
@@ -93,7 +93,7 @@ def list_unmatched(rules: Iterable[Rule], registry: str, models: Collection[str]
     Args:
         rules: All rules; those for repositories of the Hub are for the Hub, and all others for all others.
         registry: Its URI.
-        models: All models in it, as ``name_model`` names them.
+        models: All models in it, as ``format_model_name`` names them.
     """
     own = (rule for rule in rules if rule.models.startswith(HUB) == registry.startswith(HUB))
     return [rule.name for rule in own if not any(map(rule.covers, models))]

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.errors import HoneError
-from kedro_hone.core.machine.processes import name_process
+from kedro_hone.core.machine.processes import identify_process
 from kedro_hone.core.store.disk import write_file
-from kedro_hone.events.exclusive import RUNS, hold_alone
+from kedro_hone.events.exclusive import RUNS, lock_project
 from kedro_hone.events.groups import end_group, end_process, is_process
 from kedro_hone.events.job import HandOver, Job, State
 from kedro_hone.events.log import log
-from kedro_hone.events.outcomes import KILLED, Bounds, End, judge, read_own_result, settle, try_later
+from kedro_hone.events.outcomes import KILLED, Bounds, End, judge, read_own_result, record_orphan, try_later
 from kedro_hone.events.queue import Queue
 from kedro_hone.report.result_file import VARIABLE, read_result
 
@@ -59,7 +59,7 @@ class Runner:
     ) -> None:
         self._queue, self._project, self._devices = queue, project, devices
         self._bounds, self._hidden = bounds, frozenset(hidden)
-        self._command, self._for_dispatch = command or name_command, dict(for_dispatch or {})
+        self._command, self._for_dispatch = command or build_command, dict(for_dispatch or {})
         self._rule = rule
         self._stopping, self._work = threading.Event(), threading.Condition()
         self._threads: list[threading.Thread] = []
@@ -73,7 +73,7 @@ class Runner:
     def _work_until_stopped(self) -> None:
         """Recover jobs that an earlier runner left running, and serve the devices, with the lock."""
         with ExitStack() as held:
-            for first in (lambda: held.enter_context(hold_alone(self._project, RUNS)), self._recover_orphans):
+            for first in (lambda: held.enter_context(lock_project(self._project, RUNS)), self._recover_orphans):
                 if not self._retry(first):
                     return
             for device, count in self._devices.items():
@@ -94,7 +94,7 @@ class Runner:
             if job is None:
                 self._queue.fail_unreadable(number)
             elif job.state is State.RUNNING:
-                settle(self._queue, job, read_own_result(self.find_folder(number), job), self._bounds)
+                record_orphan(self._queue, job, read_own_result(self.find_folder(number), job), self._bounds)
 
     @property
     def threads(self) -> tuple[threading.Thread, ...]:
@@ -163,7 +163,7 @@ class Runner:
                 start_new_session=True,
             )
         with suppress(HoneError):  # the disk is full: without it, only a service that dies now leaves the run behind
-            self._queue.note_process(job.id, name_process(process.pid))
+            self._queue.note_process(job.id, identify_process(process.pid))
         if process.stdin:  # the job waits for this line, so that every running process is recorded
             with suppress(BrokenPipeError), process.stdin as given:
                 given.write(b"go\n")
@@ -221,6 +221,6 @@ class Runner:
         self._logged = event, reason
 
 
-def name_command(folder: Path) -> list[str]:
+def build_command(folder: Path) -> list[str]:
     """Return the command that runs the job of a folder."""
     return [sys.executable, "-m", "kedro_hone", "hone", "job", str(folder)]

@@ -151,7 +151,7 @@ def _list_unreachable(service: Service) -> list[str]:
     return list_unreachable(service.settings.rules, hub=hub, others=others)
 
 
-def name_mlflow(variables: Mapping[str, str]) -> str:
+def find_mlflow(variables: Mapping[str, str]) -> str:
     """Return the registry of MLflow from which versions are pulled, its URI without possible secrets."""
     name = next((one for one in ("MLFLOW_REGISTRY_URI", "MLFLOW_TRACKING_URI") if variables.get(one)), "")
     if not name:
@@ -183,5 +183,5 @@ def serve(service: Service) -> Iterator[None]:
             parts.callback(service.sweep.stop)
         service.schedule.start()
         rules = [rule.name for rule in service.settings.rules]
-        log("started", project=str(service.project), rules=rules, mlflow=name_mlflow(os.environ))
+        log("started", project=str(service.project), rules=rules, mlflow=find_mlflow(os.environ))
         yield

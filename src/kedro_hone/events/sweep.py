@@ -19,7 +19,7 @@ from pydantic import Field, ValidationError
 from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import Registry, VersionInfo
 from hone_runtime.values.base import Value
-from kedro_hone.events.event import Event, Kind, name_model
+from kedro_hone.events.event import Event, Kind, format_model_name
 from kedro_hone.events.job import Request
 from kedro_hone.events.log import log
 from kedro_hone.events.queue import Queue
@@ -65,7 +65,7 @@ def find_arrivals(registry: str, cursor: str | None, *, project: Path, since: fl
     """
     infos, end, skipped = open_registry(registry, project=project).versions_since(cursor)
     sources = [info for info in infos if not info.is_optimized]
-    names = sorted({name_model(info.name, uri=info.uri) for info in sources}) if cursor is None else ()
+    names = sorted({format_model_name(info.name, uri=info.uri) for info in sources}) if cursor is None else ()
     earliest = None if since is None else since - (_SKEW_SECONDS if urlsplit(registry).scheme else 0)
     new = [info for info in sources if earliest is None or info.created >= earliest]
     events = tuple(event for info in new for event in _list_events(info))
@@ -89,7 +89,7 @@ def _list_events(info: VersionInfo) -> list[Event]:
     return made + [Event(kind=Kind.TAG_SET, key=key, value=value, **named) for key, value in info.tags.items()]
 
 
-def name_command(registry: str) -> list[str]:
+def build_command(registry: str) -> list[str]:
     """Return the command that prints the new versions in a registry."""
     return [sys.executable, "-m", "kedro_hone", "hone", "arrivals", registry]
 
@@ -149,7 +149,7 @@ class Sweep:
         try:
             cursor = self._queue.read_cursor(registry)
             since = None if self._section.first == "all" or cursor is not None else self._starts[registry]
-            found = self._ask(registry, cursor=cursor, since=since)
+            found = self._list_arrivals(registry, cursor=cursor, since=since)
             if cursor is None and (names := list_unmatched(self._rules, registry, found.names)):
                 log("rules-match-nothing", level=logging.WARNING, registry=registry, rules=names)
             requests = tuple(one for event in found.events for one in self._choose(event))
@@ -169,9 +169,9 @@ class Sweep:
             self._wake()
         return new
 
-    def _ask(self, registry: str, **told: Any) -> Arrivals:
+    def _list_arrivals(self, registry: str, **told: Any) -> Arrivals:
         with subprocess.Popen(
-            name_command(registry),
+            build_command(registry),
             cwd=self._project,
             env={name: value for name, value in os.environ.items() if name not in self._hidden},
             stdin=subprocess.PIPE,

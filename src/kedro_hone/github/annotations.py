@@ -13,7 +13,7 @@ from github_action_toolkit.print_messages import escape_data
 
 from hone_runtime.text import clean_text
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.judgement import Judged
+from hone_runtime.values.judgement import GateOutcome
 from kedro_hone.report.evidence import Evidence
 
 _MOST: Final = 10
@@ -31,11 +31,11 @@ def annotate_gates(evidence: Evidence, recipes: Sequence[Path], workspace: Path)
     lines = dict(_find_gates([path for path in reversed(recipes) if path.is_file()]))
     if evidence.verdict not in (Verdict.FAIL, Verdict.INCONCLUSIVE) or not lines:
         return
-    rows = [row for row in evidence.gates if row.judgement in (Judged.FAILS, Judged.UNDECIDED)]
+    rows = [row for row in evidence.gates if row.judgement in (GateOutcome.FAILS, GateOutcome.UNDECIDED)]
     first = {row.name: row for row in reversed(rows)}
     for name in list(dict.fromkeys(row.name for row in rows))[:_MOST]:
         row, (path, line) = first[name], lines.get(name) or lines[""]
-        annotate = error if evidence.verdict is Verdict.FAIL and row.judgement is Judged.FAILS else warning
+        annotate = error if evidence.verdict is Verdict.FAIL and row.judgement is GateOutcome.FAILS else warning
         place = path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else path.name
         against = f", against {row.against}" if row.against else ""
         message, title = f"{row.candidate}{against}: {row.reason}", clean_text(f"{evidence.verdict.value}: {name}")

@@ -63,7 +63,7 @@ def read_inputs() -> Inputs:
         raise explain(f"The input {name!r} cannot be {first['input']!r}.", why=f"{first['msg']}.") from error
 
 
-def hold_publishing(inputs: Inputs, context: Context) -> Inputs:
+def disable_publishing(inputs: Inputs, context: Context) -> Inputs:
     """Return the inputs with ``publish: never`` unless the event is known to be of the default branch.
 
     Otherwise each push to a pull request would move the alias to a winner from a model, data and gates that no person

@@ -17,7 +17,7 @@ from hone_runtime.text import clean_text, hide_secrets
 from kedro_hone.github.annotations import annotate_gates, print_warning
 from kedro_hone.github.api import Conclusion, write_check, write_comment
 from kedro_hone.github.context import Context, read_context, write_output
-from kedro_hone.github.inputs import Inputs, format_check, hold_publishing, read_inputs
+from kedro_hone.github.inputs import Inputs, disable_publishing, format_check, read_inputs
 from kedro_hone.report.evidence import parse_evidence
 from kedro_hone.report.files import read_publication
 from kedro_hone.report.rendering import JobRemarks, render_markdown
@@ -60,7 +60,7 @@ def report() -> int:
     own = sorted((context.workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
     recipes = [context.workspace / inputs.recipe] if inputs.recipe else []
     annotate_gates(view.evidence, [*recipes, *own], context.workspace)
-    note = "" if hold_publishing(inputs, context) == inputs else _HELD
+    note = "" if disable_publishing(inputs, context) == inputs else _HELD
     if note:
         print_warning(f"Not published: {note}")
     (base, _), (last, commit) = _read_kept(context, "HONE_BASE"), _read_kept(context, "HONE_LAST")

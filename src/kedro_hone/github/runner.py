@@ -13,7 +13,7 @@ from typing import Final
 from hone_runtime.values.digest import digest_json
 from kedro_hone.github.arguments import DERIVED, check_combination, clear_project, write_arguments
 from kedro_hone.github.context import read_context, write_output
-from kedro_hone.github.inputs import Inputs, hold_publishing, read_inputs, write_options
+from kedro_hone.github.inputs import Inputs, disable_publishing, read_inputs, write_options
 from kedro_hone.report.lines import GROUPS
 
 _LATEST: Final = Path("data", "hone", "latest")
@@ -41,7 +41,7 @@ def run() -> None:
         HoneError: ``action-input-invalid``.
     """
     context = read_context()
-    inputs = hold_publishing(read_inputs(), context)
+    inputs = disable_publishing(read_inputs(), context)
     branch = os.environ.get("GITHUB_BASE_REF") or os.environ.get("GITHUB_REF_NAME", "")
     write_output("branch", digest_json(branch).removeprefix("sha256:")[:16])
     project = context.workspace / inputs.project

@@ -50,7 +50,7 @@ class InterruptHooks:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._run = catalog.load("run")
             self._settled = threading.Event()
-            teller = threading.Thread(target=self._tell, args=(self._settled,), name="hone-interrupt", daemon=True)
+            teller = threading.Thread(target=self._report, args=(self._settled,), name="hone-interrupt", daemon=True)
             teller.start()
             self._teller = teller
             signal.signal(signal.SIGINT, self._stop)
@@ -65,7 +65,7 @@ class InterruptHooks:
         self.interrupted = True
         self._settled.set()
 
-    def _tell(self, settled: threading.Event) -> None:
+    def _report(self, settled: threading.Event) -> None:
         settled.wait()
         if self.interrupted:
             _LOGGER.warning("interrupted: what was measured is confirmed and judged; Ctrl-C again ends the run")

@@ -71,7 +71,7 @@ def find_program(name: str, *, project: Path) -> ProgramFile:
     return ProgramFile(path=str(path), digest=_digest_program(path))
 
 
-def keep_program(program: ProgramFile, folder: Path) -> str:
+def copy_program(program: ProgramFile, folder: Path) -> str:
     """Copy the code of a program into a folder, unless it is built in, so that the same code runs everywhere.
 
     Returns the name of its file, in the folder or in the library, for ``locate_program``.
@@ -88,7 +88,7 @@ def keep_program(program: ProgramFile, folder: Path) -> str:
 
 
 def locate_program(name: str, folder: Path, *, digest: str) -> Path:
-    """Return the file of a stored program, by its name from ``keep_program`` and its digest at that time.
+    """Return the file of a stored program, by its name from ``copy_program`` and its digest at that time.
 
     Raises:
         HoneError: ``program-changed``: the code here is different.

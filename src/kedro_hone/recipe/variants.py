@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pydantic import ValidationError
 
 from hone_runtime.contract.adaptor import Adaptor, Options
-from hone_runtime.contract.plugins import guard, name_function
+from hone_runtime.contract.plugins import guard, locate_function
 from hone_runtime.errors import HoneError
 from hone_runtime.values.base import Json
 
@@ -127,7 +127,7 @@ def _read_options(adaptor: Adaptor, options: Mapping[str, Json]) -> Options:
 
 def _read(adaptor: Adaptor, options: Mapping[str, Json]) -> Options | ValidationError:
     mend = "Correct the adaptor, or leave it out: `enabled: false` under its name in the recipe."
-    what, culprit = f"The options of the adaptor {adaptor.name} cannot be read.", name_function(adaptor.options)
+    what, culprit = f"The options of the adaptor {adaptor.name} cannot be read.", locate_function(adaptor.options)
     with guard("recipe-invalid", what, culprit=culprit, hint=mend):  # its own validator may raise any exception
         try:
             return adaptor.options.model_validate(options)

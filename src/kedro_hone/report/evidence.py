@@ -86,7 +86,7 @@ class Evidence(Value):
         """The id of the candidate that the report is about: the winner, or else a finalist."""
         if self.winner:
             return self.winner.candidate
-        told = self.confirmation.choose_told(None, self.speedup)
+        told = self.confirmation.find_reported(None, self.speedup)
         return told.id if told else None
 
     @property
@@ -112,7 +112,7 @@ def dump_evidence(evidence: Evidence) -> str:
     return json.dumps(evidence.model_dump(mode="json"), indent=2, ensure_ascii=False) + "\n"
 
 
-def name_fault(error: ValidationError) -> str:
+def find_first_field(error: ValidationError) -> str:
     """Return the first field that is wrong, or ``JSON`` if the text is not JSON."""
     return ".".join(map(str, error.errors()[0]["loc"])) or "JSON"
 
@@ -126,7 +126,7 @@ def parse_evidence(text: str | bytes) -> Evidence:
     try:
         return Evidence.model_validate_json(text, extra="ignore")
     except ValidationError as error:
-        fault, where = error.errors()[0], name_fault(error)
+        fault, where = error.errors()[0], find_first_field(error)
         other = f"It is of the schema {fault['input']}, and this version reads {SCHEMA_ID}."
         why = other if where == "schema" else f"{where}: {fault['msg']}."
         hint = "Open report.html next to it, or read it with the version of kedro-hone that wrote it."

@@ -16,7 +16,7 @@ from hone_runtime.learner.manifest import write_manifest
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.manifest import copy_tree
 from kedro_hone.core.store.disk import write_file
-from kedro_hone.report.evidence import Evidence, name_fault
+from kedro_hone.report.evidence import Evidence, find_first_field
 from kedro_hone.report.rendering import render_markdown, render_page
 
 _PUBLICATION: Final = "publication.json"
@@ -55,12 +55,12 @@ def read_publication(folder: Path) -> Publication | None:
         return Publication.model_validate_json(path.read_bytes(), extra="ignore")
     except ValidationError as error:
         what = f"Where the run's winner was published cannot be read from {path}."
-        why = f"{name_fault(error)}: {error.errors()[0]['msg']}."
+        why = f"{find_first_field(error)}: {error.errors()[0]['msg']}."
         hint = "Open report.html next to it, or read it with the version of kedro-hone that wrote it."
         raise HoneError("evidence-unreadable", what, why=why, hint=hint) from error
 
 
-def keep_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
+def store_winner(artifact: Artifact, files: Path, folder: Path) -> Path:
     """Put the winner into the run's folder, for ``kedro_hone.load``; it shares its bytes with the store if possible."""
     folder.mkdir(parents=True, exist_ok=True)
     place = folder / "winner"

@@ -65,7 +65,7 @@ def render_markdown(
     text, *parts, foot = _render("comment.md.j2", View(evidence, publication), job=job).split("\f")
     room = LIMIT - len(foot.encode())
     if len(text.encode()) > room:  # text from a model may have any length
-        return "".join(_keep_rows(text.splitlines(keepends=True), room - 8)) + "\n…\n" + foot
+        return "".join(_select_rows(text.splitlines(keepends=True), room - 8)) + "\n…\n" + foot
     for head, rows in zip(parts[::2], parts[1::2], strict=True):
         text += _fold(head, rows.splitlines(keepends=True), room - len(text.encode()))
     return text + foot
@@ -109,12 +109,12 @@ def _fold(head: str, rows: list[str], room: int) -> str:
     left = room - len((head + _CLOSING + _REST.format(0)).encode()) - len("00,000")
     if left < 0:
         return ""
-    kept = _keep_rows(rows, left)
+    kept = _select_rows(rows, left)
     rest = _REST.format(len(rows) - len(kept)) if len(kept) < len(rows) else ""
     return head + "".join(kept) + rest + _CLOSING
 
 
-def _keep_rows(rows: list[str], room: int) -> list[str]:
+def _select_rows(rows: list[str], room: int) -> list[str]:
     ends = accumulate(len(row.encode()) for row in rows)
     return [row for row, end in zip(rows, ends, strict=True) if end <= room]
 
@@ -138,7 +138,7 @@ def break_after_marks(name: str) -> Markup:
     return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[._])", name) if part)
 
 
-def keep_together(sentence: str) -> str:
+def join_numbers(sentence: str) -> str:
     """Keep a number on the same line as its word."""
     return re.sub(r" (?=\d+\b(?!\.))|(?<=\d) (?=points)", "\u00a0", sentence)
 
@@ -168,6 +168,6 @@ TEMPLATES.globals.update(
     }
 )
 TEMPLATES.filters.update(
-    {one.__name__: one for one in (escape_markdown, escape_code, break_after_marks, keep_together, scale_quality)}
+    {one.__name__: one for one in (escape_markdown, escape_code, break_after_marks, join_numbers, scale_quality)}
 )
 TEMPLATES.filters.update({name: one for name, one in vars(wording).items() if name.startswith("format_")})

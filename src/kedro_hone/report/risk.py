@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hone_runtime.values.judgement import Judged
+from hone_runtime.values.judgement import GateOutcome
 from hone_runtime.values.measurement import BUSY, Quality
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
@@ -34,7 +34,7 @@ def list_changes(evidence: Evidence) -> tuple[tuple[str, str, str], ...]:
     return tuple(
         (wording.format_gate(row), row.reason, row.judgement.value)
         for row in evidence.gates
-        if row.against and row.candidate == evidence.subject and row.judgement is not Judged.NOT_ASKED
+        if row.against and row.candidate == evidence.subject and row.judgement is not GateOutcome.NOT_ASKED
     )
 
 

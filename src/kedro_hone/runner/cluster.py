@@ -19,7 +19,7 @@ from typing import Any, Final
 from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.text import open_logger
 from kedro_hone.runner.cluster_errors import explain_loss, explain_lost, explain_unfit
-from kedro_hone.runner.member import Facts, MisplacedError, Place, Setup, digest_code, introduce, run_node
+from kedro_hone.runner.member import Facts, HostRequirement, MisplacedError, Setup, digest_code, introduce, run_node
 
 _LOGGER = open_logger(__name__)
 
@@ -45,7 +45,7 @@ class Member:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Order:
+class NodeTask:
     """A node to run: its name, the resources that it needs, and its priority; higher priorities run first."""
 
     name: str
@@ -169,7 +169,7 @@ class Cluster:
         for future in [*self._futures]:
             future.cancel()
 
-    def run(self, order: Order, task: bytes) -> bytes:
+    def run(self, order: NodeTask, task: bytes) -> bytes:
         """Run a node's task on a worker, again if its worker died, and return its result.
 
         Raises:
@@ -196,7 +196,7 @@ class Cluster:
                 if deaths >= _DEATHS:
                     raise explain_lost(f"The workers that ran {order.name} died.", str(error)) from error
 
-    def _run(self, order: Order, task: bytes, addresses: list[str] | None) -> bytes:
+    def _run(self, order: NodeTask, task: bytes, addresses: list[str] | None) -> bytes:
         """Submit a task and wait for it; ``_LeftError`` if no worker that may run it is left.
 
         Dask itself waits for workers without limit, and a restarted worker has another address.
@@ -233,7 +233,7 @@ class Cluster:
             future.exception(timeout=_POLL)
         return bool(future.done())
 
-    def _wait_for_workers(self, order: Order) -> tuple[list[Member], bool]:
+    def _wait_for_workers(self, order: NodeTask) -> tuple[list[Member], bool]:
         """Return the workers that may run a node, and whether to restrict it to them (not if all of its kind may).
 
         Dask would wait for ever for missing workers.
@@ -251,13 +251,13 @@ class Cluster:
         able = {address for address, resources in labels.items() if resources >= self._find_labels(order.needs)}
         return fit, able != {one.address for one in fit}
 
-    def _find_place(self, order: Order) -> Place:
+    def _find_place(self, order: NodeTask) -> HostRequirement:
         """Return where a node may run: measuring nodes on one machine only, all others on any of its kind."""
         facts = self.bench.facts
         machine = facts.machine if BENCH in order.needs else None
-        return Place(fingerprint=facts.host.fingerprint, code=self._code, machine=machine)
+        return HostRequirement(fingerprint=facts.host.fingerprint, code=self._code, machine=machine)
 
-    def _list_fit(self, order: Order) -> list[Member]:
+    def _list_fit(self, order: NodeTask) -> list[Member]:
         labels, place = self._find_labels(order.needs), self._find_place(order)
         alike = [one for one in self.look() if one.facts.host.fingerprint == place.fingerprint]
         return [one for one in alike if one.resources >= labels and place.machine in {None, one.facts.machine}]

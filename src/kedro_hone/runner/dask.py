@@ -24,7 +24,7 @@ from pluggy import PluginManager
 from hone_runtime.contract.host import Host
 from hone_runtime.text import open_logger
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, Order
+from kedro_hone.runner.cluster import BENCH, BUILD, Cluster, NodeTask
 from kedro_hone.runner.cluster_errors import explain_unreachable
 from kedro_hone.runner.member import ANSWERS, Setup
 from kedro_hone.runner.schedule import Schedule
@@ -90,9 +90,9 @@ class DaskRunner(SearchRunner):
         needs = find_needs(node)
         if self._cluster is None or not needs:
             return node
-        weight = min(_MOST, schedule.weigh(node))
+        weight = min(_MOST, schedule.compute_priority(node))
         placed = copy(node)
-        order = Order(name=node.name, needs=needs, priority=weight)
+        order = NodeTask(name=node.name, needs=needs, priority=weight)
         placed.func = update_wrapper(partial(_call, self._cluster, order, node.func), node.func)
         return placed
 
@@ -111,7 +111,7 @@ def find_needs(node: Node) -> frozenset[str]:
     return frozenset(needs)
 
 
-def _call(cluster: Cluster, order: Order, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+def _call(cluster: Cluster, order: NodeTask, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
     """Call a node's function on the cluster."""
     return pickle.loads(cluster.run(order, pickle.dumps((function, arguments, named))))  # noqa: S301 - our own workers'
 

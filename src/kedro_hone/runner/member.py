@@ -71,7 +71,7 @@ class Facts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class HostRequirement:
     """Where a node may run: on hosts with a fingerprint, with code of a digest, and possibly on one machine only."""
 
     fingerprint: str
@@ -138,7 +138,7 @@ def _list_code(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
+def run_node(task: bytes, setup: Setup, place: HostRequirement) -> bytes:
     """Run a node's function on its inputs, and return its results.
 
     Raises:
@@ -147,7 +147,7 @@ def run_node(task: bytes, setup: Setup, place: Place) -> bytes:
     """
     machine = None if place.machine is None else identify_machine()
     code = load_project(setup.project, setup.package)
-    if Place(fingerprint=read_host().fingerprint, code=code, machine=machine) != place:
+    if HostRequirement(fingerprint=read_host().fingerprint, code=code, machine=machine) != place:
         raise MisplacedError(platform.node())
     call: tuple[Callable[..., Any], Sequence[Any], Mapping[str, Any]] = pickle.loads(task)  # noqa: S301 - of our own run
     function, arguments, named = call

@@ -56,7 +56,7 @@ class Schedule:
 
     def sort(self, ready: Iterable[Node], *, idle: bool) -> list[Node]:
         """Return the nodes that may start, in order; if no node runs (``idle``), at least one."""
-        ordered = sorted(ready, key=lambda node: (-self.weigh(node), node.name))
+        ordered = sorted(ready, key=lambda node: (-self.compute_priority(node), node.name))
         if not any(read_route(node.namespace) in self._steps for node in ordered):
             return ordered
         least = self._find_least()
@@ -74,12 +74,14 @@ class Schedule:
             if found.status is not Status.MEASURED or not can_win(found, self._recipe.gates):
                 self._rivals.remove(name)
 
-    def weigh(self, node: Node) -> float:
+    def compute_priority(self, node: Node) -> float:
         """Return the largest expected speed that a node leads to, per second until then; infinite for other nodes."""
         step = self._steps.get(read_route(node.namespace))
         if step is None:
             return math.inf
-        return max(self._weigh_route(step, end, built=_VALIDATE in node.tags) for end in self._ends[step.namespace])
+        return max(
+            self._compute_route_priority(step, end, built=_VALIDATE in node.tags) for end in self._ends[step.namespace]
+        )
 
     def count_places(self, nodes: Sequence[Node]) -> int:
         """Return how many of some nodes fit into the machine's memory at once; at least one."""
@@ -88,7 +90,7 @@ class Schedule:
             return sys.maxsize  # the catalog's source may be an earlier model, until this one is pulled
         return max(1, total // (_BASE + _TIMES * self._size))
 
-    def _weigh_route(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
+    def _compute_route_priority(self, step: RouteStep, end: RouteStep, *, built: bool) -> float:
         names = () if built else end.route[len(step.route) - 1 :]
         seconds = self._forecast.sum_seconds(names, runtime=end.adaptor.name)
         return self._forecast.find_speed(end.route) / max(seconds, 0.1)

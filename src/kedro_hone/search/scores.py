@@ -27,8 +27,8 @@ from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.programs import call_program
 from kedro_hone.programs.shared.targets import UNLABELLED
 from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.launches import launch
-from kedro_hone.search.setting import Setting
 
 UNBOUNDED = sys.float_info.max
 """Represents an unknown end: JSON has no infinity."""
@@ -48,7 +48,7 @@ def predict(
     *,
     name: str,
     runs: Sequence[Run],
-    setting: Setting,
+    context: RunContext,
     trials: Sequence[Run] = (),
     stopped: Callable[[], bool] | None = None,
     reads: Sequence[Path] = (),
@@ -61,10 +61,10 @@ def predict(
     (``reads``): neither its failures nor its memory count here.
     """
     place, feeds = runs[0][1].parent, [*(feeds for feeds, *_ in (*trials, *runs)), *reads]
-    with launch(artifact, name=name, setting=setting, output=place, feeds=feeds, stopped=stopped) as session:
+    with launch(artifact, name=name, context=context, output=place, feeds=feeds, stopped=stopped) as session:
         if isinstance(session, Failed):
             return session
-        loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
+        loaded = session.load(feeds=context.batches[next(iter(context.recipe.shapes))])
         if isinstance(loaded, Failed):
             return loaded
         for rows, output, batch in trials:
@@ -84,7 +84,7 @@ def predict(
 
 
 def score_predictions(
-    outputs: dict[str, Path], *, reference: Path, split: Split, setting: Setting, confidence: float | None = None
+    outputs: dict[str, Path], *, reference: Path, split: Split, context: RunContext, confidence: float | None = None
 ) -> dict[str, Quality | str]:
     """Score predictions of candidates against the source's, with the recipe's program and metric.
 
@@ -94,13 +94,13 @@ def score_predictions(
     Raises:
         HoneError: ``program-failed``, ``labels-mismatch`` or ``metric-unknown``: the source itself cannot be scored.
     """
-    recipe, store = setting.recipe, setting.store
+    recipe, store = context.recipe, context.store
     job = {
-        "program": str(setting.program),
+        "program": str(context.program),
         "program_options": dict(recipe.program.options),
         "source": str(reference),
         "candidates": {name: str(path) for name, path in outputs.items()},
-        "targets": str(setting.locate(split.targets)),
+        "targets": str(context.locate(split.targets)),
         "metric": recipe.program.metric,
         "metrics": list(recipe.gates.drops),
         "seed": recipe.seed,
@@ -108,7 +108,7 @@ def score_predictions(
     level, place = confidence or recipe.gates.confidence, {"split": split.name, "limit": recipe.gates.drop}
     limits = recipe.gates.drops
     with store.workspace() as folder:
-        notes = call_program("evaluate", job=job, source=setting.source, output=folder, store=store, run=setting.run)
+        notes = call_program("evaluate", job=job, source=context.source, output=folder, store=store, run=context.run)
         return {name: _read_all(name, row, level, limits=limits, **place) for name, row in notes["candidates"].items()}
 
 
@@ -127,19 +127,19 @@ def _read_all(
     return quality if isinstance(quality, str) else quality.model_copy(update={"others": tuple(others)})
 
 
-def has_labels(split: Split, setting: Setting) -> bool:
+def has_labels(split: Split, context: RunContext) -> bool:
     """Return whether a split has labels; without labels a program compares with the source's outputs."""
-    with open_arrays(setting.locate(split.targets)) as targets:
+    with open_arrays(context.locate(split.targets)) as targets:
         return not all(name.startswith(UNLABELLED) for name in targets.files)
 
 
-def score_source(outputs: Path, split: Split, setting: Setting) -> Quality:
+def score_source(outputs: Path, split: Split, context: RunContext) -> Quality:
     """Score the source's predictions on a split.
 
     Raises:
         HoneError: ``program-failed``: the program cannot score them.
     """
-    itself = score_predictions({"source": outputs}, reference=outputs, split=split, setting=setting)["source"]
+    itself = score_predictions({"source": outputs}, reference=outputs, split=split, context=context)["source"]
     if isinstance(itself, Quality):
         return itself
     raise HoneError(

@@ -13,7 +13,7 @@ from hone_runtime.contract.plugins import (
     list_modules,
     list_offers,
     load,
-    name_function,
+    locate_function,
 )
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format, Json
@@ -26,7 +26,7 @@ ENTRY_POINTS: Final = "kedro_hone.sources"
 _PLUGINS: Final = Plugins[SourceFormat](
     slug="source-format-taken",
     clash="Two source formats are named {name!r}.",
-    locate=lambda source: name_function(source.detect),
+    locate=lambda source: locate_function(source.detect),
 )
 
 
@@ -65,7 +65,7 @@ def read_sources() -> tuple[dict[str, tuple[SourceFormat, Offer]], dict[str, Bas
     return dict(ordered), broken
 
 
-def name_source(flavor: Flavor) -> dict[str, Json]:
+def note_source(flavor: Flavor) -> dict[str, Json]:
     """Return a note ``source`` with an artifact's source format, if its own format does not determine it.
 
     It is empty if ``describe_baseline`` returns the same sentence without it.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from hone_runtime.contract.catalogue import read_catalogue
-from hone_runtime.contract.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, name_function
+from hone_runtime.contract.plugins import BUILT_IN, Offer, check_kind, describe_exception, guard, locate_function
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.interfaces import INTERFACES
 from hone_runtime.learner.runtimes import explain_native
@@ -106,7 +106,7 @@ def _detect(source: SourceFormat, pulled: Pulled, offer: Offer) -> Flavor | None
     with guard(
         "source-format-broken",
         f"The source format {source.name} cannot be used.",
-        culprit=f"It comes from {offer.origin}, and {name_function(source.detect)}",
+        culprit=f"It comes from {offer.origin}, and {locate_function(source.detect)}",
         hint="Correct its function detect, or uninstall its package.",
         ours=offer.origin == BUILT_IN,
     ):

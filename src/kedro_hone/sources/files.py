@@ -47,7 +47,7 @@ def list_pickles(folder: Path) -> list[Path]:
     return sorted(path for path in folder.glob("*") if path.is_file() and path.suffix in {".pth", ".pt", ".pkl"})
 
 
-def name_in(folder: Path, path: Path) -> str:
+def find_relative_name(folder: Path, path: Path) -> str:
     """Return a file's relative name in a pulled folder, with ``/`` between its parts."""
     return path.resolve().relative_to(folder.resolve()).as_posix()
 
@@ -99,7 +99,9 @@ def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str
     if not root.is_dir() or not root.is_relative_to(pulled.folder.resolve()):
         raise make_corrupt(pulled.folder / MLMODEL, f"its code is in {said!r:.200}, which is not in the folder")
     found = (path for path in sorted(root.rglob("*.py")) if path.is_file())
-    return tuple((name_in(pulled.folder, path), f"code/{path.relative_to(root).as_posix()}") for path in found)
+    return tuple(
+        (find_relative_name(pulled.folder, path), f"code/{path.relative_to(root).as_posix()}") for path in found
+    )
 
 
 def _put(pulled: Path, path: str | Path, place: Path, *, share: bool) -> None:

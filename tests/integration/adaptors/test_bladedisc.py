@@ -98,12 +98,12 @@ def make(digits_models, tmp_path, home):
 
 def build(bench: Bench):
     """Trace the source and compile it; return the last outcome, and what was printed meanwhile."""
-    outcome = bench.setting.source
+    outcome = bench.context.source
     for name in ("pytorch.trace", "bladedisc.torchscript"):
         assert isinstance(outcome, Artifact), outcome.reason
         adaptor = read_catalogue().find_adaptor(name)
-        outcome = transform(adaptor, adaptor.options(), outcome, bench.setting, reference=bench.reference)
-    logs = bench.setting.run.folder.glob("steps/*bladedisc*/log")
+        outcome = transform(adaptor, adaptor.options(), outcome, bench.context, reference=bench.reference)
+    logs = bench.context.run.folder.glob("steps/*bladedisc*/log")
     return outcome, "".join(path.read_text() for path in logs)
 
 

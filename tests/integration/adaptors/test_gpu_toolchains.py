@@ -32,8 +32,8 @@ def source(digits_models, tmp_path_factory):
 def test_every_route_is_refused_without_an_environment(source, tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     for adaptor in ADAPTORS:
-        parent, setting = source.setting.source, source.setting
-        refused = transform(adaptor, adaptor.options(), parent, setting, reference=source.reference)
+        parent, context = source.context.source, source.context
+        refused = transform(adaptor, adaptor.options(), parent, context, reference=source.reference)
         assert isinstance(refused, Refused)
         assert (refused.slug, refused.reason) == ("host", "needs a GPU, and this machine has none")
     assert not (tmp_path / "home").exists()
@@ -46,7 +46,7 @@ def test_a_provider_that_falls_back_to_the_cpu_does_not_pass(source, environment
     monkeypatch.setenv("HONE_HOME", str(environments.root))
     asked = {"runtime": "onnxruntime_gpu", "device": "cuda:0", "run_options": {"provider": provider}}
 
-    validation = source.validate(source.setting.source.model_copy(update=asked), f"onnxruntime_gpu.{provider}")
+    validation = source.validate(source.context.source.model_copy(update=asked), f"onnxruntime_gpu.{provider}")
 
     assert validation.status is not Status.MEASURED
     assert "ExecutionProvider, and ONNX Runtime fell back to CPUExecutionProvider" in validation.reason

@@ -28,9 +28,9 @@ def home(environments, monkeypatch) -> None:
 def test_its_graphs_keep_their_accuracy_on_the_cpu(digits_models, tmp_path, adaptor):
     model = digits_models / "onnx" / "model.onnx"
     bench = make_source(tmp_path, model, read_splits(digits_models), form="onnx", runtime="onnxruntime")
-    common = {"setting": bench.setting, "reference": bench.reference, "routes": ()}
+    common = {"context": bench.context, "reference": bench.reference, "routes": ()}
 
-    lowered = transform(adaptor, adaptor.options(), bench.setting.source, **common)
+    lowered = transform(adaptor, adaptor.options(), bench.context.source, **common)
     assert isinstance(lowered, Artifact), lowered.reason
     session = onnxruntime.ADAPTORS[0]
     opened = transform(session, session.options(), lowered, **common)

@@ -44,11 +44,11 @@ def open_bench(digits_models: Path, folder: Path, training: dict[str, np.ndarray
 def run(bench: Bench, artifact: Artifact, name: str, **options: object) -> Outcome:
     adaptor = read_catalogue().find_adaptor(name)
     asked = adaptor.options.model_validate(options)
-    return transform(adaptor, asked, artifact, bench.setting, reference=bench.reference)
+    return transform(adaptor, asked, artifact, bench.context, reference=bench.reference)
 
 
 def build(bench: Bench, *route: str) -> Artifact:
-    artifact = bench.setting.source
+    artifact = bench.context.source
     for name in route:
         outcome = run(bench, artifact, name)
         assert isinstance(outcome, Artifact), outcome
@@ -60,7 +60,7 @@ def test_four_of_five_blocks_of_weights_are_zero_and_the_accuracy_holds(digits_m
     bench = open_bench(digits_models, tmp_path, read_training())
     pruned = build(bench, "sparseml.tune", "pytorch.onnx")
 
-    graph = onnx.load(bench.setting.store.locate(pruned) / "model.onnx").graph
+    graph = onnx.load(bench.context.store.locate(pruned) / "model.onnx").graph
     weights = [numpy_helper.to_array(one) for one in graph.initializer if len(one.dims) >= 2]
     blocks = [np.moveaxis(one, 1, -1).reshape(-1, 4) for one in weights if one.shape[1] % 4 == 0]
     zero = np.concatenate([(block == 0).sum(axis=1) for block in blocks])
@@ -76,7 +76,7 @@ def test_four_of_five_blocks_of_weights_are_zero_and_the_accuracy_holds(digits_m
 
 def test_two_of_each_four_weights_are_zero_in_one_step(digits_models, tmp_path):
     bench = open_bench(digits_models, tmp_path, read_training())
-    pruned = run(bench, bench.setting.source, "sparseml.prune", pattern="2:4", sparsity=0.5)
+    pruned = run(bench, bench.context.source, "sparseml.prune", pattern="2:4", sparsity=0.5)
     assert isinstance(pruned, Artifact), pruned
     found = pruned.metadata["pruned"]
     assert found["pattern"] == "2:4"
@@ -87,21 +87,21 @@ def test_training_rows_that_are_not_finite_are_refused(digits_models, tmp_path):
     training = read_training()
     training["image"][3, 0, 0, 0] = np.nan
     bench = open_bench(digits_models, tmp_path, training)
-    refused = run(bench, bench.setting.source, "sparseml.tune")
+    refused = run(bench, bench.context.source, "sparseml.tune")
     assert isinstance(refused, Refused), refused
     assert "not finite" in refused.reason
 
 
 def test_a_training_that_ends_before_all_is_pruned_is_refused(digits_models, tmp_path):
     bench = open_bench(digits_models, tmp_path, read_training())
-    refused = run(bench, bench.setting.source, "sparseml.tune", seconds=0.001)
+    refused = run(bench, bench.context.source, "sparseml.tune", seconds=0.001)
     assert isinstance(refused, Refused), refused
     assert "before all was pruned" in refused.reason
 
 
 def test_a_training_that_diverges_is_told_as_such(digits_models, tmp_path):
     bench = open_bench(digits_models, tmp_path, read_training())
-    refused = run(bench, bench.setting.source, "sparseml.tune", learning_rate=1e30, epochs=4)
+    refused = run(bench, bench.context.source, "sparseml.tune", learning_rate=1e30, epochs=4)
     assert isinstance(refused, Refused), refused
     assert "diverged" in refused.reason
 

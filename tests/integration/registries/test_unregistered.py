@@ -128,10 +128,10 @@ def test_a_link_out_of_a_version_is_not_followed(logged, tmp_path):
     (tmp_path / "mlruns" / "secret").mkdir(parents=True, exist_ok=True)
     place = MlflowRegistry().pull(f"models:/{logged.model_id}", tmp_path / "a")
     assert place
-    from kedro_hone.adaptors.registries.mlflow.places import enter
+    from kedro_hone.adaptors.registries.mlflow.places import join_path
 
     (tmp_path / "a" / "out").symlink_to("/etc")
-    assert catch(lambda: enter(tmp_path / "a", "out/passwd")).slug == "files-elsewhere"
+    assert catch(lambda: join_path(tmp_path / "a", "out/passwd")).slug == "files-elsewhere"
 
 
 @pytest.mark.parametrize("path", ["", "/model.onnx"])

@@ -140,7 +140,7 @@ def test_what_one_machine_made_another_finds(run):
 store = open_store("one")
 artifact = seal(store, b"m" * (6 << 20))  # more than one part of a multipart upload
 record(store, artifact)
-store.keep_tree("samples", store.root / "objects" / artifact.digest.removeprefix("sha256:") / "files")
+store.store_tree("samples", store.root / "objects" / artifact.digest.removeprefix("sha256:") / "files")
 store.write_value("v", {"a": 1})
 print(artifact.digest)
 """)

@@ -9,7 +9,7 @@ import pytest
 
 from hone_runtime.errors import HoneError
 from kedro_hone.cli import flags
-from kedro_hone.cli.flags import FLAGS, name_flag, name_flags, translate
+from kedro_hone.cli.flags import FLAGS, find_flag, translate, translate_keys
 from kedro_hone.cli.optimize import optimize
 from kedro_hone.recipe.schema import Recipe
 
@@ -65,15 +65,15 @@ def test_names_that_are_no_keys_are_not_changed(said):
 
 
 def test_a_key_without_a_flag_of_its_own_is_set():
-    assert name_flag("gates.size_mb") == "--set gates.size_mb=…"
-    assert name_flag("program.options.scale") == "--option scale=…"
+    assert find_flag("gates.size_mb") == "--set gates.size_mb=…"
+    assert find_flag("program.options.scale") == "--option scale=…"
 
 
 def test_errors_in_a_block_are_translated_and_their_cause_is_kept():
     cause = HoneError(
         "program-unknown", "There is no program 'x'.", why="It is not built in.", hint="Did you mean 'y'?"
     )
-    with pytest.raises(HoneError) as caught, name_flags():
+    with pytest.raises(HoneError) as caught, translate_keys():
         raise RuntimeError("a node failed") from cause
     assert caught.value.slug == "program-unknown"
     assert caught.value.hint == "Did you mean 'y'? Name it by --task NAME, or leave that out."
@@ -81,7 +81,7 @@ def test_errors_in_a_block_are_translated_and_their_cause_is_kept():
 
 
 def test_other_exceptions_are_not_changed():
-    with pytest.raises(ValueError, match="a bug"), name_flags():
+    with pytest.raises(ValueError, match="a bug"), translate_keys():
         raise ValueError("a bug")
 
 

@@ -22,7 +22,7 @@ from hone_runtime.values.measurement import (
     Validation,
 )
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.cli.routes import LastRun, group_unfit, say_count
+from kedro_hone.cli.routes import LastRun, format_route_count, group_unfit
 from kedro_hone.datasets.defaults import DEFAULTS
 from kedro_hone.recipe.plan import make_plan
 from kedro_hone.recipe.schema import read_recipe
@@ -149,9 +149,12 @@ def test_only_routes_from_the_format_of_the_source_are_reached(work):
 
 
 def test_how_many_routes_fit_is_said():
-    assert say_count(1, 0) == "1 route"
-    assert say_count(56, 0, unfit=55) == "1 of 56 routes fits this model"
-    assert say_count(56, 1, unfit=49) == "7 of 56 routes fit this model, and 1 candidate that the last run made of them"
+    assert format_route_count(1, 0) == "1 route"
+    assert format_route_count(56, 0, unfit=55) == "1 of 56 routes fits this model"
+    assert (
+        format_route_count(56, 1, unfit=49)
+        == "7 of 56 routes fit this model, and 1 candidate that the last run made of them"
+    )
 
 
 def test_an_outcome_of_an_older_version_is_as_if_it_had_not_run(work):

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from hone_runtime.errors import HoneError
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from kedro_hone.core import gates
 from kedro_hone.core.gates import Gate, Measurements, read_gates, register_gate
 from kedro_hone.search.ceilings import make_ceiling
@@ -189,9 +189,9 @@ def test_a_good_gate_is_taken(changes):
 
 
 def test_a_judge_that_returns_nothing_has_not_decided():
-    (judgement,) = make("joules").ask(1.0, Measurements(id="a"), Measurements(id="source"))
+    (judgement,) = make("joules").evaluate(1.0, Measurements(id="a"), Measurements(id="source"))
 
-    assert judgement.judgement is Judged.UNDECIDED
+    assert judgement.judgement is GateOutcome.UNDECIDED
     assert judgement.reason == "the gate joules returned no judgement on a"
 
 
@@ -200,7 +200,7 @@ def judge_by(call, limit, candidate, source):
 
 
 def hold(**changes):
-    return Judgement(**{"name": "joules", "candidate": "a", "judgement": Judged.HOLDS} | changes)
+    return Judgement(**{"name": "joules", "candidate": "a", "judgement": GateOutcome.HOLDS} | changes)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def hold(**changes):
 def test_a_judge_that_does_not_judge_ends_the_run(call, words):
     gate = make("joules", judge=partial(judge_by, call))
     with pytest.raises(HoneError) as caught:
-        gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
+        gate.evaluate(1.0, Measurements(id="a"), Measurements(id="source"))
 
     assert caught.value.slug == "gate-invalid"
     assert caught.value.what == "The gate joules cannot judge a."
@@ -231,7 +231,7 @@ def test_a_judge_that_does_not_judge_ends_the_run(call, words):
 def test_a_judge_judges_each_shape():
     gate = make("joules", judge=partial(judge_by, lambda: (hold(shape=shape) for shape in ("one", "two"))))
 
-    rows = gate.ask(1.0, Measurements(id="a"), Measurements(id="source"))
+    rows = gate.evaluate(1.0, Measurements(id="a"), Measurements(id="source"))
 
     assert [row.shape for row in rows] == ["one", "two"]
 

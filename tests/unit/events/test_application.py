@@ -11,7 +11,7 @@ import pytest
 from deliveries import CREATED, PUSHED, SECRETS, SHA, sign
 from starlette.testclient import TestClient
 
-from kedro_hone.core.machine.processes import name_process
+from kedro_hone.core.machine.processes import identify_process
 from kedro_hone.events.application import make_application
 from kedro_hone.events.body import LARGEST_BODY
 from kedro_hone.events.job import Approve, Optimize, State
@@ -327,10 +327,10 @@ def test_a_log_that_nobody_reads_blocks_no_other_request(client, monkeypatch):
 def test_a_run_that_is_still_ending_is_not_queued_again(client, service):
     number = client.post("/runs", json={"uri": "models:/digits/1"}, headers=TOKEN).json()["id"]
     service.queue.claim("cpu")
-    service.queue.note_process(number, name_process())
+    service.queue.note_process(number, identify_process())
     assert client.delete(f"/runs/{number}", headers=TOKEN).json()["state"] == "cancelled"
     assert client.post(f"/runs/{number}/again", headers=TOKEN).status_code == 409
-    service.queue.note_process(number, f"{name_process()}0")
+    service.queue.note_process(number, f"{identify_process()}0")
     assert client.post(f"/runs/{number}/again", headers=TOKEN).status_code == 202
 
 

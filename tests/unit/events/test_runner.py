@@ -13,7 +13,7 @@ import pytest
 from deliveries import make_job
 
 from hone_runtime.errors import HoneError
-from kedro_hone.core.machine.processes import name_process
+from kedro_hone.core.machine.processes import identify_process
 from kedro_hone.events.job import HandOver, State
 from kedro_hone.events.outcomes import SKIPPED, Bounds, choose_pause, try_later
 from kedro_hone.events.queue import Queue
@@ -365,7 +365,7 @@ def start_orphan(queue, tmp_path, *, result=None):
     job = queue.claim("cpu")
     number = job.id
     process = subprocess.Popen([sys.executable, "-c", SLEEP], start_new_session=True, stdout=subprocess.PIPE, text=True)
-    queue.note_process(number, name_process(process.pid))
+    queue.note_process(number, identify_process(process.pid))
     folder = tmp_path / "data/hone/jobs/1"
     folder.mkdir(parents=True)
     (folder / "job.json").write_text(job.model_dump_json(include={"changed"}))
@@ -455,7 +455,7 @@ def test_a_run_that_cannot_be_watched_is_ended_before_it_runs_again(queue, open_
 
 def test_a_process_that_has_the_number_of_an_old_one_is_left_alone(queue, open_runner, tmp_path):
     process, child = start_orphan(queue, tmp_path)
-    host, pid, start = name_process(process.pid).split(":")
+    host, pid, start = identify_process(process.pid).split(":")
     queue.note_process(1, f"{host}:{pid}:{int(start) + 1}")
     open_runner(*note(0))
     wait_for_end(queue)
@@ -469,7 +469,7 @@ def test_a_process_that_has_the_number_of_an_old_one_is_left_alone(queue, open_r
 @pytest.mark.parametrize("host", ["another-host", ""])
 def test_a_process_of_another_machine_is_not_looked_for_here(queue, open_runner, tmp_path, host):
     process, child = start_orphan(queue, tmp_path)
-    _, pid, start = name_process(process.pid).split(":")
+    _, pid, start = identify_process(process.pid).split(":")
     queue.note_process(1, f"{host}:{pid}:{start}")
     open_runner(*note(0))
     wait_for_end(queue)

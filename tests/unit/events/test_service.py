@@ -4,7 +4,7 @@ import pytest
 
 from kedro_hone.events.event import Event, Kind
 from kedro_hone.events.job import Approve
-from kedro_hone.events.service import name_mlflow
+from kedro_hone.events.service import find_mlflow
 
 
 def make_event(uri="models:/digits/1", name="digits", kind=Kind.VERSION_CREATED, **more):
@@ -27,7 +27,7 @@ def make_event(uri="models:/digits/1", name="digits", kind=Kind.VERSION_CREATED,
     ],
 )
 def test_the_registry_is_named(variables, said):
-    assert name_mlflow(variables) == said
+    assert find_mlflow(variables) == said
 
 
 def test_a_version_that_a_webhook_and_the_sweep_tell_of_is_one_request(service):

@@ -60,7 +60,7 @@ def open_sweep(queue, tmp_path, monkeypatch):
             "turn = int(place.read_text())\nplace.write_text(str(turn + 1))\n"
             "code = said[min(turn, len(said) - 1)]\nexec(code)\n"
         )
-        monkeypatch.setattr("kedro_hone.events.sweep.name_command", lambda _: [sys.executable, str(script)])
+        monkeypatch.setattr("kedro_hone.events.sweep.build_command", lambda _: [sys.executable, str(script)])
         woken = threading.Event()
         sweep = Sweep(
             queue,

@@ -7,7 +7,7 @@ import yaml
 
 from hone_runtime.errors import HoneError
 from kedro_hone.github.context import read_context
-from kedro_hone.github.inputs import Inputs, format_check, hold_publishing, read_inputs, write_options
+from kedro_hone.github.inputs import Inputs, disable_publishing, format_check, read_inputs, write_options
 
 
 def read_options(inputs, folder):
@@ -113,7 +113,7 @@ RAN = {"head_repository": {"full_name": "o/r"}}
 def test_nothing_that_is_not_merged_is_published(job, event, payload):
     job.write_event(name=event, payload=payload)
 
-    assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
+    assert disable_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
 
 
 @pytest.mark.attack(
@@ -124,15 +124,15 @@ def test_nothing_that_is_not_merged_is_published(job, event, payload):
 def test_a_comment_on_a_pull_request_publishes_nothing(job):
     job.write_event(name="issue_comment", payload=MAIN | COMMENT)
 
-    assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
+    assert disable_publishing(Inputs(publish="on-pass"), read_context()).publish == "never"
 
 
 @pytest.mark.parametrize("event", ["push", "repository_dispatch", "schedule", "workflow_dispatch"])
 def test_what_is_merged_is_published_where_it_was_asked_for(job, event):
     job.write_event(name=event, payload=MAIN if event in {"push", "workflow_dispatch"} else {})
 
-    assert hold_publishing(Inputs(publish="on-pass"), read_context()).publish == "on-pass"
-    assert hold_publishing(Inputs(), read_context()).publish == "never"
+    assert disable_publishing(Inputs(publish="on-pass"), read_context()).publish == "on-pass"
+    assert disable_publishing(Inputs(), read_context()).publish == "never"
 
 
 def test_a_ref_that_the_runner_contradicts_is_not_merged(job):
@@ -162,10 +162,10 @@ def test_a_fork_runs_nothing_where_winners_are_published(job, head, event, ran):
     job.write_event(name=event, head=head, payload=payload if ran else {})
 
     with pytest.raises(HoneError, match="pull request of a fork") as raised:
-        hold_publishing(Inputs(publish="on-pass"), read_context())
+        disable_publishing(Inputs(publish="on-pass"), read_context())
 
     assert raised.value.slug == "action-input-invalid"
-    assert hold_publishing(Inputs(), read_context()) == Inputs()
+    assert disable_publishing(Inputs(), read_context()) == Inputs()
 
 
 @pytest.mark.parametrize(

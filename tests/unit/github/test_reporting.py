@@ -11,7 +11,7 @@ from sample import make_evidence, make_publication
 
 from hone_runtime.text import clean_text
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from kedro_hone.github.reporting import report
 
 HOSTILE = (
@@ -225,7 +225,7 @@ def test_a_run_without_a_verdict_fails_whatever_was_asked(job, code):
 
 def test_a_gate_that_fails_is_marked_on_its_line_of_the_recipe(job, capsys):
     evidence = make_evidence(Verdict.FAIL)
-    row = Judgement(name="speedup", candidate=HOSTILE, judgement=Judged.FAILS, reason=HOSTILE)
+    row = Judgement(name="speedup", candidate=HOSTILE, judgement=GateOutcome.FAILS, reason=HOSTILE)
     job.write_run(evidence.model_copy(update={"gates": (row,)}), 10)
 
     report()
@@ -329,5 +329,5 @@ def test_two_legs_of_a_matrix_have_two_comments_and_two_checks(job):
 def spoil(evidence, text):
     """Return evidence with a text where models and toolchains write."""
     source = evidence.source.model_copy(update={"uri": text})
-    row = Judgement(name="speedup", candidate=text, judgement=Judged.FAILS, reason=text)
+    row = Judgement(name="speedup", candidate=text, judgement=GateOutcome.FAILS, reason=text)
     return evidence.model_copy(update={"source": source, "gates": (row,), "reasons": (text,)})

@@ -34,14 +34,14 @@ def take(monkeypatch):
         monkeypatch.setattr(baseline, "_make_reference", lambda *_: reference)
         recipe = read_recipe({"model": {"uri": "m"}, "gates": {"drop": drop, "drops": drops or {}}})
         split = SimpleNamespace(path="search.npz", n=rows)
-        setting = SimpleNamespace(
+        context = SimpleNamespace(
             source=SimpleNamespace(digest="s"),
             samples=SimpleNamespace(digest="r", splits={"search": split, "gate": split}),
             recipe=recipe,
             store=store,
             run=SimpleNamespace(run_id="run", project=None),
         )
-        return baseline.take_baseline(setting=setting)
+        return baseline.take_baseline(context=context)
 
     call.kept = kept
     return call

@@ -9,13 +9,13 @@ from hone_runtime.contract.target import Target
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import RaceResult, Standing, Status
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes import challenge as node
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 SOURCE = Artifact(format="onnx", digest="sha256:source", inputs=(), outputs=())
 WINNER = SOURCE.model_copy(update={"digest": "sha256:winner"})
@@ -50,7 +50,7 @@ def challenge(tmp_path, monkeypatch):
     """Call the node with the aliases of the registry, and note what was fetched."""
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": "models:/digits/1", "task": "image-classification"}})
-    setting = Setting(source=SOURCE, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    context = RunContext(source=SOURCE, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
     standings = tuple(Standing(id=one, status=Status.MEASURED, rounds=3) for one in ("won", "other"))
     result = RaceResult(
         validations=(), standings=standings, source_latency=(), rounds=3, seconds=1.0, budget_ended=False, timings="k"
@@ -68,11 +68,13 @@ def challenge(tmp_path, monkeypatch):
             return None, PUBLISHED
 
         monkeypatch.setattr(node, "fetch", fetch)
-        incumbent, contest = node.challenge(setting=setting, result=result, assessed=assessed, version=VERSION)
+        incumbent, contest = node.challenge(context=context, result=result, assessed=assessed, version=VERSION)
         if error is None and challenged is None:
             return incumbent, [one.id for one in contest.standings if one.status is Status.MEASURED]
         lost = challenged or Decision(verdict=Verdict.KEEP, reasons=("nobody was measured",))
-        return node.defend(setting=setting, assessed=assessed, challenged=lost, contest=contest, incumbent=incumbent)
+        return node.compare_with_published(
+            context=context, assessed=assessed, challenged=lost, contest=contest, incumbent=incumbent
+        )
 
     return call
 
@@ -127,13 +129,13 @@ def test_what_the_gates_said_against_what_is_published_is_in_the_decision(challe
     def judge(candidate, judged, measured):
         return Judgement(name="other_load", candidate=candidate, judgement=judged, measured=measured)
 
-    first = judge("won", Judged.HOLDS, 0.1)
+    first = judge("won", GateOutcome.HOLDS, 0.1)
     won = Decision(verdict=Verdict.PASS, reasons=(), winner="won", artifact=WINNER, gates=(first,))
     for verdict, judged, load in (
-        (Verdict.INCONCLUSIVE, Judged.UNDECIDED, 0.6),
-        (Verdict.PASS, Judged.HOLDS, 0.2),
+        (Verdict.INCONCLUSIVE, GateOutcome.UNDECIDED, 0.6),
+        (Verdict.PASS, GateOutcome.HOLDS, 0.2),
     ):
-        second, published = judge("won", judged, load), judge("source", Judged.FAILS, load)
+        second, published = judge("won", judged, load), judge("source", GateOutcome.FAILS, load)
         challenged = Decision(verdict=verdict, reasons=("because",), gates=(second, published))
         found = challenge({"honed": "2"}, [], assessed=won, challenged=challenged)
         assert (found.verdict, found.gates) == (verdict, (first, second.model_copy(update={"against": "honed"})))

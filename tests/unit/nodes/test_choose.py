@@ -9,7 +9,7 @@ from hone_runtime.values.measurement import RaceResult, Standing, Status, Valida
 from hone_runtime.values.outcome import Candidate, Refused
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.nodes.choose import choose
-from kedro_hone.nodes.gate import say_choice
+from kedro_hone.nodes.gate import format_choice
 from kedro_hone.recipe.schema import read_recipe
 
 
@@ -43,8 +43,8 @@ def run(tmp_path):
     def run(name, number=1, data="sha256:data"):
         recipe = read_recipe({"model": {"uri": "models:/x/1"}, **({"choose": name} if name else {})})
         made_from = {"source": SimpleNamespace(digest="sha256:model"), "samples": SimpleNamespace(digest=data)}
-        setting = SimpleNamespace(recipe=recipe, store=store, run=SimpleNamespace(run_id=f"run {number}"), **made_from)
-        return choose(setting=setting, result=result)
+        context = SimpleNamespace(recipe=recipe, store=store, run=SimpleNamespace(run_id=f"run {number}"), **made_from)
+        return choose(context=context, result=result)
 
     run.store = store
     return run
@@ -58,9 +58,9 @@ def test_the_chosen_one_takes_the_place_of_the_fastest(run):
     assert second.reason == "dropped was chosen in its place."
     choice = result.choice
     assert (choice.candidate, choice.number, choice.offered, choice.confidence) == ("dropped", 1, 2, 0.975)
-    assert say_choice(None) == ""
-    assert "from 2 raced candidates, which is the first choice on the same data" in say_choice(choice)
-    assert "97.50%" in say_choice(choice)
+    assert format_choice(None) == ""
+    assert "from 2 raced candidates, which is the first choice on the same data" in format_choice(choice)
+    assert "97.50%" in format_choice(choice)
 
 
 def test_choices_are_counted_as_long_as_they_are_judged_by_the_same_data(run):
@@ -71,7 +71,7 @@ def test_choices_are_counted_as_long_as_they_are_judged_by_the_same_data(run):
 def test_each_choice_halves_the_level_of_the_next(run):
     levels = [run("fast", number).choice.confidence for number in (1, 2, 3)]
     assert levels == [0.975, 0.9875, 0.99375]
-    assert "after 2 other choices" in say_choice(run("fast", 4).choice.model_copy(update={"number": 3}))
+    assert "after 2 other choices" in format_choice(run("fast", 4).choice.model_copy(update={"number": 3}))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hone_runtime.values.artifact import Artifact, Shape, TensorSpec
 from hone_runtime.values.composite import read_parts
 from hone_runtime.values.measurement import RaceResult, Standing, Status, Validation
 from hone_runtime.values.outcome import Candidate, Refused
-from kedro_hone.nodes.compose import compose, enter
+from kedro_hone.nodes.compose import add_composite, compose
 from kedro_hone.recipe.schema import read_recipe
 
 IO = {"inputs": (TensorSpec(name="x", dtype="float32", shape=("batch", 4)),), "outputs": ()}
@@ -27,8 +27,8 @@ def race(*pairs):
 
 
 def refuse(result, **recipe):
-    setting = SimpleNamespace(recipe=read_recipe({"model": {"uri": "models:/x/1"}, **recipe}))
-    found = compose(setting=setting, result=result)
+    context = SimpleNamespace(recipe=read_recipe({"model": {"uri": "models:/x/1"}, **recipe}))
+    found = compose(context=context, result=result)
     assert isinstance(found, Refused)
     return found.reason
 
@@ -94,7 +94,7 @@ def test_with_one_finalist_there_is_none():
 def test_a_valid_composite_enters_first_and_no_other_races(status):
     result, outcome = race(make("a", BEST)), make("composite", {})[0].candidate.outcome
     candidate = Candidate(id="composite", route=("what",), outcome=outcome)
-    entered = enter(setting=None, result=result, validation=Validation(candidate=candidate, status=status))
+    entered = add_composite(context=None, result=result, validation=Validation(candidate=candidate, status=status))
     ids = [standing.id for standing in entered.standings]
     assert ids == (["composite", "a"] if status is Status.MEASURED else ["a"])
     assert "composite" in entered.validated
@@ -104,7 +104,8 @@ def test_where_there_is_none_nothing_changes():
     result, none = race(make("a", BEST)), Refused(by="composite", slug="nothing-to-do", reason="none")
     candidate = Candidate(id="composite", route=(), outcome=none)
     assert (
-        enter(setting=None, result=result, validation=Validation(candidate=candidate, status=Status.REFUSED)) == result
+        add_composite(context=None, result=result, validation=Validation(candidate=candidate, status=Status.REFUSED))
+        == result
     )
 
 

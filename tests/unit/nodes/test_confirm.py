@@ -13,9 +13,9 @@ from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, say_look, say_plan, say_time
+from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, format_expected_time, format_look, format_plan
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 LOOKS = (7, 10, 13, 16, 20)
 
@@ -27,8 +27,8 @@ def step(*verdicts, launches=0):
 
 
 def test_before_the_first_launch_it_says_how_many_there_may_be():
-    assert say_plan(3, LOOKS) == "3 finalists, in 7 to 20 launches"
-    assert say_plan(1, (4,)) == "1 finalist, in 4 launches"
+    assert format_plan(3, LOOKS) == "3 finalists, in 7 to 20 launches"
+    assert format_plan(1, (4,)) == "1 finalist, in 4 launches"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_before_the_first_launch_it_says_how_many_there_may_be():
     ],
 )
 def test_after_a_look_it_says_what_is_decided_and_what_may_follow(after, said):
-    assert say_look(after, count=7, looks=LOOKS) == said
+    assert format_look(after, count=7, looks=LOOKS) == said
     assert len("00:00:00 confirmed " + said) <= 80
 
 
@@ -56,7 +56,7 @@ def test_a_machine_that_is_too_busy_to_decide_is_told_before_the_first_launch(
     candidate = Validation(candidate=Candidate(id="a", route=("a",), outcome=outcome), status=Status.MEASURED)
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": "models:/x/1"}})
-    setting = Setting(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    context = RunContext(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
     race = RaceResult(
         validations=(candidate,),
         standings=(Standing(id="a", status=Status.MEASURED, rounds=3),),
@@ -65,7 +65,7 @@ def test_a_machine_that_is_too_busy_to_decide_is_told_before_the_first_launch(
     said = []
     monkeypatch.setattr(Launches, "run", lambda _: said.extend(caplog.messages))
     with caplog.at_level("WARNING"):
-        confirm(setting=setting, result=race)
+        confirm(context=context, result=race)
     warnings = [message for message in said if message.startswith("confirm   in the race other processes took 0.551 ")]
     assert len(warnings) == len(said) == told
 
@@ -81,7 +81,7 @@ def test_of_finalists_that_are_as_fast_the_one_with_the_smaller_error_comes_firs
     ]
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": "models:/x/1"}, "confirm": {"looks": [4]}})
-    setting = Setting(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    context = RunContext(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
     race = RaceResult(
         validations=tuple(validations),
         standings=tuple(Standing(id=name, status=Status.MEASURED, rounds=3) for name in errors),
@@ -94,7 +94,7 @@ def test_of_finalists_that_are_as_fast_the_one_with_the_smaller_error_comes_firs
         launches._ratios = {name: {"batch1": measured[name][: launches.count]} for name in [*names, CONTROL]}
 
     monkeypatch.setattr(Launches, "_launch", launch)
-    found = confirm(setting=setting, result=race)
+    found = confirm(context=context, result=race)
     assert [one.id for one in found.finalists] == ["exact", "lossy"]
 
 
@@ -111,13 +111,13 @@ def line_up(tmp_path, *names, restricted=(), finalists=3):
     )
     run = RunFolder(root=tmp_path / "runs", run_id="one", project=tmp_path)
     recipe = read_recipe({"model": {"uri": "models:/x/1"}, "confirm": {"finalists": finalists}})
-    setting = Setting(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
+    context = RunContext(source=outcome, samples=None, recipe=recipe, store=Store(tmp_path / "store"), run=run)
     standings = tuple(Standing(id=name, status=Status.MEASURED, rounds=3) for name in names)
     race = RaceResult(
         validations=validations, standings=standings, source_latency=(), rounds=3, seconds=1.0, budget_ended=False,
         timings="k",
     )  # fmt: skip
-    return {"setting": setting, "result": race}
+    return {"context": context, "result": race}
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_what_may_not_be_published_takes_no_finalists_place(tmp_path, monkeypatc
 def test_what_misses_a_gate_by_its_validation_takes_no_finalists_place(tmp_path, monkeypatch):
     monkeypatch.setattr(Launches, "run", lambda _: None)
     given = line_up(tmp_path, "large", "small", "unknown", finalists=2)
-    recipe = given["setting"].recipe.model_dump() | {"gates": {"size_mb": 1.0}}
-    given["setting"] = replace(given["setting"], recipe=read_recipe(recipe))
+    recipe = given["context"].recipe.model_dump() | {"gates": {"size_mb": 1.0}}
+    given["context"] = replace(given["context"], recipe=read_recipe(recipe))
     sizes = {"large": 2_000_000, "small": 900_000, "unknown": None}
     race = given["result"]
     validations = [one.model_copy(update={"size_bytes": sizes[one.candidate.id]}) for one in race.validations]
@@ -191,7 +191,7 @@ def test_who_is_cut_short_stays_undecided_with_what_was_measured(tmp_path, monke
         if launches.count == 4 and end == "limit":
             launches._ends = 0.0
         elif launches.count == 4:
-            given["setting"].run.stop()
+            given["context"].run.stop()
 
     monkeypatch.setattr(Launches, "_launch", launch)
     with caplog.at_level("INFO"):
@@ -210,16 +210,16 @@ def test_a_launch_that_the_limit_cuts_short_counts_for_nothing(tmp_path, monkeyp
     """Its workers were ended: that is no failure of the source."""
     given = line_up(tmp_path, "a")
 
-    def enter(artifacts, setting, *, timings, stopped, **rest):
+    def start_contestants(artifacts, context, *, timings, stopped, **rest):
         assert not stopped()
-        setting.run.stop()
+        context.run.stop()
         assert stopped()
         timings.failures |= {
             name: Failed(by=name, failure=FailureClass.KILLED, reason="interrupted") for name in artifacts
         }
         return {}
 
-    monkeypatch.setattr("kedro_hone.nodes.confirm.enter", enter)
+    monkeypatch.setattr("kedro_hone.nodes.confirm.start_contestants", start_contestants)
     found = confirm(**given)
     said = "the confirmation was interrupted after 0 of 7 launches"
     assert (found.launches, found.cut, [one.reason for one in found.finalists]) == (0, said, [said])
@@ -233,7 +233,7 @@ def test_a_search_that_was_interrupted_is_confirmed(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Launches, "_launch", launch)
     given = line_up(tmp_path, "a")
-    given["setting"].run.stop()
+    given["context"].run.stop()
     found = confirm(**given)
     assert (found.launches, found.cut, found.finalists[0].verdict) == (7, "", "yes")
 
@@ -247,19 +247,19 @@ def test_a_search_that_was_interrupted_is_confirmed(tmp_path, monkeypatch):
     ],
 )
 def test_how_long_it_takes_is_said_before(launch, said):
-    assert say_time(launch, LOOKS, limit=600.0).startswith(said)
+    assert format_expected_time(launch, LOOKS, limit=600.0).startswith(said)
 
 
 def test_on_a_busy_machine_it_takes_at_least_so_long():
     said = "this takes about 70 to 200 s if other processes use 45% of the cores, as in the race; it ends after"
-    assert say_time(10.0, LOOKS, limit=600.0, load=0.45).startswith(said)
+    assert format_expected_time(10.0, LOOKS, limit=600.0, load=0.45).startswith(said)
 
 
 def test_a_gate_of_the_machine_that_needs_the_confirmation_is_not_asked_before_it(tmp_path, monkeypatch, caplog):
-    def ask(self, limit, candidate, source):
+    def evaluate(self, limit, candidate, source):
         raise HoneError("gate-invalid", "It needs a speed-up.", why="There is none.", hint="Wait.")
 
-    monkeypatch.setattr(Gate, "ask", ask)
+    monkeypatch.setattr(Gate, "evaluate", evaluate)
     monkeypatch.setattr(Launches, "run", lambda _: None)
     with caplog.at_level("WARNING"):
         confirm(**line_up(tmp_path, "a"))
@@ -268,10 +268,10 @@ def test_a_gate_of_the_machine_that_needs_the_confirmation_is_not_asked_before_i
 
 def test_where_there_is_nothing_to_confirm_the_race_has_the_times_of_the_source(tmp_path):
     recipe = read_recipe({"model": {"uri": "models:/x/1"}})
-    setting = Setting(source=None, samples=None, recipe=recipe, store=Store(tmp_path), run=None)
+    context = RunContext(source=None, samples=None, recipe=recipe, store=Store(tmp_path), run=None)
     raced = (Latency(shape="batch1", p50_ms=4.0, n=100),)
     race = RaceResult(
         validations=(), standings=(), source_latency=raced, rounds=0, seconds=0.0, budget_ended=False, timings="k"
     )
-    found = confirm(setting=setting, result=race)
+    found = confirm(context=context, result=race)
     assert (found.finalists, found.source_latency, found.launches, found.seconds) == ((), raced, 0, 0.0)

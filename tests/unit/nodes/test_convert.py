@@ -14,8 +14,8 @@ def convert():
     def convert_(form, backend, *names, **others):
         source = Artifact(format=form, digest="sha256:0", inputs=(), outputs=())
         converters = dict.fromkeys(names)
-        setting = SimpleNamespace(source=source)
-        return convert_to_backend(setting=setting, reference=None, backend=backend, converters=converters, **others)
+        context = SimpleNamespace(source=source)
+        return convert_to_backend(context=context, reference=None, backend=backend, converters=converters, **others)
 
     return convert_
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import (
     Confirmation,
     Finalist,
@@ -24,7 +24,7 @@ from hone_runtime.values.outcome import Candidate, Refused
 from kedro_hone.core.gates import Gate, Measurements
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.gates import drop, speedup
-from kedro_hone.search.verdict.verdict import GateResults, ask_gates
+from kedro_hone.search.verdict.verdict import GateResults, evaluate_gates
 from kedro_hone.search.verdict.verdict import decide as decide_verdict
 
 
@@ -58,11 +58,11 @@ def recipe(**gates):
 def test_a_drop_holds_fails_or_cannot_be_told(low, high, expected):
     judged = judge_drop(quality(low, high))
 
-    assert (judged is Judged.HOLDS, judged is Judged.FAILS) == expected
+    assert (judged is GateOutcome.HOLDS, judged is GateOutcome.FAILS) == expected
 
 
 def test_exactly_the_limit_does_not_hold():
-    assert judge_drop(quality(0.0, 0.01)) is not Judged.HOLDS
+    assert judge_drop(quality(0.0, 0.01)) is not GateOutcome.HOLDS
 
 
 def validation(status, slug=""):
@@ -88,7 +88,7 @@ def measure(one, **measured):
 
 def judge_drop(found):
     candidate = Measurements(id="a", quality=found)
-    (judgement,) = drop.GATE.ask(0.01, candidate, candidate)
+    (judgement,) = drop.GATE.evaluate(0.01, candidate, candidate)
     return judgement.judgement
 
 
@@ -100,7 +100,7 @@ def run_gates(finalists, qualities, *, found=(), unpublishable=(), measured=None
     measured = measured or {}
     itself = Measurements(**{"id": "source", "latency": confirmation().source_latency, **(source or {})})
     results = GateResults(gates=recipe(**gates).gates, source=itself, score=qualities.__getitem__)
-    ask_gates(
+    evaluate_gates(
         results,
         [measure(one, other_load=load, **measured.get(one.id, {})) for one in finalists],
         dict.fromkeys(unpublishable, "its licence is for evaluation only"),
@@ -163,9 +163,9 @@ def test_the_report_tells_of_the_finalist_that_was_scored():
     undecided, scored = finalist("a", "undecided"), finalist("b", "yes")
     verdict, reasons, results = run_gates([undecided, scored], {"b": quality(0, 0.02)})
 
-    assert (verdict, results.best, results.told) == (Verdict.INCONCLUSIVE, None, "b")
+    assert (verdict, results.best, results.reported) == (Verdict.INCONCLUSIVE, None, "b")
     assert reasons[0].startswith("b cannot be proved to hold the quality gate")
-    assert run_gates([undecided], {})[2].told == "a"
+    assert run_gates([undecided], {})[2].reported == "a"
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_the_report_tells_of_the_finalist_that_was_scored():
 def test_the_report_tells_of_the_finalist_of_whom_nothing_is_certain(speeds, qualities, gates):
     """It told of one that was certainly no winner, next to the doubt about another one."""
     verdict, _, results = run_gates([finalist(*one) for one in speeds.items()], qualities, **gates)
-    assert (verdict, results.told) == (Verdict.INCONCLUSIVE, "b")
+    assert (verdict, results.reported) == (Verdict.INCONCLUSIVE, "b")
 
 
 def test_faster_but_unproved_quality_is_inconclusive():
@@ -234,7 +234,7 @@ def test_a_confirmation_that_was_cut_short_keeps_nothing(speed, others):
     """Also where a candidate was dropped, and another one decided: the source was not found to be best."""
     finalists, itself = [finalist("a", speed), *others], Measurements(id="source")
     results = GateResults(gates=recipe().gates, source=itself, score={}.__getitem__)
-    ask_gates(results, [measure(one) for one in finalists], {})
+    evaluate_gates(results, [measure(one) for one in finalists], {})
     cut = confirmation(*finalists).model_copy(update={"cut": "the confirmation was interrupted after 4 of 7 launches"})
     verdict, reasons = decide_verdict(results, end_race([validation(Status.DROPPED, "quality")]), cut)
     assert verdict is Verdict.INCONCLUSIVE
@@ -264,7 +264,7 @@ def test_what_cannot_be_told_is_said_with_its_names():
 
 
 def judge_speed(one):
-    (row,) = speedup.GATE.ask(1.05, measure(one), measure(one))
+    (row,) = speedup.GATE.evaluate(1.05, measure(one), measure(one))
     return row.reason
 
 
@@ -272,12 +272,12 @@ def test_who_fails_a_gate_is_in_no_doubt():
     """It was INCONCLUSIVE for the sake of a drop that nobody asked about any more."""
     several = quality(0, 0.02).model_copy(update={"others": (quality(0.02, 0.05).model_copy(update={"metric": "f1"}),)})
     verdict, reasons, results = run_gates([finalist("a", "yes")], {"a": several}, drops={"f1": 0.01})
-    assert (verdict, results.list_doubts()) == (Verdict.KEEP, [])
+    assert (verdict, results.list_undecided()) == (Verdict.KEEP, [])
     assert reasons[-1].endswith("the source model stays")
     verdict, reasons, results = run_gates(
         [finalist("a", "yes"), finalist("b", "undecided")], {"a": several}, drops={"f1": 0.01}
     )
-    assert (verdict, results.told) == (Verdict.INCONCLUSIVE, "b")
+    assert (verdict, results.reported) == (Verdict.INCONCLUSIVE, "b")
     assert "whether b is 1.05 times as fast" in reasons[-1]
 
 
@@ -390,7 +390,7 @@ def test_a_finalist_that_cannot_be_scored_fails_and_its_reason_is_given_once():
         ("drop", "fails", problem),
         ("quality", "not asked", problem),
     ]
-    assert results.judgements["a"][0].judgement is Judged.HOLDS
+    assert results.judgements["a"][0].judgement is GateOutcome.HOLDS
 
 
 def test_a_source_that_cannot_be_scored_was_not_measured():
@@ -421,7 +421,7 @@ def test_every_gate_is_given_the_source(monkeypatch):
     def make(name, **kind):
         def judge(limit, candidate, source):
             given.append((name, candidate.id, source.id))
-            return (Judgement(name=name, candidate=candidate.id, judgement=Judged.HOLDS, reason="it holds"),)
+            return (Judgement(name=name, candidate=candidate.id, judgement=GateOutcome.HOLDS, reason="it holds"),)
 
         return Gate(name=name, takes=float, field=Field(default=1.0, description="One."), judge=judge, **kind)
 
@@ -430,9 +430,9 @@ def test_every_gate_is_given_the_source(monkeypatch):
     limits = SimpleNamespace(fast=1.0, good=1.0, small=1.0, require_improvement=False)
     shared = {"gates": limits, "source": Measurements(id="source"), "score": lambda _: GOOD["a"]}
     results, none = GateResults(**shared), GateResults(**shared)
-    ask_gates(results, [Measurements(id="a")], {})
+    evaluate_gates(results, [Measurements(id="a")], {})
     assert (results.winner, results.best) == ("a", "a")
-    ask_gates(none, [], {})
+    evaluate_gates(none, [], {})
     decide_verdict(none, end_race(), confirmation(finalist("b", "no")))
 
     assert given == [(name, "a", "source") for name in ("fast", "good", "small")] + [("small", "source", "source")]
@@ -487,14 +487,16 @@ def test_a_verdict_never_says_more_than_the_gates(race):
     assert len(set(reasons)) == len(reasons)
     assert (verdict is Verdict.PASS) == (results.winner is not None)
     if results.winner:
-        assert judged[results.winner] == {Judged.HOLDS}
+        assert judged[results.winner] == {GateOutcome.HOLDS}
         assert results.winner not in race["unpublishable"]
     if verdict is Verdict.KEEP:
-        assert judged.get("source", set()) <= {Judged.HOLDS}
-        assert all(Judged.FAILS in judged[name] or name in race["unpublishable"] for name in set(judged) - {"source"})
+        assert judged.get("source", set()) <= {GateOutcome.HOLDS}
+        assert all(
+            GateOutcome.FAILS in judged[name] or name in race["unpublishable"] for name in set(judged) - {"source"}
+        )
     if verdict is Verdict.FAIL and not race["require_improvement"]:
-        assert any(Judged.FAILS in found for found in judged.values())
-    asked = {gate.name for gate in results.asked}
+        assert any(GateOutcome.FAILS in found for found in judged.values())
+    asked = {gate.name for gate in results.limits}
     assert all({row.name for row in rows} == asked for name, rows in results.judgements.items() if name != "source")
 
 

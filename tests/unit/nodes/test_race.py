@@ -16,9 +16,9 @@ from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.nodes.race import Race, race
 from kedro_hone.recipe.prior import Usual
 from kedro_hone.recipe.schema import read_recipe
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.forecast import Forecast
-from kedro_hone.search.race.launches import Entrant
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.race.launches import Contestant
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ def make_setting(*, budget=600.0, finalists=3, **keys):
     samples = Samples(digest="sha256:0", splits={}, shapes={}, program="", program_digest="")
     run = RunFolder(root=Path("runs"), run_id="one", project=Path())
     source = Artifact(format="toy", digest="sha256:1", inputs=(), outputs=())
-    return Setting(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
+    return RunContext(source=source, samples=samples, recipe=recipe, store=Store(Path("store")), run=run)
 
 
 def line_up(*validations, **keys):
@@ -90,7 +90,7 @@ class Session:
 @pytest.mark.parametrize(("limit", "heat"), [(1400, ["a", "b"]), (1399, ["a"]), (100, ["a"])])
 def test_a_heat_is_what_fits_next_to_the_memory_that_the_source_really_takes(limit, heat):
     race = line_up(*(validation(name, f"sha256:{name}", memory=300 << 20) for name in "abcd"), memory_mb=limit)
-    race._running["source"] = Entrant(id="source", session=Session(800), bursts={}, stack=ExitStack())
+    race._running["source"] = Contestant(id="source", session=Session(800), bursts={}, stack=ExitStack())
 
     assert race._fill_heat() == heat
     assert race._waiting == [name for name in "abcd" if name not in heat]
@@ -100,7 +100,7 @@ def test_no_more_rounds_than_the_recipe_allows(monkeypatch):
     """A block that is not the last of a number of rounds is cut: 8 rounds in blocks of 5 are 5 and 3."""
     race = line_up(validation("a", "sha256:a"), validation("b", "sha256:b"), rounds=8, block=5)
     for name in ("source", "a", "b", "c", "d"):
-        race._running[name] = Entrant(id=name, session=Session(1), bursts={}, stack=ExitStack())
+        race._running[name] = Contestant(id=name, session=Session(1), bursts={}, stack=ExitStack())
     rounds = []
     monkeypatch.setattr("kedro_hone.nodes.race.measure_round", lambda *_, **__: rounds.append(1))
     monkeypatch.setattr(race, "_drop_slow", lambda: None)
@@ -130,13 +130,13 @@ def hold(monkeypatch):
     def run(race, *, launch_seconds=0.0, round_seconds=0.0, left=None, **speeds):
         heats, clock, spread = [], [0.0], iter(range(10**6))
 
-        def enter(artifacts, setting, *, burst_ms, timings, stack):
+        def start_contestants(artifacts, context, *, burst_ms, timings, stack):
             heats.append([*artifacts])
             clock[0] += launch_seconds
             for name in artifacts.keys() - {"source"} - speeds.keys():
                 timings.failures[name] = Failed(by=name, failure=FailureClass.CRASH, reason="gone")
             held = [name for name in artifacts if name not in timings.failures]
-            return {name: Entrant(id=name, session=Session(1), bursts={}, stack=ExitStack()) for name in held}
+            return {name: Contestant(id=name, session=Session(1), bursts={}, stack=ExitStack()) for name in held}
 
         def measure_round(running, *, order, timings):
             clock[0] += round_seconds
@@ -146,7 +146,7 @@ def hold(monkeypatch):
             timings.rounds.append({name: {shape: [ns] for shape in shapes} for name, ns in taken.items()})
 
         monkeypatch.setattr("kedro_hone.nodes.race.time", SimpleNamespace(monotonic=lambda: clock[0]))
-        monkeypatch.setattr("kedro_hone.nodes.race.enter", enter)
+        monkeypatch.setattr("kedro_hone.nodes.race.start_contestants", start_contestants)
         monkeypatch.setattr("kedro_hone.nodes.race.measure_round", measure_round)
         if left is not None:
             race._budget = SimpleNamespace(find_reason=lambda *_: "nothing is left" if clock[0] >= left else None)
@@ -193,7 +193,7 @@ def test_what_may_be_published_races_for_an_artifact_that_both_make():
 
 def test_after_an_interruption_no_more_is_launched(hold, monkeypatch):
     race = line_up(*(validation(name, memory=2 << 20) for name in "abc"), memory_mb=2)
-    monkeypatch.setattr(type(race._setting.run), "is_stopped", lambda _: True)
+    monkeypatch.setattr(type(race._context.run), "is_stopped", lambda _: True)
     assert hold(race, left=0.0, b=2.0) == (True, [["a"]])
 
 
@@ -236,7 +236,7 @@ def test_who_is_expected_to_be_faster_races_first_and_the_validations_keep_their
         validations=tuple(validation(name, route=(f"x.{name}",)) for name in ("slow", "fast", "unknown"))
     )
     forecast = Forecast(adaptors={"x.slow": Usual(speed=0.2), "x.fast": Usual(speed=3.0)})
-    result = race(setting=make_setting(), reference=None, forecast=forecast, validations=given)
+    result = race(context=make_setting(), reference=None, forecast=forecast, validations=given)
     assert raced[0] == ["fast", "unknown", "slow"]
     assert [one.candidate.id for one in result.validations] == ["slow", "fast", "unknown"]
 
@@ -244,8 +244,8 @@ def test_who_is_expected_to_be_faster_races_first_and_the_validations_keep_their
 def note_order(raced, make):
     """Return a constructor that notes in which order it is given the validations."""
 
-    def construct(self, validations, setting):
+    def construct(self, validations, context):
         raced.append([one.candidate.id for one in validations])
-        make(self, validations, setting)
+        make(self, validations, context)
 
     return construct

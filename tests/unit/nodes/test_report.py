@@ -34,7 +34,7 @@ from kedro_hone.nodes.report import gather_evidence
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.schema import generate_schema
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 SOURCE_MS = {"batch1": 4.0, "batch8": 20.0}
 RATIO = Interval(estimate=2.0, low=1.9, high=2.1)
@@ -107,7 +107,7 @@ def gather(tmp_path, monkeypatch):
 
     def gather_it(*, finalists=(FAST,), timings=None, **decided):
         return gather_evidence(
-            setting=Setting(
+            context=RunContext(
                 source=artifact,
                 samples=samples,
                 recipe=read_recipe({"model": {"uri": "models:/x/1"}}),

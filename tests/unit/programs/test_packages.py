@@ -125,9 +125,9 @@ def test_what_is_kept_of_a_program_is_what_is_run(tmp_path):
     kept.mkdir()
     add_task(tmp_path / "programs" / "length", shared="hone_programs.shared")
     own, built_in = (programs.find_program(name, project=tmp_path) for name in ("programs/length", "fidelity"))
-    name = programs.keep_program(own, kept)
+    name = programs.copy_program(own, kept)
     assert name == "program/length/__init__.py"
-    assert programs.keep_program(built_in, kept) == "fidelity/__init__.py"
+    assert programs.copy_program(built_in, kept) == "fidelity/__init__.py"
     words = Path(own.path).with_name("words.py")
     words.write_text(words.read_text() + "\n# changed\n")
     path = programs.locate_program(name, kept, digest=own.digest)
@@ -143,6 +143,6 @@ def test_a_program_in_one_file_is_kept_too(tmp_path):
     (tmp_path / "mine.py").write_text("METRIC = 'x'\n")
     (tmp_path / "kept").mkdir()
     program = programs.find_program("mine.py", project=tmp_path)
-    name = programs.keep_program(program, tmp_path / "kept")
+    name = programs.copy_program(program, tmp_path / "kept")
     (tmp_path / "mine.py").unlink()
     assert programs.locate_program(name, tmp_path / "kept", digest=program.digest).read_text() == "METRIC = 'x'\n"

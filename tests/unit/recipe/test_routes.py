@@ -25,7 +25,7 @@ def make(name: str, accepts: str, produces: str, stage: Stage) -> Adaptor:
         stage=stage,
         accepts=frozenset(accepts.split("|")),
         produces=produces,
-        summary="Made up.",
+        summary="Derived up.",
     )
 
 

@@ -10,7 +10,7 @@ from hone_runtime.contract.registry import Publication
 from hone_runtime.errors import HoneError
 from hone_runtime.learner.manifest import read_artifact
 from kedro_hone.core.store.artifacts import Store
-from kedro_hone.report.files import keep_winner, read_publication, write_publication
+from kedro_hone.report.files import read_publication, store_winner, write_publication
 
 
 @pytest.mark.parametrize("fault", [None, errno.EXDEV, errno.EPERM])
@@ -25,7 +25,7 @@ def test_the_winner_is_kept_also_where_the_store_is_on_another_disk(tmp_path, mo
 
     if fault is not None:
         monkeypatch.setattr(os, "link", refuse)
-    place = keep_winner(artifact, store.locate(artifact), tmp_path / "run")
+    place = store_winner(artifact, store.locate(artifact), tmp_path / "run")
 
     assert (place / "model.xml").read_text() == "model"
     assert read_artifact(place).digest == artifact.digest

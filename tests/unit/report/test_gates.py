@@ -8,7 +8,7 @@ import pytest
 from markdown_it import MarkdownIt
 from sample import WINNER, make_evidence
 
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from kedro_hone.report.evidence import dump_evidence, parse_evidence
 from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.schema import SCHEMA_FILE
@@ -17,13 +17,15 @@ from kedro_hone.report.wording import format_gate, format_judgement
 NAN, EMPTY = float("nan"), "–"  # noqa: RUF001 - the dash of an empty cell
 ROWS = (
     Judgement(
-        name="speedup", candidate=WINNER, judgement=Judged.HOLDS, limit=1.05, measured=4.58, low=4.2, high=4.9,
+        name="speedup", candidate=WINNER, judgement=GateOutcome.HOLDS, limit=1.05, measured=4.58, low=4.2, high=4.9,
         unit="times", shape="batch64", reason="it is 4.58 times as fast",
     ),
-    Judgement(name="drop", candidate=WINNER, judgement=Judged.UNDECIDED, limit=0.01, measured=NAN, low=NAN, high=NAN),
-    Judgement(name="size_mb", candidate="source", judgement=Judged.FAILS, limit=1, measured=2.5, unit="MB",
+    Judgement(name="drop", candidate=WINNER, judgement=GateOutcome.UNDECIDED, limit=0.01,
+              measured=NAN, low=NAN, high=NAN),
+    Judgement(name="size_mb", candidate="source", judgement=GateOutcome.FAILS, limit=1, measured=2.5, unit="MB",
               reason="a <b>"),
-    Judgement(name="quality", candidate="nobody", judgement=Judged.NOT_ASKED, reason="it does not pass another gate"),
+    Judgement(name="quality", candidate="nobody", judgement=GateOutcome.NOT_ASKED,
+              reason="it does not pass another gate"),
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import pytest
 from sample import make_evidence
 
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.unscored import Unscored
 from kedro_hone.report.rendering import render_page
 from kedro_hone.report.risk import describe_risk, list_changed_rows, list_changes
@@ -67,9 +67,9 @@ def test_what_changed_since_the_published_version_is_what_its_gates_found():
     row = {"name": "speedup", "candidate": evidence.subject, "reason": "It is 1.20 times as fast.", "shape": "batch1"}
     gates = (
         *evidence.gates,
-        Judgement(**row, judgement=Judged.HOLDS, against="honed"),
-        Judgement(**{**row, "candidate": "another"}, judgement=Judged.FAILS, against="honed"),
-        Judgement(**{**row, "name": "drop"}, judgement=Judged.NOT_ASKED, against="honed"),
+        Judgement(**row, judgement=GateOutcome.HOLDS, against="honed"),
+        Judgement(**{**row, "candidate": "another"}, judgement=GateOutcome.FAILS, against="honed"),
+        Judgement(**{**row, "name": "drop"}, judgement=GateOutcome.NOT_ASKED, against="honed"),
     )
     changed = make_evidence(gates=gates)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from sample import make_evidence
 
 from hone_runtime.values.decision import Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import Confirmation, Interval, Status
 from kedro_hone.report import wording
 from kedro_hone.report.console import print_verdict
@@ -65,7 +65,7 @@ def test_load_says_nothing_where_nothing_was_compared():
 
 def test_the_load_next_to_what_is_published_counts_too():
     evidence = make_busy(0.02)
-    row = Judgement(name="other_load", candidate="a", judgement=Judged.HOLDS, measured=0.2, against="honed")
+    row = Judgement(name="other_load", candidate="a", judgement=GateOutcome.HOLDS, measured=0.2, against="honed")
     evidence = evidence.model_copy(update={"gates": (*evidence.gates, row)})
     assert "on a busy machine" in View(evidence).headline
     assert "other processes took 20 % of its cores" in View(evidence).load

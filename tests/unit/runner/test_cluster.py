@@ -14,13 +14,13 @@ from distributed.comm import CommClosedError
 from hone_runtime.contract.hardware import read_host
 from hone_runtime.errors import HoneError
 from kedro_hone.runner import cluster as module
-from kedro_hone.runner.cluster import Cluster, Order
+from kedro_hone.runner.cluster import Cluster, NodeTask
 from kedro_hone.runner.cluster_errors import explain_loss
 from kedro_hone.runner.member import Facts, MisplacedError, Setup, digest_code
 
 CODE = digest_code("kedro_hone")
-BUILD = Order(name="compile", needs=frozenset({"build"}), priority=1.0)
-RACE = Order(name="race", needs=frozenset({"bench"}), priority=1.0)
+BUILD = NodeTask(name="compile", needs=frozenset({"build"}), priority=1.0)
+RACE = NodeTask(name="race", needs=frozenset({"bench"}), priority=1.0)
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import pytest
 from hone_runtime.contract.hardware import read_host
 from kedro_hone.runner.member import (
     ANSWERS,
+    HostRequirement,
     MisplacedError,
-    Place,
     Setup,
     digest_code,
     identify_machine,
@@ -58,4 +58,4 @@ def test_the_digest_of_the_code_is_that_of_the_project_too(tmp_path, monkeypatch
 def test_a_node_does_not_run_in_a_wrong_place(setup, change):
     place = {"fingerprint": read_host().fingerprint, "code": digest_code("kedro_hone"), "machine": None}
     with pytest.raises(MisplacedError):
-        run_node(pickle.dumps((print, (), {})), setup, Place(**{**place, **change}))
+        run_node(pickle.dumps((print, (), {})), setup, HostRequirement(**{**place, **change}))

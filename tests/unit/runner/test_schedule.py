@@ -84,23 +84,23 @@ def list_names(nodes):
 
 def test_what_is_cheap_and_promising_comes_first(make_schedule):
     schedule, _ = make_schedule()
-    weights = {name: schedule.weigh(compile_in(name)) for name in (SESSION, F32, *SLOW)}
+    weights = {name: schedule.compute_priority(compile_in(name)) for name in (SESSION, F32, *SLOW)}
     assert weights[SESSION] == pytest.approx(1.0 / 2)
     assert weights[F32] == pytest.approx(0.8 / 2)
     assert weights[SLOW[0]] == pytest.approx(0.2 / 35)
-    quantizing = schedule.weigh(place("compress", "onnx.onnxruntime_int8_static", "build"))
+    quantizing = schedule.compute_priority(place("compress", "onnx.onnxruntime_int8_static", "build"))
     assert quantizing == pytest.approx(2.0 / 5), "of the best of its candidates, with all seconds until then"
 
 
 def test_what_is_built_is_validated_first(make_schedule):
     schedule, _ = make_schedule()
-    assert schedule.weigh(validate(INT8)) == pytest.approx(2.0)
+    assert schedule.compute_priority(validate(INT8)) == pytest.approx(2.0)
     assert list_names(schedule.sort([compile_in(SESSION), validate(F32)], idle=False)) == [F32, SESSION]
 
 
 def test_nodes_of_no_route_come_before_all(make_schedule):
     schedule, _ = make_schedule()
-    assert schedule.weigh(place("pull", None)) == float("inf")
+    assert schedule.compute_priority(place("pull", None)) == float("inf")
     nodes = [compile_in(SESSION), place("convert", "pytorch")]
     assert list_names(schedule.sort(nodes, idle=False)) == ["pytorch", SESSION]
 

@@ -9,11 +9,11 @@ from hone_runtime.values.samples import Samples, Split
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 
 @pytest.fixture
-def setting(tmp_path, monkeypatch):
+def context(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     register(*toy.ADAPTORS)
     store, run = Store(tmp_path / "store"), RunFolder(root=tmp_path / "runs", run_id="run", project=tmp_path)
@@ -25,5 +25,5 @@ def setting(tmp_path, monkeypatch):
     )
     recipe = read_recipe({"model": {"uri": "m"}, "program": {"name": "fidelity"}, "toolchains": ["toy"]})
     source = store.seal(tmp_path / "source", **kept)
-    yield Setting(source=source, samples=samples, recipe=recipe, store=store, run=run)
+    yield RunContext(source=source, samples=samples, recipe=recipe, store=store, run=run)
     forget_registrations()

@@ -155,7 +155,7 @@ def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
     np.savez(tmp_path / "feeds.npz", x=np.zeros((4, 4), np.float32))
 
     @contextmanager
-    def launch(artifact, *, name, setting, output, feeds, stopped):
+    def launch(artifact, *, name, context, output, feeds, stopped):
         job = Job(
             function="load",
             worker=tmp_path / "worker.py",
@@ -173,9 +173,9 @@ def run_predict(tmp_path, monkeypatch, *, before_end=lambda _: None):
 
     monkeypatch.setattr(scores, "launch", launch)
     feeds = tmp_path / "feeds.npz"
-    setting = SimpleNamespace(batches={"b4": feeds}, recipe=SimpleNamespace(shapes=["b4"]))
+    context = SimpleNamespace(batches={"b4": feeds}, recipe=SimpleNamespace(shapes=["b4"]))
     output = tmp_path / "output" / "y.npz"
-    predicted = predict(artifact, name="it", runs=[(feeds, output, 4)], setting=setting)
+    predicted = predict(artifact, name="it", runs=[(feeds, output, 4)], context=context)
     assert output.exists()
     return predicted
 

@@ -10,7 +10,7 @@ from hone_runtime.contract.plugins import describe_exception
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.sources import formats
-from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, name_source, read_sources, register
+from kedro_hone.sources.catalogue import describe_baseline, forget_registrations, note_source, read_sources, register
 from kedro_hone.sources.detection import read_flavor
 from kedro_hone.sources.formats import onnx
 from kedro_hone.sources.source_format import Flavor, SourceFormat
@@ -185,10 +185,10 @@ def test_a_baseline_is_the_one_of_the_format_that_was_pulled(site, tmp_path, ord
     """Two source formats may become the same format of artifacts: the artifact then notes which one it was."""
     write_module(site, "fake_package", order=order)
     write_entry_point(site, "fake_package:SOURCE_FORMAT")
-    noted = name_source(read_flavor(pull(tmp_path / "mine", "model.mine"), trust=frozenset()))
+    noted = note_source(read_flavor(pull(tmp_path / "mine", "model.mine"), trust=frozenset()))
     assert noted == {"source": "mine"}
     assert describe_baseline(make_artifact("onnx", **noted), threads=3) == "a runtime of mine, 3 threads"
-    assert name_source(read_flavor(pull(tmp_path / "onnx", "model.onnx"), trust=frozenset())) == {}
+    assert note_source(read_flavor(pull(tmp_path / "onnx", "model.onnx"), trust=frozenset())) == {}
     assert describe_baseline(make_artifact("onnx"), threads=3) == "ONNX Runtime with its default settings, 3 threads"
 
 
@@ -196,8 +196,8 @@ def test_no_built_in_format_needs_the_note():
     """Their artifacts have the digests that they had before there were source formats."""
     for source in list_formats():
         for form in source.seals:
-            assert name_source(Flavor(format=form, files=(), source=source.name)) == {}
-    assert name_source(Flavor(format="onnx", files=(), source="published")) == {}
+            assert note_source(Flavor(format=form, files=(), source=source.name)) == {}
+    assert note_source(Flavor(format="onnx", files=(), source="published")) == {}
 
 
 def test_a_changed_copy_of_a_built_in_format_does_not_replace_it():

@@ -101,8 +101,8 @@ class _Trial:
                 isinstance(dim, str) or dim == size for dim, size in zip(declared, found, strict=True)
             )
             if declared and not fits:  # without a declared shape, nothing is wrong
-                said = f"its output {spec['name']!r} is declared as {_say(declared)}, and a run gave {_say(found)}"
-                warnings.append(f"{said}: the run's result is used")
+                shapes = f"declared as {_format_shape(declared)}, and a run returned {_format_shape(found)}"
+                warnings.append(f"its output {spec['name']!r} is {shapes}: the run's result is used")
         return outputs, warnings
 
     def _run(self, sizes: Mapping[Key, int]) -> dict[str, tuple[int, ...]] | None:
@@ -164,5 +164,5 @@ def _find_shape(
     return shape
 
 
-def _say(shape: Any) -> str:
+def _format_shape(shape: Any) -> str:
     return f"({', '.join(map(str, shape))})"

@@ -38,7 +38,7 @@ class _Record(Value):
     failed: Failed | None = None
 
 
-def name_record(root: Path, toolchain: Toolchain, python: Path) -> Path:
+def locate_record(root: Path, toolchain: Toolchain, python: Path) -> Path:
     """Return the file of the record of an interpreter for a toolchain."""
     name = digest_json([toolchain.name, str(toolchain.folder), str(python)]).removeprefix("sha256:")
     return root / "interpreters" / f"{name}.json"

@@ -31,7 +31,7 @@ from hone_runtime.values.digest import digest_file, digest_json
 from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.environments.installer import find_wheels, install
-from kedro_hone.core.environments.interpreters import check_interpreter, find_checked, name_record
+from kedro_hone.core.environments.interpreters import check_interpreter, find_checked, locate_record
 from kedro_hone.core.environments.requirements import explain_unsatisfied, find_closure, list_versions, read_lines
 from kedro_hone.core.locks import hold_lock
 from kedro_hone.core.store.disk import dump_json, explain_disk_errors, remove_tree, write_file
@@ -147,7 +147,7 @@ class EnvironmentStore:
 
     def _check(self, toolchain: Toolchain, python: Path) -> Environment | Failed:
         """Return a named interpreter as an environment, or why it cannot be used, from its record or by starting it."""
-        record = name_record(self.root, toolchain, python)
+        record = locate_record(self.root, toolchain, python)
         if found := find_checked(record, toolchain, python):
             return found
         key = record.stem

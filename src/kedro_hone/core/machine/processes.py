@@ -59,7 +59,7 @@ def _read_own() -> float:
     return sum(used.get(one, 0) for one in ours) / _TICK
 
 
-def name_process(pid: int | None = None) -> str:
+def identify_process(pid: int | None = None) -> str:
     """Return ``host:pid:start``, which identifies a process even when its pid is used again; by default this process.
 
     The start is in clock ticks since the boot; it is empty if the process is gone.
@@ -69,7 +69,7 @@ def name_process(pid: int | None = None) -> str:
 
 
 def may_be_alive(name: str | None, *, changed: float) -> bool:
-    """Return whether the process of a name from ``name_process`` may still be working on something.
+    """Return whether the process of a name from ``identify_process`` may still be working on something.
 
     On another machine it may if its work changed not long ago: ``changed`` is in seconds since the epoch.
     """

@@ -58,7 +58,7 @@ def rank_finalists(
     means = {name: combine_shapes(ratios, "mean", of_mean) for name, ratios in finalists.items()}
     left, ranked = sorted(finalists), list[str]()
     while left:
-        first = _keep_unbeaten(_keep_unbeaten(left, objectives, confidence), means, confidence)
+        first = _select_unbeaten(_select_unbeaten(left, objectives, confidence), means, confidence)
         common = min(len(means[name]) for name in first)
         speeds = {name: _average(means[name][:common]) for name in first}
         near = [name for name in first if speeds[name] * AS_FAST >= max(speeds.values())]
@@ -67,7 +67,7 @@ def rank_finalists(
     return ranked
 
 
-def _keep_unbeaten(names: list[str], ratios: Mapping[str, Objective], confidence: float) -> list[str]:
+def _select_unbeaten(names: list[str], ratios: Mapping[str, Objective], confidence: float) -> list[str]:
     """Return the names that no other one is certainly faster than; all of them if each is beaten by another."""
     beaten = {one for one, other in permutations(names, 2) if _compare(ratios[one], ratios[other], confidence) < 0}
     return [name for name in names if name not in beaten] or names

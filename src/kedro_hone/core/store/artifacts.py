@@ -95,7 +95,9 @@ class Store:
         """
         unsealed = Artifact(digest="", **attributes)
         shared = None if parent is None else _name("objects", parent.digest)
-        return unsealed.model_copy(update={"digest": self._keep(folder, attributes=unsealed.manifest(), shared=shared)})
+        return unsealed.model_copy(
+            update={"digest": self._store_folder(folder, attributes=unsealed.manifest(), shared=shared)}
+        )
 
     def find_artifact(self, digest: str) -> Artifact | None:
         """Return an artifact by its digest; None if it is missing, or a file of it is missing or truncated."""
@@ -122,7 +124,7 @@ class Store:
             raise self._explain_missing(f"the artifact {artifact.digest} ({artifact.format})")
         return sum(file.size for file in manifest.files.values())
 
-    def keep_tree(self, key: str, folder: Path) -> Path:
+    def store_tree(self, key: str, folder: Path) -> Path:
         """Store a folder of files under a key, moved or copied as by ``seal``, and return its new, read-only path.
 
         A folder that is already there stays, since it was made from the same inputs.
@@ -131,7 +133,7 @@ class Store:
             UnsealableError: Something in it is neither a file nor a folder, or leads out.
         """
         name = _name("trees", key)
-        self._keep(folder, attributes={"tree": name.partition("/")[2]}, tree=name)
+        self._store_folder(folder, attributes={"tree": name.partition("/")[2]}, tree=name)
         return self.root / name / FILES
 
     def find_tree(self, key: str) -> Path | None:
@@ -224,7 +226,9 @@ class Store:
                 self._disk.place(stage, name)
         return read_sealed(self.root / name)
 
-    def _keep(self, folder: Path, *, attributes: Json, tree: str | None = None, shared: str | None = None) -> str:
+    def _store_folder(
+        self, folder: Path, *, attributes: Json, tree: str | None = None, shared: str | None = None
+    ) -> str:
         """Seal a folder, as the tree of this name or otherwise as an artifact, upload it, and return its digest.
 
         Files that are equal to those of ``shared``, a folder of the store, become links to them.

@@ -93,7 +93,7 @@ class Remote:
 
     def _download(self, name: str, manifest: Manifest, folder: Path) -> bool:
         for file in manifest.files:
-            if not _can_be_held(file, manifest.files):
+            if not _is_safe_name(file, manifest.files):
                 return False
             (folder / file).parent.mkdir(parents=True, exist_ok=True)
             with self._explain(), suppress(FileNotFoundError):
@@ -133,7 +133,7 @@ def _read_manifest(content: bytes | None, name: str) -> Manifest | None:
     return None
 
 
-def _can_be_held(name: str, others: Collection[str]) -> bool:
+def _is_safe_name(name: str, others: Collection[str]) -> bool:
     """Whether a file name of an untrusted manifest is valid: inside the folder, and not inside another file."""
     path = PurePosixPath(name)
     leads_out = path.is_absolute() or ".." in path.parts

@@ -118,7 +118,7 @@ class RunFolder(Value):
         inside = Path(path).is_relative_to(self.project)
         return Path(path).relative_to(self.project).as_posix() if inside else str(path)
 
-    def name_log(self, failed: Failed) -> Failed:
+    def relocate_log(self, failed: Failed) -> Failed:
         """Return a failure, its log's path relative to the folder of all runs; other logs are copied to this run."""
         log = Path(failed.log or "")
         if not log.is_file() or log.is_symlink():

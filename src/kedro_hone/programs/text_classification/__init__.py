@@ -75,7 +75,11 @@ def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
 
 def probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:
     """Return the probability of each class, as (rows, classes), for the metrics that need it."""
-    return several.weigh(outputs, options) if options["multi_label"] else classes.probabilities(outputs, options)
+    return (
+        several.compute_probabilities(outputs, options)
+        if options["multi_label"]
+        else classes.probabilities(outputs, options)
+    )
 
 
 def check(outputs: Arrays, targets: Arrays, options: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def read(labels: Array, names: list[str] | None) -> Array:
     return table
 
 
-def weigh(outputs: Arrays, options: dict[str, Any]) -> Array:
+def compute_probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:
     """Return the independent probability of each class, as (rows, classes)."""
     scores = find_output(outputs, options["output"]).astype(np.float64)
     return scores if options["scores"] == "probabilities" else 1 / (1 + np.exp(-scores.clip(-700, 700)))
@@ -49,7 +49,7 @@ def weigh(outputs: Arrays, options: dict[str, Any]) -> Array:
 
 def decode(outputs: Arrays, options: dict[str, Any]) -> Array:
     """Return 1 for each class that is at least as likely as the option ``threshold``, otherwise 0."""
-    return np.asarray(weigh(outputs, options) >= options["threshold"], dtype=np.int64)
+    return np.asarray(compute_probabilities(outputs, options) >= options["threshold"], dtype=np.int64)
 
 
 def tally(predictions: Array, labels: Array) -> Array:

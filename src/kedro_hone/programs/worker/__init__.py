@@ -70,12 +70,12 @@ def read(job: Job) -> dict[str, Any]:
     overlaps = [*repeats.find_overlaps(hashes)]
     kept, told = repeats.find_repeats(hashes) if not overlaps else ({}, [])
     for name, rows in kept.items():
-        _keep_rows(Path(job["output"], name), rows)
+        _select_rows(Path(job["output"], name), rows)
     counts = {name: {"n": len(kept.get(name, rows))} for name, rows in hashes.items()}
     return {"splits": counts, "overlaps": overlaps, "warnings": [*said, *told]}
 
 
-def _keep_rows(folder: Path, rows: list[int]) -> None:
+def _select_rows(folder: Path, rows: list[int]) -> None:
     """Replace a split by some of its rows."""
     feeds, targets = (formats.load_npz(folder / name) for name in ("feeds.npz", "targets.npz"))
     np.savez(folder / "feeds.npz", allow_pickle=False, **{name: array[rows] for name, array in feeds.items()})

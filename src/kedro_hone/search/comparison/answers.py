@@ -43,18 +43,18 @@ def find_accepted(
         return [], 0.0
     floating = want.dtype.kind in "fc"
     spread = np.zeros((len(places), want[0].size))
-    for one in _make_wholes(want, answers, places):
+    for one in _combine_answers(want, answers, places):
         spread = np.maximum(spread, measure_errors(want, one, noise=noise)[places])
     comparable = floating & np.isfinite(spread).all(axis=1, keepdims=True)
     allowed = np.maximum(np.where(comparable, FACTOR * spread, 0.0), rounding if floating else 0.0)
     near = np.zeros(len(places), bool)
-    for one in _make_wholes(want, answers, places):
+    for one in _combine_answers(want, answers, places):
         near |= (measure_errors(one, got, noise=noise)[places] <= allowed).all(axis=1)
     accepted = [place for place, is_near in zip(places, near, strict=True) if is_near]
     return accepted, _measure_largest(want, got, accepted) if floating else 0.0
 
 
-def _make_wholes(want: Array, answers: Answers, places: Sequence[int]) -> Iterator[Array]:
+def _combine_answers(want: Array, answers: Answers, places: Sequence[int]) -> Iterator[Array]:
     """Yield an output with each of the source's answers in its rows, first the reference's; outputs may be large."""
     yield want
     for number in range(max(len(answers[place]) for place in places)):

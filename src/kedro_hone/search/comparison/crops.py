@@ -16,7 +16,7 @@ from hone_runtime.sessions.shapes import find_fixed_batch
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.samples import SEARCH
 from kedro_hone.search.comparison.arrays import read_arrays
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 ODD = "odd sizes"
 """The name of the cut to odd sizes, which is not a valid name of a shape."""
@@ -31,19 +31,19 @@ _LONGER = {"length": " (for text: program.options.length)"}  # by dimension: how
 
 
 @contextmanager
-def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
+def crop_search(context: RunContext) -> Iterator[dict[str, Path]]:
     """Yield, by name, a file (``.npz``) of the search split's rows for each shape that is smaller than the rows.
 
     A shape with the sizes of the data has none: its rows are the split's own. For a model of Transformers, rows are
     also cut to odd sizes (``ODD``), which reveal models that were frozen at a length by mistake. The files are removed
     afterwards.
     """
-    source = setting.source
-    shapes = {shape.name: shape.sizes for shape in setting.recipe.all_shapes if shape.sizes.keys() - {"batch"}}
+    source = context.source
+    shapes = {shape.name: shape.sizes for shape in context.recipe.all_shapes if shape.sizes.keys() - {"batch"}}
     checked = "transformers" in source.metadata
-    with setting.store.workspace() as folder:
+    with context.store.workspace() as folder:
         found: dict[str, Path] = {}
-        rows = read_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) if shapes or checked else {}
+        rows = read_arrays(context.locate(context.samples.splits[SEARCH].feeds)) if shapes or checked else {}
         if checked:
             shapes[ODD] = find_odd_sizes(source, rows)
         for name, sizes in shapes.items():
@@ -54,9 +54,9 @@ def crop_search(setting: Setting) -> Iterator[dict[str, Path]]:
         yield found
 
 
-def find_batch(setting: Setting, shape: str) -> int:
+def find_batch(context: RunContext, shape: str) -> int:
     """Return the batch size of one of the cuts of ``crop_search``."""
-    return find_odd_batch(setting.source) if shape == ODD else setting.recipe.shapes[shape]["batch"]
+    return find_odd_batch(context.source) if shape == ODD else context.recipe.shapes[shape]["batch"]
 
 
 def has_fixed_batch(source: Artifact) -> bool:

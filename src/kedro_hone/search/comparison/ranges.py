@@ -32,7 +32,7 @@ def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
                 why=f"Inputs of numbers are: {', '.join(sorted(known)) or 'none'}.",
                 hint=f"{suggest(name, sorted(known))}Correct model.ranges in the recipe.",
             )
-        if wrong := [end for end in ends if not _is_held(end, known[name])]:
+        if wrong := [end for end in ends if not _fits_dtype(end, known[name])]:
             least, largest = _find_ends(known[name])
             kind = "whole numbers" if known[name].kind in "iu" else "numbers"
             raise HoneError(
@@ -84,7 +84,7 @@ def _find_ends(dtype: np.dtype[Any]) -> tuple[float, float]:
     return float(np.finfo(dtype).min), float(np.finfo(dtype).max)
 
 
-def _is_held(end: float, dtype: np.dtype[Any]) -> bool:
+def _fits_dtype(end: float, dtype: np.dtype[Any]) -> bool:
     least, largest = _find_ends(dtype)
     return least <= end <= largest and (dtype.kind == "f" or end == int(end))
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import Quality, is_bounded
 from kedro_hone.core.gates import Gate, Measurements
 
 NOT_SCORED = "{} was not scored on the gate split"
-_WORDS = {Judged.HOLDS: "holds", Judged.FAILS: "fails", Judged.UNDECIDED: "cannot be proved to hold"}
+_WORDS = {GateOutcome.HOLDS: "holds", GateOutcome.FAILS: "fails", GateOutcome.UNDECIDED: "cannot be proved to hold"}
 
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the whole interval of the drop with the limit; an upper end that equals the limit does not pass."""
     if candidate.quality is None:
-        return (GATE.rule(candidate.id, Judged.UNDECIDED, NOT_SCORED.format(candidate.id), limit=limit),)
+        return (GATE.rule(candidate.id, GateOutcome.UNDECIDED, NOT_SCORED.format(candidate.id), limit=limit),)
     return (judge_drop(GATE, limit, candidate.id, candidate.quality),)
 
 
@@ -23,7 +23,9 @@ def judge_drop(gate: Gate, limit: float, candidate: str, quality: Quality) -> Ju
     """Judge the drop of one metric of a candidate."""
     drop = quality.drop
     most = f"of at most {drop.high:.4f}" if is_bounded(drop.high) else "without a known end"
-    judged = Judged.HOLDS if drop.high < limit else Judged.FAILS if drop.low > limit else Judged.UNDECIDED
+    judged = (
+        GateOutcome.HOLDS if drop.high < limit else GateOutcome.FAILS if drop.low > limit else GateOutcome.UNDECIDED
+    )
     reason = (
         f"{candidate} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
         f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from kedro_hone.core.gates import Gate, Measurements
 from kedro_hone.search.gates.drop import NOT_SCORED, judge_drop
 
@@ -15,7 +15,7 @@ from kedro_hone.search.gates.drop import NOT_SCORED, judge_drop
 def judge(limit: Mapping[str, float], candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001
     """Compare the whole interval of each metric's drop with its limit, as in the gate ``drop``."""
     if candidate.quality is None:
-        return (GATE.rule(candidate.id, Judged.UNDECIDED, NOT_SCORED.format(candidate.id)),)
+        return (GATE.rule(candidate.id, GateOutcome.UNDECIDED, NOT_SCORED.format(candidate.id)),)
     found = zip(limit.values(), candidate.quality.others, strict=True)  # they were measured in the recipe's order
     return tuple(judge_drop(GATE, most, candidate.id, quality) for most, quality in found)
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from pydantic import Field
 
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from kedro_hone.core.gates import Gate, Measurements
 
 QUIET: Final = 0.25
@@ -26,7 +26,7 @@ def find_load(rows: Iterable[Judgement]) -> float | None:
     return max((share for share in shares if share > QUIET), default=None)
 
 
-def say_waits(share: float) -> str:
+def format_wait(share: float) -> str:
     """Return a sentence that a winner waits for a quiet machine, with the command that measures it there."""
     shown = math.ceil(share * 1000) / 1000
     return (
@@ -39,11 +39,11 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     """Return undecided above the limit; the gate passes if the system does not report the load of others."""
     share, told = candidate.other_load, {"limit": limit, "unit": "of the cores"}
     if share is None:
-        return (GATE.rule(candidate.id, Judged.HOLDS, "the load of other processes is not known", **told),)
-    judged = Judged.HOLDS if share <= limit else Judged.UNDECIDED
+        return (GATE.rule(candidate.id, GateOutcome.HOLDS, "the load of other processes is not known", **told),)
+    judged = GateOutcome.HOLDS if share <= limit else GateOutcome.UNDECIDED
     shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the same side of the limit
     reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
-    if judged is Judged.UNDECIDED:
+    if judged is GateOutcome.UNDECIDED:
         reason += ": run again when the machine is idle, or raise the limit if it never is"
     return (GATE.rule(candidate.id, judged, reason, measured=share, **told),)
 

@@ -6,7 +6,7 @@ import math
 
 from pydantic import Field
 
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from kedro_hone.core.gates import Gate, Measurements
 
 
@@ -15,11 +15,11 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     quality = candidate.quality
     if quality is None or not math.isfinite(quality.candidate):
         reason = f"the metric of {candidate.id} was not measured, although a limit of {limit:g} is set"
-        return (GATE.rule(candidate.id, Judged.UNDECIDED, reason, limit=limit),)
+        return (GATE.rule(candidate.id, GateOutcome.UNDECIDED, reason, limit=limit),)
     holds = quality.candidate >= limit if quality.higher_is_better else quality.candidate <= limit
     asked = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
     reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is required"
-    judged = Judged.HOLDS if holds else Judged.FAILS
+    judged = GateOutcome.HOLDS if holds else GateOutcome.FAILS
     return (GATE.rule(candidate.id, judged, reason, limit=limit, measured=quality.candidate, unit=quality.metric),)
 
 

@@ -17,7 +17,7 @@ from hone_runtime.values.artifact import Artifact, Stage
 from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import Recipe
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 
 NAMED: Final = {"quick": 60.0, "default": 180.0, "thorough": math.inf}
 """In seconds, for a model of up to ``SMALL`` bytes; a larger one gets proportionally more."""
@@ -83,10 +83,10 @@ class Budget:
         if left > (expected or 0.0):
             return None
         share = f"the first {phase.value:.0%} of the budget of {self.seconds:g} s, which is for {_SHARES[phase]}"
-        return f"{takes}{_say_left(left)} of {share}; raise `budget` in the recipe for more"
+        return f"{takes}{_format_left(left)} of {share}; raise `budget` in the recipe for more"
 
 
-def _say_left(seconds: float) -> str:
+def _format_left(seconds: float) -> str:
     return f"{seconds:.0f} s are left" if seconds >= 1 else "nothing is left"
 
 
@@ -100,11 +100,11 @@ def choose_phase(adaptor: Adaptor, parent: Artifact, expected: float | None) -> 
     return Phase.VALIDATE if ends else Phase.BUILD
 
 
-def start_budget(setting: Setting) -> Budget:
+def start_budget(context: RunContext) -> Budget:
     """Return the recipe's budget for the source model; its time starts with the first call in a run."""
-    setting.run.begin_search()
-    named = isinstance(setting.recipe.budget, str)
-    return Budget(scale_budget(setting.recipe, setting.store.measure(setting.source) if named else 0), setting.run)
+    context.run.begin_search()
+    named = isinstance(context.recipe.budget, str)
+    return Budget(scale_budget(context.recipe, context.store.measure(context.source) if named else 0), context.run)
 
 
 def scale_budget(recipe: Recipe, size: int) -> float:
@@ -113,9 +113,9 @@ def scale_budget(recipe: Recipe, size: int) -> float:
     return NAMED[asked] * max(1.0, size / SMALL) if isinstance(asked, str) else asked
 
 
-def bound_confirmation(setting: Setting) -> float:
+def bound_confirmation(context: RunContext) -> float:
     """Return how many seconds the confirmation may take. Calling this does not start the search's time."""
-    return limit_confirmation(setting.recipe, setting.store.measure(setting.source) if setting.source.digest else 0)
+    return limit_confirmation(context.recipe, context.store.measure(context.source) if context.source.digest else 0)
 
 
 def limit_confirmation(recipe: Recipe, size: int) -> float:
@@ -129,17 +129,17 @@ def limit_confirmation(recipe: Recipe, size: int) -> float:
     return max(_LEAST_CONFIRMATION, seconds) if math.isfinite(seconds) else _LONGEST_CONFIRMATION
 
 
-def bound_validation(setting: Setting, *, insists: bool) -> Callable[[], str]:
+def bound_validation(context: RunContext, *, insists: bool) -> Callable[[], str]:
     """Return a function that returns why a validation ends early, or an empty string.
 
     A person ends it, and so does the budget, unless the validation ``insists``. If a model compiles when it is called,
     the time of its validation is not known in advance.
     """
-    budget = start_budget(setting)
+    budget = start_budget(context)
     over = f"its validation was ended with the first {Phase.VALIDATE.value:.0%} of the budget, in which it began"
 
     def find_end() -> str:
-        if setting.run.is_stopped():
+        if context.run.is_stopped():
             return INTERRUPTED
         return over if not insists and budget.find_left(Phase.VALIDATE) <= 0.0 else ""
 

@@ -32,12 +32,12 @@ class Machine(Protocol):
         """The GPU's name."""
 
 
-def name_machine(machine: Machine) -> str:
+def format_machine_tag(machine: Machine) -> str:
     """Return the name of a kind of machine for a tag: the processor with its instruction sets, and the GPU."""
     return _shorten(digest_json([machine.cpu, sorted(machine.flags), machine.gpu]))
 
 
-def name_toolset(recipe: Recipe) -> str:
+def format_toolset(recipe: Recipe) -> str:
     """Return the name of a recipe's toolchains with their versions, for a tag: ``onnxruntime=5e84f494 …``.
 
     Raises:

@@ -24,8 +24,8 @@ from hone_runtime.values.outcome import Failed
 from kedro_hone.core.workers.host.run import open_session
 from kedro_hone.core.workers.host.session import WorkerSession
 from kedro_hone.recipe.environments import find_environment
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.timings import Calls, Timings
-from kedro_hone.search.setting import Setting
 
 _WARM_UP = 0.25
 """The share of a burst that is called before it and not counted: caches and clocks must recover after a stop."""
@@ -53,7 +53,7 @@ def launch(
     artifact: Artifact,
     *,
     name: str,
-    setting: Setting,
+    context: RunContext,
     output: Path | None = None,
     feeds: Iterable[Path] = (),
     interface: bool = False,
@@ -70,11 +70,11 @@ def launch(
     """
     toolchain = read_catalogue().find_toolchain(str(artifact.runtime))
     # It was built before its step; a missing one is not built again during a measurement, but by the next run.
-    environment = find_environment(setting.recipe, toolchain, build=False)
+    environment = find_environment(context.recipe, toolchain, build=False)
     if isinstance(environment, Failed):
         yield environment.model_copy(update={"by": name})
         return
-    store, run, recipe = setting.store, setting.run, setting.recipe
+    store, run, recipe = context.store, context.run, context.recipe
     with store.workspace() as scratch, ExitStack() as stack:
         job = Job(
             function="load",
@@ -88,7 +88,7 @@ def launch(
             threads=recipe.thread_count,
             trust=tuple(sorted(recipe.trust)),
             interface=artifact.metadata.get("interface") if interface else None,
-            reads=tuple(map(str, (*setting.batches.values(), *feeds))),
+            reads=tuple(map(str, (*context.batches.values(), *feeds))),
         )
         session = open_session(
             job,
@@ -105,7 +105,7 @@ def launch(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entrant:
+class Contestant:
     """A candidate, loaded in a stopped worker that waits to be measured."""
 
     id: str
@@ -114,16 +114,16 @@ class Entrant:
     stack: ExitStack  # ends the worker when closed
 
 
-def enter(
+def start_contestants(
     artifacts: Mapping[str, Artifact],
-    setting: Setting,
+    context: RunContext,
     *,
     burst_ms: float,
     timings: Timings,
     stack: ExitStack,
     interface: bool = False,
     stopped: Callable[[], bool] | None = None,
-) -> dict[str, Entrant]:
+) -> dict[str, Contestant]:
     """Launch artifacts, call each once at every shape, stop them, and return those that wait to be measured.
 
     The number of cores plus one are launched and loaded at a time, since loading is mostly one thread of Python; with
@@ -132,15 +132,15 @@ def enter(
     workers are ended; closing the stack ends all. ``interface`` and ``stopped`` are explained at ``launch``.
     """
     stacks = {name: stack.enter_context(ExitStack()) for name in artifacts}
-    feeds = setting.batches
+    feeds = context.batches
 
     def start(name: str) -> WorkerSession | Failed:
-        launched = launch(artifacts[name], name=name, setting=setting, interface=interface, stopped=stopped)
+        launched = launch(artifacts[name], name=name, context=context, interface=interface, stopped=stopped)
         return _load(stacks[name].enter_context(launched), feeds)
 
     with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0)) + 1) as pool:
         loaded = list(pool.map(start, artifacts))
-    entrants: dict[str, Entrant] = {}
+    entrants: dict[str, Contestant] = {}
     size = partial(_size_bursts, shapes=feeds, burst_ms=burst_ms)
     for (name, own), session in zip(stacks.items(), loaded, strict=True):
         entrant = session if isinstance(session, Failed) else size(name, session, stack=own)
@@ -169,7 +169,7 @@ def _load(session: WorkerSession | Failed, feeds: Mapping[str, Path]) -> WorkerS
 
 def _size_bursts(
     name: str, session: WorkerSession, *, shapes: Iterable[str], burst_ms: float, stack: ExitStack
-) -> Entrant | Failed:
+) -> Contestant | Failed:
     bursts: dict[str, Burst] = {}
     session.resume()
     for shape in shapes:
@@ -180,7 +180,7 @@ def _size_bursts(
             return times
         bursts[shape] = plan_burst(times, burst_ms=burst_ms)
     session.pause()
-    return Entrant(id=name, session=session, bursts=bursts, stack=stack)
+    return Contestant(id=name, session=session, bursts=bursts, stack=stack)
 
 
 def plan_burst(times: list[int], *, burst_ms: float) -> Burst:
@@ -195,7 +195,7 @@ def plan_burst(times: list[int], *, burst_ms: float) -> Burst:
     return Burst(calls=calls, warmup=int(fitting * _WARM > 1))
 
 
-def measure_round(entrants: Iterable[Entrant], *, order: random.Random, timings: Timings) -> None:
+def measure_round(entrants: Iterable[Contestant], *, order: random.Random, timings: Timings) -> None:
     """Measure each entrant once at every shape, in random order; all are stopped, before and after.
 
     An entrant that fails is recorded in the timings and not measured again.
@@ -211,7 +211,7 @@ def measure_round(entrants: Iterable[Entrant], *, order: random.Random, timings:
             timings.rounds[-1][entrant.id] = measured
 
 
-def _measure(entrant: Entrant) -> Calls | Failed:
+def _measure(entrant: Contestant) -> Calls | Failed:
     measured: Calls = {}
     entrant.session.resume()
     try:

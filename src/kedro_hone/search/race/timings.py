@@ -53,7 +53,7 @@ class Timings:
         shapes = rounds[0] if rounds else ()
         return tuple(percentiles(shape, [*chain.from_iterable(calls[shape] for calls in rounds)]) for shape in shapes)
 
-    def keep(self, store: Store, prefix: str) -> str:
+    def store(self, store: Store, prefix: str) -> str:
         """Write all times to the store, and return the key of their tree, for ``write_timings``.
 
         For each entrant and shape, ``<prefix>/<entrant>/<shape>`` contains the nanoseconds of all calls, and
@@ -69,7 +69,7 @@ class Timings:
         with store.workspace() as folder:
             np.savez_compressed(folder / TIMINGS, allow_pickle=False, **arrays)
             key = digest_file(folder / TIMINGS)
-            store.keep_tree(key, folder)
+            store.store_tree(key, folder)
         return key
 
 

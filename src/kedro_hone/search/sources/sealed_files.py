@@ -22,7 +22,7 @@ from kedro_hone.recipe.environments import require_environments
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.sources.jobs import call_toolchain, explain_failure
-from kedro_hone.sources.catalogue import name_source, read_sources
+from kedro_hone.sources.catalogue import note_source, read_sources
 from kedro_hone.sources.source_format import Flavor
 
 logger = open_logger(__name__)
@@ -71,7 +71,7 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
     for warning in _list_warnings(described):
         logger.warning("warning   %s", warning)
     specs, noted = _read_description(described, recipe.model.uri)
-    metadata: dict[str, Json] = {"interface": flavor.interface, **name_source(flavor), "threads": recipe.thread_count}
+    metadata: dict[str, Json] = {"interface": flavor.interface, **note_source(flavor), "threads": recipe.thread_count}
     metadata |= flavor.metadata
     return store.seal(
         files,

@@ -29,7 +29,7 @@ _ROWS: Final = 0.1
 _WAYS: Final = {"turned": "in another order among other rows", "alone": "by itself"}
 
 
-def check_company(trials: SourceTrials, sample: Outputs, source: Artifact, noise: Outputs) -> Iterator[str]:
+def check_batch_effects(trials: SourceTrials, sample: Outputs, source: Artifact, noise: Outputs) -> Iterator[str]:
     """Check that the source's result for a row does not depend on the other rows of its batch.
 
     All trials must have run; ``sample`` are its outputs on the whole search split for the rows of the first trial, and

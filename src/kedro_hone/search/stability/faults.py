@@ -17,9 +17,9 @@ from kedro_hone.search.comparison.arrays import open_arrays
 from kedro_hone.search.comparison.crops import MASK
 from kedro_hone.search.comparison.differences import Discrepancy, Tolerance, find_first
 from kedro_hone.search.comparison.quantization import rounds_values
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.scores import Run
-from kedro_hone.search.setting import Setting
-from kedro_hone.search.stability.batch_effects import COARSE, COMPANY, check_company, find_noise
+from kedro_hone.search.stability.batch_effects import COARSE, COMPANY, check_batch_effects, find_noise
 from kedro_hone.search.stability.trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
 
 _AGAIN: Final = 1e-5
@@ -30,15 +30,15 @@ _ELSEWHERE: Final = 1e-4
 """The same for another process with different memory alignment."""
 
 
-def check_trials_rows(trials: Iterable[Trial], setting: Setting) -> None:
+def check_trials_rows(trials: Iterable[Trial], context: RunContext) -> None:
     """Check the results of trials as in ``check_rows``; single rows only if the recipe has such a shape."""
-    single = any(shape.batch == 1 for shape in setting.recipe.all_shapes)
+    single = any(shape.batch == 1 for shape in context.recipe.all_shapes)
     for trial in trials:
         if single or trial.batch > 1:
-            check_rows(trial.read(), setting.source, count=len(trial.places), batch=trial.batch)
+            check_rows(trial.read(), context.source, count=len(trial.places), batch=trial.batch)
 
 
-def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[tuple[str, ...], Outputs]:
+def check_source(trials: SourceTrials, run: Run, context: RunContext) -> tuple[tuple[str, ...], Outputs]:
     """Run the source again in a separate process, compare, and return warnings, one sentence each.
 
     Also returns which numbers of a row have the rounding error of larger ones, as ``find_noise``. ``run`` is the
@@ -48,14 +48,14 @@ def check_source(trials: SourceTrials, run: Run, setting: Setting) -> tuple[tupl
         HoneError: ``source-not-rowwise``, ``source-random``, ``source-stateful``, ``source-mixes-rows`` or
             ``source-not-finite``.
     """
-    source = setting.source
-    split = setting.samples.splits[SEARCH]
+    source = context.source
+    split = context.samples.splits[SEARCH]
     sample, counts = _read_whole(run, source, places=trials.first[0].places, count=split.n)
-    run_trials((*trials.again, *trials.others), setting)
-    check_trials_rows((*trials.again, *trials.others), setting)
+    run_trials((*trials.again, *trials.others), context)
+    check_trials_rows((*trials.again, *trials.others), context)
     noise = find_noise(trials, source)
     check_repeated(trials, source, noise)
-    return (*check_company(trials, sample, source, noise), *check_finite(counts)), noise
+    return (*check_batch_effects(trials, sample, source, noise), *check_finite(counts)), noise
 
 
 def _read_whole(run: Run, source: Artifact, *, places: Sequence[int], count: int) -> tuple[Outputs, list[NotFinite]]:

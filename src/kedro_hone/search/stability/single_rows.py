@@ -19,7 +19,7 @@ from kedro_hone.search.comparison.answers import Answers, list_varying, replace_
 from kedro_hone.search.comparison.arrays import open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import MASK
 from kedro_hone.search.comparison.differences import find_discrepancy, measure_errors
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.stability.batch_effects import choose_bound, explain_mixing
 from kedro_hone.search.stability.trials import Trial, find_only_batch, mask_padding, run_trials, write_rows
 
@@ -49,7 +49,7 @@ class Unsteady:
     among_copies: tuple[int, ...] = ()
 
 
-def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, reference: Reference) -> Unsteady:
+def find_unsteady(places: Sequence[int], *, batch: int, context: RunContext, reference: Reference) -> Unsteady:
     """Return those of some rows of the search split for which the source differs from itself in other batches.
 
     Routing or rounding near a threshold may change in other batches, and no candidate is wrong there.
@@ -57,7 +57,7 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
     Args:
         places: The rows, at which a candidate differs from the reference.
         batch: The rows of the candidate's calls.
-        setting: The run's.
+        context: The run's.
         reference: The source's outputs.
 
     Returns:
@@ -67,19 +67,19 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
         HoneError: ``source-mixes-rows``: rows differ among copies of themselves, in a call of as many rows, and most
             do, or their results vary with the other rows of the batch.
     """
-    if batch == setting.largest_batch or find_only_batch(setting) is not None:
+    if batch == context.largest_batch or find_only_batch(context) is not None:
         return Unsteady()
-    with setting.store.workspace() as folder:
-        copies = [_plan_copies(place, setting, folder) for place in places[:_COPIED]]
-        calls = _plan_calls(places, batch, setting, folder) if len(places) <= MOST_ROWS else None
+    with context.store.workspace() as folder:
+        copies = [_plan_copies(place, context, folder) for place in places[:_COPIED]]
+        calls = _plan_calls(places, batch, context, folder) if len(places) <= MOST_ROWS else None
         trials = [*copies, calls] if calls else copies
-        write_rows(trials, setting.locate(setting.samples.splits[SEARCH].feeds))
-        run_trials(trials, setting)
+        write_rows(trials, context.locate(context.samples.splits[SEARCH].feeds))
+        run_trials(trials, context)
         steps: dict[str, Answers] = {}
         others: dict[str, Answers] = {}
-        for name, due, noise in _read_reference(setting, reference):
-            steps[name] = _check_copies(name, due, copies, setting)
-            differing = _list_differing(name, due, calls, setting, noise=noise) if calls else {}
+        for name, due, noise in _read_reference(context, reference):
+            steps[name] = _check_copies(name, due, copies, context)
+            differing = _list_differing(name, due, calls, context, noise=noise) if calls else {}
             others[name] = {place: [row] for place, row in differing.items() if place in places}
     joined = {name: _join(steps[name], others[name]) for name in steps} if calls else {}
     return Unsteady(
@@ -89,15 +89,17 @@ def find_unsteady(places: Sequence[int], *, batch: int, setting: Setting, refere
     )
 
 
-def _read_reference(setting: Setting, reference: Reference) -> Iterator[tuple[str, NDArray[Any], NDArray[Any] | None]]:
+def _read_reference(
+    context: RunContext, reference: Reference
+) -> Iterator[tuple[str, NDArray[Any], NDArray[Any] | None]]:
     """Yield each output of the reference with its noise, and with 0 for padding; one by one: each may be large."""
-    with open_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) as archive:
+    with open_arrays(context.locate(context.samples.splits[SEARCH].feeds)) as archive:
         feeds = {name: archive[name] for name in archive.files if name == MASK}
-    noisy = setting.locate_noise(reference)
+    noisy = context.locate_noise(reference)
     noise = {} if noisy is None else read_arrays(noisy)
-    with open_arrays(setting.store.locate_tree(reference.digest) / reference.outputs) as archive:
+    with open_arrays(context.store.locate_tree(reference.digest) / reference.outputs) as archive:
         for name in archive.files:
-            yield name, mask_padding({name: archive[name]}, feeds, setting.source)[name], noise.get(name)
+            yield name, mask_padding({name: archive[name]}, feeds, context.source)[name], noise.get(name)
 
 
 def _join(*answers: Answers) -> Answers:
@@ -111,43 +113,43 @@ def _list_places(outputs: Mapping[str, Answers]) -> tuple[int, ...]:
     return tuple(sorted({place for answers in outputs.values() for place in answers}))
 
 
-def _plan_copies(place: int, setting: Setting, folder: Path) -> Trial:
+def _plan_copies(place: int, context: RunContext, folder: Path) -> Trial:
     """Return the trial of a row, repeated to the number of rows of its call in the reference."""
-    first = place // setting.largest_batch * setting.largest_batch
-    size = min(setting.largest_batch, setting.samples.splits[SEARCH].n - first)
+    first = place // context.largest_batch * context.largest_batch
+    size = min(context.largest_batch, context.samples.splits[SEARCH].n - first)
     return Trial(name=f"copies-{place}", places=(place,) * size, batch=size, folder=folder)
 
 
-def _plan_calls(places: Sequence[int], batch: int, setting: Setting, folder: Path) -> Trial:
+def _plan_calls(places: Sequence[int], batch: int, context: RunContext, folder: Path) -> Trial:
     """Return the trial of the calls in which a candidate got some rows."""
-    count = setting.samples.splits[SEARCH].n
+    count = context.samples.splits[SEARCH].n
     firsts = sorted({place // batch * batch for place in places})
     rows = (place for first in firsts for place in range(first, min(first + batch, count)))
     return Trial(name="calls", places=tuple(rows), batch=batch, folder=folder)
 
 
-def _plan_company(place: int, other: int, setting: Setting, folder: Path) -> Trial:
+def _plan_neighbours(place: int, other: int, context: RunContext, folder: Path) -> Trial:
     """Return the trial of a row at its position in the reference's call, among copies of another one."""
-    size, at = len(_plan_copies(place, setting, folder).places), place % setting.largest_batch
+    size, at = len(_plan_copies(place, context, folder).places), place % context.largest_batch
     places = tuple(place if number == at else other for number in range(size))
     return Trial(name=f"company-{place}-{other}", places=places, batch=size, folder=folder)
 
 
-def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting: Setting) -> Answers:
+def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], context: RunContext) -> Answers:
     """Compare an output of rows among copies of themselves with the reference's, each at its position in the call.
 
     Returns the source's answers for the rows that are at a step: they differ without being mixed.
     """
-    found = {trial.places[0]: row for trial in copies if (row := _read_row(name, due, trial, setting)) is not None}
+    found = {trial.places[0]: row for trial in copies if (row := _read_row(name, due, trial, context)) is not None}
     if not found or not due.size:
         return {}
-    everywhere, bound = np.ones(due.shape[1:], bool), choose_bound(due, setting.source)
+    everywhere, bound = np.ones(due.shape[1:], bool), choose_bound(due, context.source)
     made = replace_rows(due, found)
     errors = measure_errors(due, made, noise=everywhere)
     off = [place for place in found if errors[place].max(initial=0.0) > bound]
     if not off:
         return {}
-    answers = {place: [found[place], *_run_companies(name, due, place, setting)] for place in off}
+    answers = {place: [found[place], *_run_companies(name, due, place, context)] for place in off}
     most = len(off) >= _REPEATED and len(off) > len(found) / 2
     if most or list_varying(due, answers, bound=bound, noise=everywhere):
         difference = find_discrepancy(name, due, made, places=range(len(due)), bound=bound, noise=everywhere)
@@ -157,38 +159,38 @@ def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], setting
     return answers
 
 
-def _run_companies(name: str, due: NDArray[Any], place: int, setting: Setting) -> list[NDArray[Any]]:
+def _run_companies(name: str, due: NDArray[Any], place: int, context: RunContext) -> list[NDArray[Any]]:
     """Return an output of a row in calls with several other rows."""
-    count = setting.samples.splits[SEARCH].n
+    count = context.samples.splits[SEARCH].n
     others = sorted({(place + count * part // (_COMPANIES + 1)) % count for part in range(1, _COMPANIES + 1)} - {place})
     if not others:
         return []
-    with setting.store.workspace() as folder:
-        trials = [_plan_company(place, other, setting, folder) for other in others]
-        write_rows(trials, setting.locate(setting.samples.splits[SEARCH].feeds))
-        run_trials(trials, setting)
-        rows = [_read_row(name, due, trial, setting, place=place) for trial in trials]
+    with context.store.workspace() as folder:
+        trials = [_plan_neighbours(place, other, context, folder) for other in others]
+        write_rows(trials, context.locate(context.samples.splits[SEARCH].feeds))
+        run_trials(trials, context)
+        rows = [_read_row(name, due, trial, context, place=place) for trial in trials]
     return [row for row in rows if row is not None]
 
 
 def _read_row(
-    name: str, due: NDArray[Any], trial: Trial, setting: Setting, *, place: int | None = None
+    name: str, due: NDArray[Any], trial: Trial, context: RunContext, *, place: int | None = None
 ) -> NDArray[Any] | None:
     """Return an output of a trial's row at its position in the reference's call; None if it did not run."""
-    outputs = trial.read_real(setting.source).get(name)
+    outputs = trial.read_real(context.source).get(name)
     if outputs is None or outputs.shape != (trial.batch, *due.shape[1:]):
         return None
-    return np.asarray(outputs[(trial.places[0] if place is None else place) % setting.largest_batch])
+    return np.asarray(outputs[(trial.places[0] if place is None else place) % context.largest_batch])
 
 
 def _list_differing(
-    name: str, due: NDArray[Any], calls: Trial, setting: Setting, *, noise: NDArray[Any] | None
+    name: str, due: NDArray[Any], calls: Trial, context: RunContext, *, noise: NDArray[Any] | None
 ) -> dict[int, NDArray[Any]]:
     """Return the rows of some calls for which the source's output differs from the reference, with that output."""
-    outputs = calls.read_real(setting.source).get(name)
+    outputs = calls.read_real(context.source).get(name)
     if outputs is None or outputs.shape != (len(calls.places), *due.shape[1:]) or not due.size:
         return {}
     made = dict(zip(calls.places, outputs, strict=True))
     errors = measure_errors(due, replace_rows(due, made), noise=noise)
-    off = (errors > choose_bound(due, setting.source)).any(axis=1)
+    off = (errors > choose_bound(due, context.source)).any(axis=1)
     return {int(place): np.asarray(made[int(place)]) for place in np.flatnonzero(off)}

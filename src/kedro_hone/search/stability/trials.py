@@ -21,9 +21,9 @@ from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import SEARCH
 from kedro_hone.search.comparison.arrays import UNREADABLE, open_arrays, read_arrays
 from kedro_hone.search.comparison.crops import ODD_BATCH, find_rows_mask
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.race.launches import launch
 from kedro_hone.search.scores import Run
-from kedro_hone.search.setting import Setting
 
 logger = open_logger(__name__)
 
@@ -73,13 +73,13 @@ class SourceTrials:
     others: tuple[Trial, ...]  # there: in another order among other rows; alone; each of four among its copies
 
 
-def plan_trials(setting: Setting, feeds: Path, folder: Path) -> SourceTrials:
+def plan_trials(context: RunContext, feeds: Path, folder: Path) -> SourceTrials:
     """Choose rows of the search split from the file of its inputs, and write them for each trial into a folder.
 
     A model with one batch size is only run at that, and one with other fixed sizes at the largest batch.
     """
-    fixed, count = find_only_batch(setting), setting.samples.splits[SEARCH].n
-    batch = fixed or min(ROWS, setting.largest_batch)
+    fixed, count = find_only_batch(context), context.samples.splits[SEARCH].n
+    batch = fixed or min(ROWS, context.largest_batch)
     size = batch * max(1, ROWS // batch)
     places = _spread(count, size)
     wide = fixed or max(batch, ODD_BATCH)
@@ -112,15 +112,15 @@ def write_rows(trials: Sequence[Trial], feeds: Path) -> None:
         np.savez(trial.run[0], allow_pickle=False, **taken[trial.name])
 
 
-def run_trials(trials: Iterable[Trial], setting: Setting) -> None:
+def run_trials(trials: Iterable[Trial], context: RunContext) -> None:
     """Run trials of the source in a separate process, with another seed; failed ones leave no outputs."""
     trials = tuple(trials)
     folder, feeds = trials[0].folder, [trial.run[0] for trial in trials]
-    seed = setting.recipe.seed + 1
-    with launch(setting.source, name="source", setting=setting, output=folder, feeds=feeds, seed=seed) as session:
+    seed = context.recipe.seed + 1
+    with launch(context.source, name="source", context=context, output=folder, feeds=feeds, seed=seed) as session:
         failed = session if isinstance(session, Failed) else None
         if not isinstance(session, Failed):
-            loaded = session.load(feeds=setting.batches[next(iter(setting.recipe.shapes))])
+            loaded = session.load(feeds=context.batches[next(iter(context.recipe.shapes))])
             failed = loaded if isinstance(loaded, Failed) else None
             for trial in trials if failed is None else ():
                 rows, output, batch = trial.run
@@ -129,11 +129,11 @@ def run_trials(trials: Iterable[Trial], setting: Setting) -> None:
         logger.info("the source was not tried in every way: %s", failed.reason)
 
 
-def find_only_batch(setting: Setting) -> int | None:
+def find_only_batch(context: RunContext) -> int | None:
     """Return the only batch size that the source takes; None if it takes any."""
-    if setting.source.static_shapes:
-        return setting.largest_batch
-    return find_fixed_batch(spec.shape for spec in setting.source.inputs)
+    if context.source.static_shapes:
+        return context.largest_batch
+    return find_fixed_batch(spec.shape for spec in context.source.inputs)
 
 
 def mask_padding(outputs: Outputs, feeds: Mapping[str, NDArray[Any]], source: Artifact) -> Outputs:

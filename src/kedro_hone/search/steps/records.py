@@ -20,7 +20,9 @@ MOST_BYTES: Final = 64 << 20
 
 
 @contextmanager
-def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scratch: Path) -> Iterator[Path | None]:
+def checkout_records(
+    store: Store, toolchain: Toolchain, place: tuple[str, str], scratch: Path
+) -> Iterator[Path | None]:
     """Yield the copy of a toolchain's records that a worker may extend; None if the toolchain has none.
 
     Each line is a complete record. Lines that the worker added are stored, whatever the outcome of the worker: runs
@@ -43,10 +45,10 @@ def lend_records(store: Store, toolchain: Toolchain, place: tuple[str, str], scr
     try:
         yield lent
     finally:
-        keep_records(kept, lent)
+        merge_records(kept, lent)
 
 
-def keep_records(kept: Path, lent: Path) -> None:
+def merge_records(kept: Path, lent: Path) -> None:
     """Add the new lines of one file (``lent``) to another (``kept``), atomically."""
     kept.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(kept.with_suffix(".lock"), purpose="keeping tuning records"):

@@ -24,17 +24,17 @@ from hone_runtime.values.outcome import Failed, Outcome, Refused
 from hone_runtime.values.samples import CALIBRATION, SEARCH, TRAINING, Reference
 from kedro_hone.core.environments.environment import Environment
 from kedro_hone.core.store.steps import StepRecord, step_key
-from kedro_hone.core.workers.host.full_disk import doubt
+from kedro_hone.core.workers.host.full_disk import check_full_disk
 from kedro_hone.core.workers.host.run import call_worker
 from kedro_hone.core.workers.host.verification import verify_output
 from kedro_hone.programs import LIBRARY
 from kedro_hone.recipe.environments import find_environment
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Budget, Phase, choose_phase, start_budget
-from kedro_hone.search.setting import Setting
 from kedro_hone.search.steps.decisions import Decided, decide, spare_shapes
-from kedro_hone.search.steps.lines import say_step
+from kedro_hone.search.steps.lines import format_step
 from kedro_hone.search.steps.mismatch import find_mismatch, find_written
-from kedro_hone.search.steps.records import lend_records
+from kedro_hone.search.steps.records import checkout_records
 from kedro_hone.search.steps.runtimes import digest_workers
 
 logger = open_logger(__name__)
@@ -49,7 +49,7 @@ def transform(
     adaptor: Adaptor,
     options: Options,
     parent: Artifact,
-    setting: Setting,
+    context: RunContext,
     *,
     reference: Reference,
     expected: float | None = None,
@@ -60,7 +60,7 @@ def transform(
     that depend on the machine are resolved here, for both the key and the worker. Returns the artifact, or a refusal or
     failure (not raised), with its route's steps.
     """
-    outcome, facts = _Step(adaptor, parent, setting, reference, read_host(), expected).find_or_build(options)
+    outcome, facts = _Step(adaptor, parent, context, reference, read_host(), expected).find_or_build(options)
     return outcome.model_copy(update={"steps": (*parent.steps, *facts)})
 
 
@@ -78,26 +78,26 @@ class _Step:
 
     adaptor: Adaptor
     parent: Artifact
-    setting: Setting
+    context: RunContext
     reference: Reference
     host: Host
     expected: float | None
 
     def find_or_build(self, options: Options) -> tuple[Outcome, tuple[StepFacts, ...]]:
         """Return the outcome, and the facts of the step; no facts if the adaptor could not be tried."""
-        adaptor, store = self.adaptor, self.setting.store
-        decided = find_mismatch(adaptor, self.parent, self.host, self.setting.recipe) or decide(
+        adaptor, store = self.adaptor, self.context.store
+        decided = find_mismatch(adaptor, self.parent, self.host, self.context.recipe) or decide(
             adaptor, options, self.parent, self.host
         )
         if not isinstance(decided, Decided):
             return self._leave(decided)
-        budget = start_budget(self.setting)
+        budget = start_budget(self.context)
         environment = self._find_environment(budget)
         if not isinstance(environment, Environment):
             return self._leave(environment)
         key, inputs = self._make_key(environment.key, decided.options)
         found = store.find(key)
-        if found is not None and not found.is_tried_again(self.setting.run.run_id):
+        if found is not None and not found.is_tried_again(self.context.run.run_id):
             return self._reuse(found)
         phase = choose_phase(adaptor, self.parent, self.expected)
         if (reason := budget.find_reason(phase, self.expected)) is not None:
@@ -112,13 +112,13 @@ class _Step:
         return outcome, (facts,)
 
     def _reuse(self, found: StepRecord) -> tuple[Outcome, tuple[StepFacts, ...]]:
-        self._say("reused", found.outcome)
+        self._log_step("reused", found.outcome)
         return found.outcome, (found.facts,)
 
     def _find_environment(self, budget: Budget) -> Environment | Refused | Failed:
         """Return the toolchain's environment, which is only built if there is time to use it."""
-        run, may_build = self.setting.run, budget.find_reason(Phase.BUILD, None) is None
-        recipe, toolchain = self.setting.recipe, self.adaptor.toolchain
+        run, may_build = self.context.run, budget.find_reason(Phase.BUILD, None) is None
+        recipe, toolchain = self.context.recipe, self.adaptor.toolchain
         with run.pause_search():
             found = find_environment(recipe, toolchain, build=may_build, stopped=run.is_stopped)
         if not isinstance(found, Failed):
@@ -128,11 +128,11 @@ class _Step:
             return Refused(by=self.adaptor.name, slug="not-installed", reason=found.reason)
         if (late := budget.find_reason(Phase.BUILD, None)) is not None:
             return self._leave_out(late)
-        return run.name_log(found.model_copy(update={"by": self.adaptor.name}))
+        return run.relocate_log(found.model_copy(update={"by": self.adaptor.name}))
 
     def _build(self, within: Environment, decided: Decided, key: str, budget: Budget) -> tuple[Outcome, StepFacts]:
         """Run the adaptor, and record its costs; it is refused if the budget ended it."""
-        adaptor, run, started = self.adaptor, self.setting.run, time.monotonic()
+        adaptor, run, started = self.adaptor, self.context.run, time.monotonic()
         tried = self._try(within, decided, budget)
         if (plainer := spare_shapes(tried.outcome, decided)) and not run.is_stopped():
             logger.warning("warning   %s crashed, and is tried again without fixed_shapes", adaptor.name)
@@ -150,30 +150,30 @@ class _Step:
         if isinstance(outcome, Failed) and (reason := budget.explain_end(outcome, limits, adaptor.toolchain.limits)):
             return self._leave_out(reason), facts
         run.note("build", **facts.model_dump(mode="json", exclude={"run"}))
-        self._say("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
+        self._log_step("built" if outcome.kind == "artifact" else outcome.kind, outcome, seconds=facts.seconds)
         return outcome, facts
 
     def _try(self, within: Environment, decided: Decided, budget: Budget) -> _Try:
-        folder, limits = self.setting.run.claim_step(self.adaptor.name), budget.cut(self.adaptor.toolchain.limits)
+        folder, limits = self.context.run.claim_step(self.adaptor.name), budget.cut(self.adaptor.toolchain.limits)
         return _Try(self._run(within, folder, decided, limits), folder, limits)
 
     def _leave_out(self, reason: str) -> Refused:
         return Refused(by=self.adaptor.name, slug=BUDGET, reason=reason)
 
     def _leave(self, fault: Refused | Failed) -> tuple[Outcome, tuple[StepFacts, ...]]:
-        self._say("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)
+        self._log_step("not tried" if isinstance(fault, Refused) and fault.slug == BUDGET else fault.kind, fault)
         return fault, ()
 
-    def _say(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
+    def _log_step(self, word: str, outcome: Outcome, *, seconds: float | None = None) -> None:
         built = (step.adaptor for step in self.parent.steps if step.outcome == "artifact")
-        route = (self.setting.source.format, *built)
+        route = (self.context.source.format, *built)
         # Most adaptors are for sources of other formats, which is not worth a line.
         strange = isinstance(outcome, Refused) and outcome.slug == "format" and not self.parent.steps
         level = logging.DEBUG if strange else logging.INFO
-        logger.log(level, "%s", say_step(word, self.adaptor.name, route, outcome, seconds=seconds))
+        logger.log(level, "%s", format_step(word, self.adaptor.name, route, outcome, seconds=seconds))
 
     def _make_key(self, environment: str, options: Options) -> tuple[str, dict[str, Json]]:
-        samples, needs = self.setting.samples.digest, self.adaptor.needs
+        samples, needs = self.context.samples.digest, self.adaptor.needs
         return step_key(
             self.adaptor,
             self.parent,
@@ -181,18 +181,18 @@ class _Step:
             worker=digest_workers(self.adaptor.toolchain),
             environment=environment,
             host=self.host,
-            seed=self.setting.recipe.seed,
-            shapes=self.setting.recipe.all_shapes,
+            seed=self.context.recipe.seed,
+            shapes=self.context.recipe.all_shapes,
             calibration=digest_json([samples, CALIBRATION]) if Need.CALIBRATION_DATA in needs else None,
             training=digest_json([samples, TRAINING]) if Need.TRAINING_DATA in needs else None,
             program=digest_json([samples, SEARCH, self.reference.digest]) if Need.PROGRAM in needs else None,
-            takes=find_written(self.adaptor, self.setting.recipe),
+            takes=find_written(self.adaptor, self.context.recipe),
             conversion=self._find_conversion_limit(),
         )
 
     def _run(self, within: Environment, folder: Path, decided: Decided, limits: Limits) -> Outcome:
-        toolchain, store, place = self.adaptor.toolchain, self.setting.store, (within.key, self.host.fingerprint)
-        with store.workspace() as scratch, lend_records(store, toolchain, place, scratch / "temporary") as records:
+        toolchain, store, place = self.adaptor.toolchain, self.context.store, (within.key, self.host.fingerprint)
+        with store.workspace() as scratch, checkout_records(store, toolchain, place, scratch / "temporary") as records:
             given = {"records": records and str(records), "seconds": limits.seconds}
             job = self._make_job(scratch, decided.options).model_copy(update=given)
             result = call_worker(
@@ -201,32 +201,32 @@ class _Step:
                 toolchain=toolchain,
                 folder=folder,
                 limits=limits,
-                stopped=self.setting.run.is_stopped,
+                stopped=self.context.run.is_stopped,
             )
             if not isinstance(result, StepResult):
-                return self.setting.run.name_log(result) if isinstance(result, Failed) else result
+                return self.context.run.relocate_log(result) if isinstance(result, Failed) else result
             output = verify_output(job, result, toolchain=toolchain)
             if isinstance(output, Failed):
-                return doubt(output, job, folder, result.end)
+                return check_full_disk(output, job, folder, result.end)
             return self._seal(output, decided, described=result.described or {})
 
     def _make_job(self, scratch: Path, options: Options) -> Job:
-        adaptor, setting, recipe = self.adaptor, self.setting, self.setting.recipe
-        calibration = setting.samples.splits[CALIBRATION]
+        adaptor, context, recipe = self.adaptor, self.context, self.context.recipe
+        calibration = context.samples.splits[CALIBRATION]
         return Job(
             function="transform",
             worker=str(adaptor.toolchain.worker),
             adaptor=adaptor.name,
             stage=adaptor.stage,
-            input=JobInput.of(self.parent, setting.store.locate(self.parent)),
+            input=JobInput.of(self.parent, context.store.locate(self.parent)),
             output=str(scratch / "output"),
             temporary=str(scratch / "temporary"),
             produces=adaptor.produces,
             options=options.model_dump(mode="json"),
-            calibration=str(setting.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
+            calibration=str(context.locate(calibration.feeds)) if Need.CALIBRATION_DATA in adaptor.needs else None,
             training=self._find_training(),
             program=self._describe_program() if Need.PROGRAM in adaptor.needs else None,
-            takes=find_written(self.adaptor, self.setting.recipe),
+            takes=find_written(self.adaptor, self.context.recipe),
             conversion=self._find_conversion_limit(),
             shapes=recipe.all_shapes,
             seed=recipe.seed,
@@ -235,21 +235,21 @@ class _Step:
         )
 
     def _find_conversion_limit(self) -> float | None:
-        return self.setting.recipe.gates.conversion if Need.CONVERSION_LIMIT in self.adaptor.needs else None
+        return self.context.recipe.gates.conversion if Need.CONVERSION_LIMIT in self.adaptor.needs else None
 
     def _find_training(self) -> str | None:
-        splits = self.setting.samples.splits
-        return str(self.setting.locate(splits[TRAINING].feeds)) if Need.TRAINING_DATA in self.adaptor.needs else None
+        splits = self.context.samples.splits
+        return str(self.context.locate(splits[TRAINING].feeds)) if Need.TRAINING_DATA in self.adaptor.needs else None
 
     def _describe_program(self) -> dict[str, Json]:
-        setting, search = self.setting, self.setting.samples.splits[SEARCH]
+        context, search = self.context, self.context.samples.splits[SEARCH]
         return {
-            "path": str(setting.program),
+            "path": str(context.program),
             "library": str(LIBRARY),
-            "options": dict(setting.recipe.program.options),
-            "feeds": str(setting.locate(search.feeds)),
-            "targets": str(setting.locate(search.targets)),
-            "source": str(setting.store.locate_tree(self.reference.digest) / self.reference.outputs),
+            "options": dict(context.recipe.program.options),
+            "feeds": str(context.locate(search.feeds)),
+            "targets": str(context.locate(search.targets)),
+            "source": str(context.store.locate_tree(self.reference.digest) / self.reference.outputs),
             "outputs": [spec.name for spec in self.parent.outputs],
         }
 
@@ -264,7 +264,7 @@ class _Step:
         found = {name: described[name] for name in ("graph", "operators", *ONNX_FACTS) if described.get(name)}
         if machine := decided.machine_options:
             inherited["machine_options"] = {**inherited.get("machine_options", {}), adaptor.name: machine}
-        return self.setting.store.seal(
+        return self.context.store.seal(
             Path(output.path),
             parent=parent,
             format=output.format,

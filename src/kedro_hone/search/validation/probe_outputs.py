@@ -20,7 +20,7 @@ from kedro_hone.search.comparison.agreement import Difference, Fault, compare_ou
 from kedro_hone.search.comparison.arrays import read_arrays
 from kedro_hone.search.comparison.crops import has_fixed_batch
 from kedro_hone.search.comparison.probes import Arrays
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.validation.probe_runs import run_candidate
 
 FLIPS: Final = 0.01
@@ -51,9 +51,9 @@ class Shares(TypedDict):
     unscored: float
 
 
-def choose_shares(setting: Setting, *, exact: bool) -> Shares:
+def choose_shares(context: RunContext, *, exact: bool) -> Shares:
     """Return the share of rows in which outputs may differ, by the recipe or by the kind of the source."""
-    gates, flips = setting.recipe.gates, "sklearn" in setting.source.metadata
+    gates, flips = context.recipe.gates, "sklearn" in context.source.metadata
     asked = gates.conversion
     floats = asked if asked is not None else FLIPS if flips else 0.0
     return Shares(
@@ -123,12 +123,12 @@ class Probing:
     """The probes of one candidate: run in its session, and judged when its errors on the splits are known."""
 
     def __init__(
-        self, artifact: Artifact, reference: Reference, setting: Setting, *, exact: bool, folder: Path
+        self, artifact: Artifact, reference: Reference, context: RunContext, *, exact: bool, folder: Path
     ) -> None:
-        self._artifact, self._setting, self._exact, self._folder = artifact, setting, exact, folder
-        self._tree = setting.store.locate_tree(reference.digest)
+        self._artifact, self._context, self._exact, self._folder = artifact, context, exact, folder
+        self._tree = context.store.locate_tree(reference.digest)
         self._outputs = self._tree / reference.outputs
-        self._noise = setting.locate_noise(reference)
+        self._noise = context.locate_noise(reference)
         chosen = (probe for probe in reference.probes if exact or not probe.extreme)
         self._probes = [probe for probe in chosen if not (probe.sizes and artifact.static_shapes)]
         self._found: dict[str, Path | Failed] = {}
@@ -140,8 +140,8 @@ class Probing:
 
     def run(self, session: WorkerSession) -> None:
         """Run the probes in a session."""
-        fixed = self._artifact.static_shapes or has_fixed_batch(self._setting.source)
-        batch = self._setting.largest_batch if fixed else None
+        fixed = self._artifact.static_shapes or has_fixed_batch(self._context.source)
+        batch = self._context.largest_batch if fixed else None
         self._found = run_candidate(session, self._probes, tree=self._tree, folder=self._folder, batch=batch)
 
     @property
@@ -169,7 +169,7 @@ class Probing:
                 limits.append(f"on {probe.name}, {reason}{_TIED if tied else ''}")
         more = len(limits) - MOST_LIMITS
         said_more = [f"and on {more} more probes"] if more > 0 else []
-        ranges = self._setting.recipe.model.ranges.items()
+        ranges = self._context.recipe.model.ranges.items()
         stated = [f"{name} was probed from {low:g} to {high:g} only (model.ranges)" for name, (low, high) in ranges]
         return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more, *stated))
 
@@ -211,7 +211,7 @@ class Probing:
 
         The class may differ in a single row if the scores are equal except for rounding: the largest is a tie.
         """
-        share = find_share(one, choose_shares(self._setting, exact=True))
+        share = find_share(one, choose_shares(self._context, exact=True))
         numbers = [each for each in compared if not each.discrete]
         tied = one.discrete and numbers and not any(each.rows for each in numbers)
         return max(share, 1 / max(one.of, 1)) if tied else share

@@ -19,7 +19,7 @@ from kedro_hone.search.comparison.crops import has_fixed_batch
 from kedro_hone.search.comparison.differences import measure_errors
 from kedro_hone.search.comparison.probes import ROWS, Arrays, Probe, is_mask, make_probes
 from kedro_hone.search.comparison.ranges import confine
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.stability.batch_effects import choose_bound
 
 logger = open_logger(__name__)
@@ -34,22 +34,22 @@ _SLOW: Final = 2.0
 class SourceProbing:
     """The probes of a source: run in its session; those that it accepts are stored in a folder with its outputs."""
 
-    def __init__(self, setting: Setting, folder: Path) -> None:
-        source = setting.source
+    def __init__(self, context: RunContext, folder: Path) -> None:
+        source = context.source
         limits: dict[str, int] = dict(source.metadata.get("transformers", {}).get("limits", {}))
         base: dict[str, NDArray[Any]] = {}
         masks: set[str] = set()
-        with open_arrays(setting.locate(setting.samples.splits[SEARCH].feeds)) as rows:
+        with open_arrays(context.locate(context.samples.splits[SEARCH].feeds)) as rows:
             for spec in source.inputs:  # one input at a time: a split may be large
                 array = rows[spec.name]
                 base[spec.name] = array[:ROWS].copy()
-                _check_range(spec.name, array, setting)
+                _check_range(spec.name, array, context)
                 masks |= {spec.name} if is_mask(spec, array) else set()
-        made = make_probes(source.inputs, base, masks=masks, limits=limits, seed=setting.recipe.seed)
-        self._probes = confine(made, base, setting.recipe.model.ranges, seed=setting.recipe.seed)
+        made = make_probes(source.inputs, base, masks=masks, limits=limits, seed=context.recipe.seed)
+        self._probes = confine(made, base, context.recipe.model.ranges, seed=context.recipe.seed)
         self._source, self._folder = source, folder
         self._takes_missing = "sklearn" in source.metadata
-        self._batch = setting.largest_batch if source.static_shapes or has_fixed_batch(source) else None
+        self._batch = context.largest_batch if source.static_shapes or has_fixed_batch(source) else None
         self.kept: list[ProbeRows] = []
 
     def run(self, session: WorkerSession) -> None:
@@ -66,7 +66,7 @@ class SourceProbing:
             failed = session.run(feeds, outputs, batch=self._batch, seconds=_MOST_SECONDS)
             if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
                 refused.add(probe.group)
-            if failed is None and self._keep_answered(probe.feeds, feeds, outputs, session):
+            if failed is None and self._write_answered(probe.feeds, feeds, outputs, session):
                 self.kept.append(self._describe(probe, feeds.name, outputs.name))
             else:
                 feeds.unlink()
@@ -85,7 +85,7 @@ class SourceProbing:
             sizes=dict(probe.sizes),
         )
 
-    def _keep_answered(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
+    def _write_answered(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
         """Write the rows with such outputs, and the outputs, to two files; return whether there are any.
 
         No candidate can be wrong if rounding or the other rows of the batch decide: there the source differs from
@@ -111,11 +111,11 @@ class SourceProbing:
         return bool(answered.any())
 
 
-def _check_range(name: str, array: NDArray[Any], setting: Setting) -> None:
+def _check_range(name: str, array: NDArray[Any], context: RunContext) -> None:
     """Warn of rows that are outside the recipe's range for an input."""
-    if name not in setting.recipe.model.ranges:
+    if name not in context.recipe.model.ranges:
         return
-    low, high = setting.recipe.model.ranges[name]
+    low, high = context.recipe.model.ranges[name]
     outside = np.flatnonzero(((array < low) | (array > high)).reshape(len(array), -1).any(axis=1))
     if outside.size:
         said = "warning   model.ranges has %s from %g to %g, and row %d of the %s split is outside, of %d such rows"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hone_runtime.values.samples import Reference
 from kedro_hone.search.comparison.agreement import Difference, Fault
 from kedro_hone.search.comparison.answers import Answers
-from kedro_hone.search.setting import Setting
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.stability.single_rows import find_unsteady
 from kedro_hone.search.validation.probe_outputs import Found, Shares, find_share
 
@@ -21,7 +21,7 @@ def excuse_rows(
     *,
     shares: Shares,
     compare: Compare,
-    setting: Setting,
+    context: RunContext,
     reference: Reference,
 ) -> tuple[Found, tuple[str, ...]]:
     """Return the differences beyond those of the source's own answers, and remarks on the latter.
@@ -31,7 +31,7 @@ def excuse_rows(
         batches: The batch size of each comparison, by name, on the uncut rows of the search split.
         shares: The share of rows that may differ.
         compare: Compares again with the source's other answers, by the name of the comparison.
-        setting: The run's.
+        context: The run's.
         reference: The source's outputs.
 
     Raises:
@@ -43,7 +43,7 @@ def excuse_rows(
         places = sorted({place for one in wrong for place in one.places})
         if not places:
             continue
-        unsteady = find_unsteady(places, batch=batch, setting=setting, reference=reference)
+        unsteady = find_unsteady(places, batch=batch, context=context, reference=reference)
         if unsteady.answers:
             again = compare(where, unsteady.answers)
             excused[where] = found[where] if isinstance(again, Fault) else again

@@ -15,8 +15,8 @@ from hone_runtime.values.samples import SEARCH, Reference, Split
 from kedro_hone.search.comparison.agreement import Difference, Fault, compare_outputs
 from kedro_hone.search.comparison.answers import Answers
 from kedro_hone.search.comparison.crops import ODD, ODD_BATCH, find_batch, has_fixed_batch
+from kedro_hone.search.context import RunContext, explain_outdated
 from kedro_hone.search.scores import has_labels, score_predictions
-from kedro_hone.search.setting import Setting, explain_outdated
 from kedro_hone.search.validation.probe_outputs import Found
 
 
@@ -40,7 +40,7 @@ class Trial:
 
 
 def plan_trials(
-    artifact: Artifact, reference: Reference, rows: dict[str, Path], setting: Setting, *, folder: Path
+    artifact: Artifact, reference: Reference, rows: dict[str, Path], context: RunContext, *, folder: Path
 ) -> list[Trial]:
     """Return the batch sizes of the recipe, and an odd one, on the uncut rows; then the shapes that cut them.
 
@@ -48,7 +48,7 @@ def plan_trials(
         artifact: The candidate's.
         reference: The source's outputs.
         rows: The cut rows, by shape.
-        setting: The setting of the run.
+        context: The context of the run.
         folder: Where the candidate's outputs will be written.
 
     Raises:
@@ -56,38 +56,38 @@ def plan_trials(
     """
     if rows.keys() != reference.cropped.keys():
         raise explain_outdated("reference", "version of kedro-hone")
-    tree = setting.store.locate_tree(reference.digest)
-    batches = {shape.name: shape.batch for shape in setting.recipe.all_shapes}
-    if not artifact.static_shapes and not has_fixed_batch(setting.source):
+    tree = context.store.locate_tree(reference.digest)
+    batches = {shape.name: shape.batch for shape in context.recipe.all_shapes}
+    if not artifact.static_shapes and not has_fixed_batch(context.source):
         batches[f"batch {ODD_BATCH}"] = ODD_BATCH
-    feeds = setting.locate(setting.samples.splits[SEARCH].feeds)
+    feeds = context.locate(context.samples.splits[SEARCH].feeds)
     whole = partial(Trial, feeds=feeds, reference=tree / reference.outputs)
     trials = [whole(where=where, batch=batch, path=folder / f"{batch}.npz") for where, batch in batches.items()]
     for shape, feeds in rows.items():
         if shape == ODD and artifact.static_shapes:
             continue
-        sizes = sorted(setting.recipe.shapes.get(shape, {}).items())
+        sizes = sorted(context.recipe.shapes.get(shape, {}).items())
         named = ", ".join(f"{dim} {size}" for dim, size in sizes if dim != "batch")
         where = f"{shape} ({named})" if named else shape
         path, expected = folder / f"at-{shape}.npz", tree / reference.cropped[shape]
-        trials.append(Trial(where=where, batch=find_batch(setting, shape), feeds=feeds, path=path, reference=expected))
+        trials.append(Trial(where=where, batch=find_batch(context, shape), feeds=feeds, path=path, reference=expected))
     return trials
 
 
-def score_trials(trials: list[Trial], split: Split, setting: Setting) -> dict[str, Quality] | str:
+def score_trials(trials: list[Trial], split: Split, context: RunContext) -> dict[str, Quality] | str:
     """Score the trials on whole rows; without labels, which belong to whole rows, also those on cut rows.
 
     Without labels, the score is the similarity of the outputs to the source's, which is defined for any rows. If a
     trial cannot be scored, the reason is returned.
     """
-    labelled = has_labels(split, setting)
+    labelled = has_labels(split, context)
     groups: dict[Path, dict[str, Path]] = {}
     for trial in trials:
-        if trial.feeds == setting.locate(split.feeds) or not labelled:
+        if trial.feeds == context.locate(split.feeds) or not labelled:
             groups.setdefault(trial.reference, {})[trial.where] = trial.path
     scores: dict[str, Quality] = {}
     for reference, outputs in groups.items():
-        for where, found in score_predictions(outputs, reference=reference, split=split, setting=setting).items():
+        for where, found in score_predictions(outputs, reference=reference, split=split, context=context).items():
             if isinstance(found, str):
                 return found
             scores[where] = found

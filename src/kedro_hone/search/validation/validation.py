@@ -27,10 +27,10 @@ from hone_runtime.values.outcome import Candidate, Failed, FailureClass, Refused
 from hone_runtime.values.samples import SEARCH, Reference
 from kedro_hone.core.store.steps import CRASHES
 from kedro_hone.search.comparison.crops import crop_search
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.plan.budget import Phase, bound_validation, start_budget
 from kedro_hone.search.plan.routes import must_agree
 from kedro_hone.search.scores import has_labels, predict
-from kedro_hone.search.setting import Setting
 from kedro_hone.search.steps.runtimes import identify_runtime
 from kedro_hone.search.validation.judgement import find_conflict, find_fall, find_worst, find_wrong
 from kedro_hone.search.validation.probe_outputs import Found, Probing, choose_shares, list_flips
@@ -45,13 +45,13 @@ VERSION = 16
 
 
 def validate_candidate(
-    named: Candidate, setting: Setting, *, reference: Reference, expected: float | None = None, insists: bool = False
+    named: Candidate, context: RunContext, *, reference: Reference, expected: float | None = None, insists: bool = False
 ) -> Validation:
     """Check the result of a candidate's route; if it may not race, the validation contains the reason.
 
     Args:
         named: The candidate, with the outcome of its route.
-        setting: The setting of the run.
+        context: The context of the run.
         reference: The reference to compare with.
         expected: The expected seconds, if known: it does not start if fewer are left.
         insists: Whether it is validated even if little of the budget is left, like a composite, which is made from the
@@ -60,24 +60,24 @@ def validate_candidate(
     outcome, judge = named.outcome, partial(Validation, candidate=named, since=reference.since)
     if not isinstance(outcome, Artifact):
         return _report_unbuilt(outcome, judge)
-    judge, exact = partial(judge, **_find_terms(named, outcome)), must_agree(named.route, setting.source)
-    key = _make_key(outcome, reference, setting, exact=exact)
-    known = setting.store.read_value(key, Validation.model_validate)
+    judge, exact = partial(judge, **_find_terms(named, outcome)), must_agree(named.route, context.source)
+    key = _make_key(outcome, reference, context, exact=exact)
+    known = context.store.read_value(key, Validation.model_validate)
     insists = insists or outcome.format == COMPOSITE
-    spent = None if insists else start_budget(setting).find_reason(Phase.VALIDATE, expected)
-    if known is not None and (spent is not None or not _may_pass_now(known, setting)):
+    spent = None if insists else start_budget(context).find_reason(Phase.VALIDATE, expected)
+    if known is not None and (spent is not None or not _may_pass_now(known, context)):
         return _adopt(known, judge)
     if spent is not None:
         logger.info("not tried %s: %s", named.id, spent)
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=spent)
-    started, stopped = time.monotonic(), bound_validation(setting, insists=insists)
-    checked = _check(outcome, reference, setting, exact=exact, judge=judge, stopped=stopped)
+    started, stopped = time.monotonic(), bound_validation(context, insists=insists)
+    checked = _check(outcome, reference, context, exact=exact, judge=judge, stopped=stopped)
     tries = 1 if known is None else known.tries + 1
-    took = {"run": setting.run.run_id, "seconds": time.monotonic() - started, "tries": tries}
+    took = {"run": context.run.run_id, "seconds": time.monotonic() - started, "tries": tries}
     if checked.slug == FailureClass.KILLED and (reason := stopped()):
         return judge(status=Status.NOT_TRIED, slug=BUDGET, reason=reason, **took)
     validation = checked.model_copy(update=took)
-    _record(validation, key, setting)
+    _record(validation, key, context)
     return validation
 
 
@@ -97,16 +97,16 @@ def _find_terms(named: Candidate, outcome: Artifact) -> dict[str, Any]:
     return {"publishable": restricted is None, "note": note}
 
 
-def _make_key(outcome: Artifact, reference: Reference, setting: Setting, *, exact: bool) -> str:
+def _make_key(outcome: Artifact, reference: Reference, context: RunContext, *, exact: bool) -> str:
     """Return the key of a validation in the store: everything that it depends on."""
-    gates, compared = setting.recipe.gates, [outcome.digest, reference.digest, setting.samples.digest]
-    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, setting.recipe.seed, exact]
-    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, setting.recipe)])
+    gates, compared = context.recipe.gates, [outcome.digest, reference.digest, context.samples.digest]
+    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, context.recipe.seed, exact]
+    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, context.recipe)])
 
 
-def _may_pass_now(known: Validation, setting: Setting) -> bool:
+def _may_pass_now(known: Validation, context: RunContext) -> bool:
     """Return whether a candidate whose validation is stored may be tried again: it crashed, in another run."""
-    return known.slug == FailureClass.CRASH and known.tries < CRASHES and known.run != setting.run.run_id
+    return known.slug == FailureClass.CRASH and known.tries < CRASHES and known.run != context.run.run_id
 
 
 def _adopt(known: Validation, judge: partial[Validation]) -> Validation:
@@ -118,17 +118,17 @@ def _adopt(known: Validation, judge: partial[Validation]) -> Validation:
     return known.model_copy(update={**judge.keywords, "quality": quality})
 
 
-def _record(validation: Validation, key: str, setting: Setting) -> None:
+def _record(validation: Validation, key: str, context: RunContext) -> None:
     """Write a validation to the run's events and the log, and to the store unless its failure is transient."""
     candidate, noted = validation.candidate.id, validation.model_dump(include={"status", "reason", "seconds"})
-    setting.run.note("validation", candidate=candidate, **noted)
+    context.run.note("validation", candidate=candidate, **noted)
     logger.info("%-9s %s%s", validation.status, candidate, f": {validation.reason}" if validation.reason else "")
     if not (validation.slug in set(FailureClass) and FailureClass(validation.slug).transient):
-        setting.store.write_value(key, validation.model_dump(mode="json"))
+        context.store.write_value(key, validation.model_dump(mode="json"))
 
 
 def validate_until_valid(
-    validations: Sequence[Validation], setting: Setting, *, reference: Reference
+    validations: Sequence[Validation], context: RunContext, *, reference: Reference
 ) -> list[Validation]:
     """Validate, in order, the candidates left out because of the budget, until one is valid that may be published.
 
@@ -138,10 +138,10 @@ def validate_until_valid(
     found = {one.candidate.id: one for one in validations}
     for one in validations:
         valid = any(each.status is Status.MEASURED and each.publishable for each in found.values())
-        if valid or setting.run.is_stopped():
+        if valid or context.run.is_stopped():
             break
         if one.slug == BUDGET and isinstance(one.candidate.outcome, Artifact):
-            made = validate_candidate(one.candidate, setting, reference=reference, insists=True)
+            made = validate_candidate(one.candidate, context, reference=reference, insists=True)
             found[one.candidate.id] = made.model_copy(update={"made_from": one.made_from})
     return [*found.values()]
 
@@ -149,7 +149,7 @@ def validate_until_valid(
 def _check(
     artifact: Artifact,
     reference: Reference,
-    setting: Setting,
+    context: RunContext,
     *,
     exact: bool,
     judge: partial[Validation],
@@ -157,15 +157,15 @@ def _check(
 ) -> Validation:
     """Compare the outputs of a candidate's artifact, and their score, with the source's."""
     failed, name = partial(judge, status=Status.FAILED), judge.keywords["candidate"].id
-    with setting.store.workspace() as scratch, crop_search(setting) as rows:
-        trials = plan_trials(artifact, reference, rows, setting, folder=scratch)
+    with context.store.workspace() as scratch, crop_search(context) as rows:
+        trials = plan_trials(artifact, reference, rows, context, folder=scratch)
         runs = [*dict.fromkeys((trial.feeds, trial.path, trial.batch) for trial in trials)]  # each batch size once
-        probing = Probing(artifact, reference, setting, exact=exact, folder=scratch)
+        probing = Probing(artifact, reference, context, exact=exact, folder=scratch)
         predicted = predict(
             artifact,
             name=name,
             runs=runs,
-            setting=setting,
+            context=context,
             stopped=lambda: bool(stopped()),
             reads=probing.reads,
             after=probing.run,
@@ -173,17 +173,17 @@ def _check(
         predicted = probing.ended or predicted
         if isinstance(predicted, Failed):
             return failed(slug=predicted.failure, reason=f"{predicted.by}: {predicted.reason}")
-        compare = partial(compare_trial, artifact=artifact, noise=setting.locate_noise(reference))
+        compare = partial(compare_trial, artifact=artifact, noise=context.locate_noise(reference))
         found = compare_trials(trials, compare)
         if isinstance(found, tuple):
             return failed(slug=found[0], reason=found[1])
-        scores = score_trials(trials, setting.samples.splits[SEARCH], setting)
+        scores = score_trials(trials, context.samples.splits[SEARCH], context)
         if isinstance(scores, str):
             return failed(slug=FailureClass.BAD_OUTPUT, reason=scores)
         probed, unsteady = probing.judge(found), tuple[str, ...]()
         if exact:
-            found, unsteady = _excuse(found, trials, compare, setting, reference=reference)
-    wrong = _find_wrong(found, scores, setting, exact=exact) or probed.wrong
+            found, unsteady = _excuse(found, trials, compare, context, reference=reference)
+    wrong = _find_wrong(found, scores, context, exact=exact) or probed.wrong
     return judge(
         status=Status.DROPPED if wrong else Status.MEASURED,
         slug="quality" if wrong else "",
@@ -192,31 +192,31 @@ def _check(
         largest_error=max(max(one.largest, one.excused) for each in found.values() for one in each),
         limits=(*unsteady, *list_flips(found, exact=exact), *probed.limits),
         unscored=list_unscored(found, find_worst(scores).scored),
-        size_bytes=setting.store.measure(artifact),
+        size_bytes=context.store.measure(artifact),
         **dict(predicted),
     )
 
 
 def _excuse(
-    found: Found, trials: Sequence[Trial], compare: partial[Any], setting: Setting, *, reference: Reference
+    found: Found, trials: Sequence[Trial], compare: partial[Any], context: RunContext, *, reference: Reference
 ) -> tuple[Found, tuple[str, ...]]:
     """Return the differences of a route that only converts, beyond those of the source's answers."""
     whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
     return excuse_rows(
         found,
         {where: trial.batch for where, trial in whole.items()},
-        shares=choose_shares(setting, exact=True),
+        shares=choose_shares(context, exact=True),
         compare=lambda where, answers: compare(whole[where], answers=answers),
-        setting=setting,
+        context=context,
         reference=reference,
     )
 
 
-def _find_wrong(found: Found, scores: dict[str, Quality], setting: Setting, *, exact: bool) -> str:
+def _find_wrong(found: Found, scores: dict[str, Quality], context: RunContext, *, exact: bool) -> str:
     """Return why outputs on the search split are wrong, or an empty string."""
-    labelled = has_labels(setting.samples.splits[SEARCH], setting)
+    labelled = has_labels(context.samples.splits[SEARCH], context)
     return (
         find_fall(scores, found)
-        or find_conflict(found, scores, choose_shares(setting, exact=exact), labelled=labelled)
+        or find_conflict(found, scores, choose_shares(context, exact=exact), labelled=labelled)
         or find_wrong(found, scores)
     )

@@ -32,7 +32,7 @@ def list_shared(validations: Iterable[Validation]) -> list[str]:
             groups.setdefault((validation.status, _find_reason(validation)), []).append(validation)
     least = 1 if none else _SHARED
     shared = sorted((group for group in groups.items() if len(group[1]) >= least), key=_rank)
-    told = [_say(status, reason, lost) for (status, reason), lost in shared if reason]
+    told = [_format_failures(status, reason, lost) for (status, reason), lost in shared if reason]
     return told[:_MOST]
 
 
@@ -51,7 +51,7 @@ def _find_reason(validation: Validation) -> str:
     return validation.reason.removeprefix(f"{validation.candidate.id}: ")
 
 
-def _say(status: Status, reason: str, lost: list[Validation]) -> str:
+def _format_failures(status: Status, reason: str, lost: list[Validation]) -> str:
     steps = {one.candidate.outcome.by for one in lost if not isinstance(one.candidate.outcome, Artifact)}
     where = f" at {', '.join(sorted(steps))}" if 0 < len(steps) <= _MOST else ""
     cut = reason if len(reason) <= _LONGEST else f"{reason[:_LONGEST]}…"

@@ -16,8 +16,8 @@ from hone_runtime.values.digest import digest_file
 from hone_runtime.values.samples import GATE
 from kedro_hone.search.comparison.arrays import read_arrays
 from kedro_hone.search.comparison.crops import has_fixed_batch
+from kedro_hone.search.context import RunContext
 from kedro_hone.search.scores import Run
-from kedro_hone.search.setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,21 +41,21 @@ class GoldenRows:
         return self.feeds, output, next((batch for batch in batches if batch >= self.rows), largest)
 
 
-def cut_golden(setting: Setting, folder: Path) -> GoldenRows | None:
+def cut_golden(context: RunContext, folder: Path) -> GoldenRows | None:
     """Write the golden rows of the gate split to a folder; None if the recipe requires none."""
-    rows = setting.recipe.golden_rows
+    rows = context.recipe.golden_rows
     if not rows:
         return None
-    feeds = read_arrays(setting.locate(setting.samples.splits[GATE].feeds))
+    feeds = read_arrays(context.locate(context.samples.splits[GATE].feeds))
     cut = {name: array[:rows] for name, array in feeds.items()}
     path = folder / "golden-feeds.npz"
     np.savez(path, allow_pickle=False, **cut)
-    fixed = setting.largest_batch if has_fixed_batch(setting.source) else None
+    fixed = context.largest_batch if has_fixed_batch(context.source) else None
     return GoldenRows(feeds=path, rows=min(map(len, cut.values()), default=0), fixed=fixed)
 
 
-def keep_golden(
-    golden_rows: GoldenRows, outputs: Sequence[Path], setting: Setting, *, largest_error: float
+def store_golden(
+    golden_rows: GoldenRows, outputs: Sequence[Path], context: RunContext, *, largest_error: float
 ) -> str | None:
     """Store rows of the gate split with a winner's outputs for them as a tree of the store; return its key.
 
@@ -67,14 +67,14 @@ def keep_golden(
         made,
         rows=golden_rows.rows,
         largest_error=largest_error,
-        source=setting.source,
+        source=context.source,
         host=read_host(),
         parts=parts,
     )
     if golden is None:
         return None
-    with setting.store.workspace() as folder:
+    with context.store.workspace() as folder:
         (folder / GOLDEN).write_text(golden.model_dump_json(), encoding="utf-8")
         key = digest_file(folder / GOLDEN)
-        setting.store.keep_tree(key, folder)
+        context.store.store_tree(key, folder)
     return key

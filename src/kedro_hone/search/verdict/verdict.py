@@ -10,18 +10,18 @@ from typing import Any, Final
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.decision import Decision, Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import Confirmation, Quality, RaceResult, Status, Validation
 from hone_runtime.values.samples import Predicted
-from kedro_hone.core.gates import Gate, Measurements, is_asked, read_gates
+from kedro_hone.core.gates import Gate, Measurements, has_limit, read_gates
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.recipe.gates import GatesSection
 from kedro_hone.search.verdict.causes import explain
 
 
-def list_asked(gates: GatesSection) -> dict[Gate, Any]:
+def list_limits(gates: GatesSection) -> dict[Gate, Any]:
     """Return the gates for which a recipe has a limit, with it, in the order of evaluation."""
-    return {gate: limit for gate in read_gates() if is_asked(limit := getattr(gates, gate.name))}
+    return {gate: limit for gate in read_gates() if has_limit(limit := getattr(gates, gate.name))}
 
 
 @dataclass(kw_only=True)
@@ -38,9 +38,9 @@ class GateResults:
     winner: str | None = None  # the first of them that passes every gate
 
     @cached_property
-    def asked(self) -> dict[Gate, Any]:
+    def limits(self) -> dict[Gate, Any]:
         """The gates for which the recipe has a limit, with it, in the order of evaluation."""
-        return list_asked(self.gates)
+        return list_limits(self.gates)
 
     @property
     def best(self) -> str | None:
@@ -52,21 +52,21 @@ class GateResults:
     @property
     def failed(self) -> frozenset[str]:
         """The finalists that fail a gate."""
-        return frozenset(row.candidate for row in self.list_judgements(Judged.FAILS))
+        return frozenset(row.candidate for row in self.list_judgements(GateOutcome.FAILS))
 
     @property
-    def told(self) -> str | None:
+    def reported(self) -> str | None:
         """The finalist with the reported speed-up: the best; otherwise one in doubt, or the first scored."""
-        doubts = (row.candidate for _, rows in self.list_doubts() for row in rows)
+        doubts = (row.candidate for _, rows in self.list_undecided() for row in rows)
         return self.best or next(iter((*doubts, *self.qualities)), None)
 
-    def list_doubts(self) -> list[tuple[Gate, list[Judgement]]]:
+    def list_undecided(self) -> list[tuple[Gate, list[Judgement]]]:
         """Return the undecided relative gates, the last evaluated one first, with their judgements.
 
         A finalist that fails another gate is not in doubt; but if a gate of the machine is undecided, nothing else is
         certain.
         """
-        failed, rows = self.failed, self.list_judgements(Judged.UNDECIDED)
+        failed, rows = self.failed, self.list_judgements(GateOutcome.UNDECIDED)
         found = [(gate, [row for row in rows if row.name == gate.name]) for gate in self.choose(relative=True)]
         for gate, doubted in found:
             if gate.of_machine and doubted:
@@ -74,26 +74,28 @@ class GateResults:
         sound = [(gate, [row for row in doubted if row.candidate not in failed]) for gate, doubted in found]
         return [doubt for doubt in reversed(sound) if doubt[1]]
 
-    def list_judgements(self, judged: Judged | None = None) -> tuple[Judgement, ...]:
+    def list_judgements(self, judged: GateOutcome | None = None) -> tuple[Judgement, ...]:
         """Return all judgements, or those of one kind, finalist by finalist."""
         rows = (judgement for judgements in self.judgements.values() for judgement in judgements)
         return tuple(row for row in rows if judged is None or row.judgement is judged)
 
     def choose(self, *, relative: bool, scored: bool | None = None) -> list[Gate]:
         """Return the gates of one kind."""
-        return [gate for gate in self.asked if gate.relative is relative and scored in {None, gate.scored}]
+        return [gate for gate in self.limits if gate.relative is relative and scored in {None, gate.scored}]
 
-    def ask(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
+    def evaluate(self, chosen: Iterable[Gate], candidate: Measurements) -> bool:
         """Evaluate some gates for a candidate, store their judgements, and return whether it passes all of them."""
-        rows = [judgement for gate in chosen for judgement in gate.ask(self.asked[gate], candidate, self.source)]
+        rows = [judgement for gate in chosen for judgement in gate.evaluate(self.limits[gate], candidate, self.source)]
         self.judgements.setdefault(candidate.id, []).extend(rows)
-        return all(row.judgement is Judged.HOLDS for row in rows)
+        return all(row.judgement is GateOutcome.HOLDS for row in rows)
 
     def skip(self, candidate: str, reason: str) -> None:
         """Record that the remaining gates are not evaluated for a candidate, and why."""
         rows = self.judgements.setdefault(candidate, [])
         known = {row.name for row in rows}
-        rows.extend(gate.rule(candidate, Judged.NOT_ASKED, reason) for gate in self.asked if gate.name not in known)
+        rows.extend(
+            gate.rule(candidate, GateOutcome.NOT_ASKED, reason) for gate in self.limits if gate.name not in known
+        )
 
 
 def can_win(validation: Validation, gates: GatesSection) -> bool:
@@ -102,11 +104,11 @@ def can_win(validation: Validation, gates: GatesSection) -> bool:
         id=validation.candidate.id, **validation.model_dump(include={"size_bytes", *Predicted.model_fields})
     )
     rows: list[Judgement] = []
-    for gate, limit in list_asked(gates).items():
+    for gate, limit in list_limits(gates).items():
         if not (gate.relative or gate.scored):
             with suppress(HoneError):  # such as one that needs measurements of the confirmation
-                rows += gate.ask(limit, known, known)
-    missed = any(row.judgement is Judged.FAILS and row.measured is not None for row in rows)
+                rows += gate.evaluate(limit, known, known)
+    missed = any(row.judgement is GateOutcome.FAILS and row.measured is not None for row in rows)
     return validation.publishable and not missed
 
 
@@ -120,38 +122,38 @@ _NO_ROUTE: Final = (
 )
 
 
-def ask_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
+def evaluate_gates(results: GateResults, finalists: Sequence[Measurements], unpublishable: Mapping[str, str]) -> None:
     """Evaluate the gates for each finalist, fastest first, until one passes all of them.
 
     A finalist is only scored on the gate split if it passes every relative gate that needs no score and may be
     published (``unpublishable`` contains the reason). One that fails an absolute gate cannot win; the next one may.
     """
     for finalist in finalists:
-        if reason := _ask(results, finalist, unpublishable.get(finalist.id)):
+        if reason := _evaluate(results, finalist, unpublishable.get(finalist.id)):
             results.skip(finalist.id, reason)
 
 
-def _ask(results: GateResults, finalist: Measurements, withheld: str | None) -> str:
+def _evaluate(results: GateResults, finalist: Measurements, withheld: str | None) -> str:
     """Evaluate gates for a finalist while it may win; return why the others are not evaluated, or an empty text."""
     name, relative = finalist.id, results.choose(relative=True, scored=True)
-    if not results.ask(results.choose(relative=True, scored=False), finalist):
+    if not results.evaluate(results.choose(relative=True, scored=False), finalist):
         return "it does not pass another gate"
     if withheld is not None:
         results.withheld[name] = withheld
         return withheld
     if results.winner is not None:
         return f"{results.winner} is faster and passes every gate"
-    if any(gate.scored for gate in results.asked):
+    if any(gate.scored for gate in results.limits):
         quality = results.score(name)
         if isinstance(quality, str):
-            results.judgements[name] += [gate.rule(name, Judged.FAILS, quality) for gate in relative]
+            results.judgements[name] += [gate.rule(name, GateOutcome.FAILS, quality) for gate in relative]
             return quality
         results.qualities[name] = quality
         finalist = finalist.model_copy(update={"quality": quality})
-    if not results.ask(relative, finalist):
+    if not results.evaluate(relative, finalist):
         return "it does not pass another gate"
     results.eligible.append(name)
-    if results.ask(results.choose(relative=False), finalist):
+    if results.evaluate(results.choose(relative=False), finalist):
         results.winner = name
     return ""
 
@@ -174,14 +176,14 @@ def find_contradiction(decision: Decision, race: RaceResult, confirmation: Confi
         return f"Its winner has other files than {name} that was measured."
     if finalist.verdict != Faster.YES or decision.speedup != finalist.deciding:
         return f"The speed-up of {name} was not confirmed."
-    return _find_unheld(name, decision, gates)
+    return _find_missed_gate(name, decision, gates)
 
 
-def _find_unheld(name: str, decision: Decision, gates: GatesSection) -> str:
+def _find_missed_gate(name: str, decision: Decision, gates: GatesSection) -> str:
     """Return which gates a winner does not pass, or were not evaluated for it, or an empty text."""
     rows = [row for row in decision.gates if row.candidate == name]
-    unasked = {gate.name for gate in list_asked(gates)} - {row.name for row in rows if not row.against}
-    if any(row.judgement is not Judged.HOLDS for row in rows):
+    unasked = {gate.name for gate in list_limits(gates)} - {row.name for row in rows if not row.against}
+    if any(row.judgement is not GateOutcome.HOLDS for row in rows):
         return f"Its winner {name} does not pass every gate."
     return f"Its winner {name} was not judged by {', '.join(sorted(unasked))}." if unasked else ""
 
@@ -203,15 +205,15 @@ def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -
     if not (confirmed or any(validation.status is Status.DROPPED for validation in race.validations)):
         reasons += [_NO_CANDIDATE, *explain(race, confirmation)] if race.validations else [_NO_ROUTE]
         return Verdict.INCONCLUSIVE, reasons
-    if doubts := results.list_doubts():
-        return Verdict.INCONCLUSIVE, [*reasons, _say_doubt(*doubts[0], results, confirmation.launches)]
-    asks = (gate.asks.format(limit=results.asked[gate]) for gate in results.choose(relative=True))
+    if doubts := results.list_undecided():
+        return Verdict.INCONCLUSIVE, [*reasons, _format_undecided(*doubts[0], results, confirmation.launches)]
+    asks = (gate.asks.format(limit=results.limits[gate]) for gate in results.choose(relative=True))
     reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
     reasons += explain(race, confirmation, withheld=results.withheld)
     if results.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
     verdict = Verdict.FAIL if results.gates.require_improvement else Verdict.KEEP
-    return _ask_source(verdict, results, reasons), reasons
+    return _evaluate_source(verdict, results, reasons), reasons
 
 
 def _list_reasons(results: GateResults) -> list[str]:
@@ -223,8 +225,8 @@ def _list_reasons(results: GateResults) -> list[str]:
     others = [
         row.reason
         for row in results.list_judgements()
-        if (row.name in scored and row.judgement is not Judged.NOT_ASKED)
-        or (row.name not in scored | unscored and row.judgement in {Judged.FAILS, Judged.UNDECIDED})
+        if (row.name in scored and row.judgement is not GateOutcome.NOT_ASKED)
+        or (row.name not in scored | unscored and row.judgement in {GateOutcome.FAILS, GateOutcome.UNDECIDED})
     ]
     doubts = [f"doubtful: {quality.doubt}" for quality in results.qualities.values() if quality.doubt]
     doubts += filter(None, (_find_hidden_row(name, quality) for name, quality in results.qualities.items()))
@@ -242,22 +244,24 @@ def _find_hidden_row(name: str, quality: Quality) -> str:
     return f"the mean hides a row: in {quality.metric}, {name} lost {spread.worst:.4f} in one row, {mean}"
 
 
-def _say_doubt(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
+def _format_undecided(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
     """Return a gate's doubt about candidates; for a speed-up, with the first candidate's reason."""
     names = ", ".join(dict.fromkeys(row.candidate for row in rows))
-    said = gate.doubt.format(names=names, limit=results.asked[gate], launches=launches)
+    said = gate.doubt.format(names=names, limit=results.limits[gate], launches=launches)
     return f"{said}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
 
 
-def _ask_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:
+def _evaluate_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:
     """Evaluate the absolute gates for the source, which stays: FAIL if it fails one."""
     absolute, source = results.choose(relative=False), results.source
     if any(gate.scored for gate in absolute):
         quality = results.score(source.id)
         source = source.model_copy(update={"quality": None if isinstance(quality, str) else quality})
-    if results.ask(absolute, source):
+    if results.evaluate(absolute, source):
         return verdict
     rows = results.judgements[source.id]
-    missed, unknown = ([row.reason for row in rows if row.judgement is it] for it in (Judged.FAILS, Judged.UNDECIDED))
+    missed, unknown = (
+        [row.reason for row in rows if row.judgement is it] for it in (GateOutcome.FAILS, GateOutcome.UNDECIDED)
+    )
     reasons += [*missed, *unknown]
     return Verdict.FAIL if missed or verdict is Verdict.FAIL else Verdict.INCONCLUSIVE

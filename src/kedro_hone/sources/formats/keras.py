@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.errors import HoneError
-from kedro_hone.sources.files import find_entry, name_in
+from kedro_hone.sources.files import find_entry, find_relative_name
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 _FLAVORS: Final = ("keras", "tensorflow")
@@ -39,7 +39,7 @@ def detect(pulled: Pulled) -> Flavor | None:
         raise _explain(what, why, 'Load it in Keras, and save it again: model.save("model.keras").')
     if not found:
         return None
-    return Flavor(format="keras", files=((name_in(pulled.folder, found[0]), "model.keras"),))
+    return Flavor(format="keras", files=((find_relative_name(pulled.folder, found[0]), "model.keras"),))
 
 
 def _has_data(pulled: Pulled, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hone_runtime.errors import HoneError
-from kedro_hone.sources.files import find_only, name_in
+from kedro_hone.sources.files import find_only, find_relative_name
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
@@ -17,7 +17,7 @@ def detect(pulled: Pulled) -> Flavor | None:
         return None
     path = find_only(pulled.folder, "model.tflite")
     if path is not None:
-        return Flavor(format="tflite-file", files=((name_in(pulled.folder, path), "model.tflite"),))
+        return Flavor(format="tflite-file", files=((find_relative_name(pulled.folder, path), "model.tflite"),))
     if names := sorted(file.name for file in pulled.folder.glob("*.tflite")):
         raise HoneError(
             "model-unsupported",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kedro_hone.sources.files import find_entry, find_only, make_corrupt, name_in
+from kedro_hone.sources.files import find_entry, find_only, find_relative_name, make_corrupt
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 _NOT_THE_MODEL: Final = re.compile(
@@ -31,11 +31,11 @@ def detect(pulled: Pulled) -> Flavor | None:
         raise make_corrupt(folder, f"the file {path.name} is missing")
     others = {file: file.relative_to(path.parent).as_posix() for file in sorted(path.parent.rglob("*"))}
     data = [
-        (name_in(folder, file), name)
+        (find_relative_name(folder, file), name)
         for file, name in others.items()
         if file.is_file() and file != path and not _NOT_THE_MODEL.fullmatch(name)
     ]
-    return Flavor(format="onnx", files=((name_in(folder, path), "model.onnx"), *data))
+    return Flavor(format="onnx", files=((find_relative_name(folder, path), "model.onnx"), *data))
 
 
 SOURCE_FORMAT = SourceFormat(

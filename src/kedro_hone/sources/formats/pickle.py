@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hone_runtime.errors import HoneError
-from kedro_hone.sources.files import find_entry, list_code, list_pickles, make_corrupt, name_in
+from kedro_hone.sources.files import find_entry, find_relative_name, list_code, list_pickles, make_corrupt
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
@@ -36,7 +36,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     module = {"class": path.name, "pickle": "model.pth"}
     return Flavor(
         format="pytorch-module",
-        files=((name_in(pulled.folder, path), "model.pth"), *list_code(pulled, entry)),
+        files=((find_relative_name(pulled.folder, path), "model.pth"), *list_code(pulled, entry)),
         texts=(("module.json", json.dumps(module, indent=2) + "\n"),),
     )
 

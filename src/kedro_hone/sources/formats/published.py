@@ -6,7 +6,7 @@ from typing import Final
 
 from hone_runtime.learner.manifest import read_artifact
 from hone_runtime.values.manifest import MANIFEST, measure_files
-from kedro_hone.sources.files import find_entry, make_corrupt, name_in
+from kedro_hone.sources.files import find_entry, find_relative_name, make_corrupt
 from kedro_hone.sources.source_format import OURS, Flavor, Pulled, SourceFormat
 
 LARGEST_MANIFEST: Final = 16 * 1024 * 1024
@@ -33,7 +33,9 @@ def detect(pulled: Pulled) -> Flavor | None:
     artifact = read_artifact(root, due=pulled.due)
     return Flavor(
         format=artifact.format,
-        files=tuple((name_in(folder, root / name), name) for name in measure_files(root) if name != MANIFEST),
+        files=tuple(
+            (find_relative_name(folder, root / name), name) for name in measure_files(root) if name != MANIFEST
+        ),
         interface=str(artifact.metadata.get("interface", "onnx")),
         inputs=artifact.inputs,
         outputs=artifact.outputs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kedro_hone.sources.files import find_entry, find_only, list_pickles, make_corrupt, name_in
+from kedro_hone.sources.files import find_entry, find_only, find_relative_name, list_pickles, make_corrupt
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 
@@ -21,7 +21,11 @@ def detect(pulled: Pulled) -> Flavor | None:
     else:
         data = find_entry(pulled, "pytorch", "model_data")
         path = data and _find_program(pulled.folder, data)
-    return None if path is None else Flavor(format="pytorch", files=((name_in(pulled.folder, path), "model.pt2"),))
+    return (
+        None
+        if path is None
+        else Flavor(format="pytorch", files=((find_relative_name(pulled.folder, path), "model.pt2"),))
+    )
 
 
 def _find_program(folder: Path, data: Path) -> Path | None:

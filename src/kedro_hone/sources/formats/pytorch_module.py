@@ -10,7 +10,7 @@ from typing import Final
 
 from hone_runtime.errors import HoneError
 from kedro_hone.core.workers.host.code_files import find_code_file
-from kedro_hone.sources.files import find_only, name_in
+from kedro_hone.sources.files import find_only, find_relative_name
 from kedro_hone.sources.formats import published, pytorch
 from kedro_hone.sources.huggingface.adapters import refuse_adapter
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
@@ -59,7 +59,7 @@ def _find_weights(pulled: Pulled) -> Flavor | None:
     path = find_only(pulled.folder, WEIGHTS) if pulled.mlmodel is None else None
     if path is None:
         return None
-    return Flavor(format="pytorch-module", files=((name_in(pulled.folder, path), WEIGHTS),))
+    return Flavor(format="pytorch-module", files=((find_relative_name(pulled.folder, path), WEIGHTS),))
 
 
 def _check_class(file: Path, name: str, *, place: str) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import TensorSpec
 from hone_runtime.values.base import Json
-from kedro_hone.sources.files import find_entry, list_code, make_corrupt, name_in
+from kedro_hone.sources.files import find_entry, find_relative_name, list_code, make_corrupt
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 REFERENCE: Final = "estimator.json"
@@ -70,7 +70,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     code = list_code(pulled, entry) if "pickle" in pulled.trust else ()
     return Flavor(
         format="sklearn",
-        files=((name_in(pulled.folder, path), path.name), *code),
+        files=((find_relative_name(pulled.folder, path), path.name), *code),
         texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
         inputs=tuple(_list_inputs(said.columns)),
         metadata={"sklearn": noted} if noted else {},

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.values.base import Json
-from kedro_hone.sources.files import name_in
+from kedro_hone.sources.files import find_relative_name
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 _FILE: Final = "saved_model.pb"
@@ -22,7 +22,10 @@ def detect(pulled: Pulled) -> Flavor | None:
     found = next((path for pattern in patterns for path in sorted(pulled.folder.glob(pattern)) if path.is_file()), None)
     if found is None:
         return None
-    files = [(name_in(pulled.folder, path), path.relative_to(found.parent).as_posix()) for path in _list_files(found)]
+    files = [
+        (find_relative_name(pulled.folder, path), path.relative_to(found.parent).as_posix())
+        for path in _list_files(found)
+    ]
     chosen: dict[str, Json] = {} if pulled.signature is None else {"signature": pulled.signature}
     return Flavor(format="saved-model", files=tuple(files), metadata=chosen)
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.sources.files import find_entry, list_pickles, name_in
+from kedro_hone.sources.files import find_entry, find_relative_name, list_pickles
 from kedro_hone.sources.source_format import Flavor, Pulled, SourceFormat
 
 _SUFFIXES: Final = frozenset({".ts", ".torchscript", ".jit"})
@@ -32,7 +32,7 @@ def detect(pulled: Pulled) -> Flavor | None:
     found = named or [path for path in list_pickles(data) if _is_program(path)]
     if len(found) != 1:
         return None
-    return Flavor(format="torchscript-module", files=((name_in(pulled.folder, found[0]), "model.pt"),))
+    return Flavor(format="torchscript-module", files=((find_relative_name(pulled.folder, found[0]), "model.pt"),))
 
 
 def _is_program(path: Path) -> bool:

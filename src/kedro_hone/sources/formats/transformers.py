@@ -10,7 +10,7 @@ from typing import Final
 from hone_runtime.errors import HoneError
 from hone_runtime.text import open_logger
 from hone_runtime.values.base import Json
-from kedro_hone.sources.files import find_entry, make_corrupt, name_in, write_files
+from kedro_hone.sources.files import find_entry, find_relative_name, make_corrupt, write_files
 from kedro_hone.sources.huggingface import documents, sentences, tasks, tokenizers, weights
 from kedro_hone.sources.huggingface.adapters import refuse_adapter
 from kedro_hone.sources.huggingface.quantized import refuse_quantized
@@ -67,8 +67,8 @@ def detect(pulled: Pulled) -> Flavor | None:
     stripped = {CONFIG: documents.strip(config, dtype=_find_dtype(root, safe))}
     stripped |= _strip_documents(pulled.folder, found)
     plain = [(path, name) for path, name in found.items() if name not in stripped]
-    stripped = documents.settle(stripped)
-    of_weights = [(name_in(pulled.folder, root / name), WEIGHTS if safe else name) for name in heavy]
+    stripped = documents.unify_layouts(stripped)
+    of_weights = [(find_relative_name(pulled.folder, root / name), WEIGHTS if safe else name) for name in heavy]
     described = {**_describe(config, purpose, stripped), **({"modules": [*modules]} if modules else {})}
     return Flavor(
         format="transformers",
@@ -199,14 +199,14 @@ def _find_files(folder: Path, root: Path) -> Iterator[tuple[str, str]]:
         name = path.relative_to(root).as_posix()
         if _TEXTS.fullmatch(name) or _PARTS.fullmatch(name) or (code and re.fullmatch(r"\w+\.py", name)):
             taken.add(name)
-            yield name_in(folder, path), name
+            yield find_relative_name(folder, path), name
     if root == folder:
         return
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         found = _COMPONENT.fullmatch(path.relative_to(folder).as_posix())
         if found and found[2] not in taken and _TEXTS.fullmatch(found[2]):
             taken.add(found[2])
-            yield name_in(folder, path), found[2]
+            yield find_relative_name(folder, path), found[2]
 
 
 def write(flavor: Flavor, pulled: Path, folder: Path) -> None:

@@ -75,7 +75,7 @@ def _strip(value: Any) -> Any:
     return [_strip(item) for item in value] if isinstance(value, list) else value
 
 
-def settle(documents: Mapping[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
+def unify_layouts(documents: Mapping[str, dict[str, Json]]) -> dict[str, dict[str, Json]]:
     """Return the documents of a model in one of the several layouts that Transformers writes.
 
     A processor saved as a whole has its parts in ``processor_config.json``; saved in parts it does not. A tokenizer

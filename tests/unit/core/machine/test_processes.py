@@ -13,8 +13,8 @@ import pytest
 from kedro_hone.core.machine import processes
 from kedro_hone.core.machine.processes import (
     STALE_AFTER_SECONDS,
+    identify_process,
     may_be_alive,
-    name_process,
     read_load,
     share_of_others,
 )
@@ -25,7 +25,7 @@ BURN = "import time\nwhile time.process_time() < 0.3: pass\n"
 
 def test_a_name_tells_whether_its_process_may_be_alive():
     now = time.time()
-    assert may_be_alive(name_process(), changed=now)
+    assert may_be_alive(identify_process(), changed=now)
     done = subprocess.Popen([sys.executable, "-c", "pass"])
     done.wait()
     host = socket.gethostname()

@@ -320,18 +320,18 @@ def test_values_are_kept_and_replaced(store):
 
 def test_trees_are_kept_and_the_first_stands(store, tmp_path):
     assert store.find_tree("t") is None
-    kept = store.keep_tree("t", write_model(tmp_path / "one"))
+    kept = store.store_tree("t", write_model(tmp_path / "one"))
     assert store.find_tree("t") == kept
-    assert store.keep_tree("t", write_model(tmp_path / "two", "other")) == kept
+    assert store.store_tree("t", write_model(tmp_path / "two", "other")) == kept
     assert (kept / "model.onnx").read_text() == "model"
     (kept / "model.onnx").unlink()
     assert store.find_tree("t") is None
-    assert store.keep_tree("t", tmp_path / "two") == kept
+    assert store.store_tree("t", tmp_path / "two") == kept
     assert (kept / "model.onnx").read_text() == "other"
 
 
 def test_a_tree_that_a_node_needs_is_located_or_explained(store, tmp_path):
-    kept = store.keep_tree("samples", write_model(tmp_path / "made"))
+    kept = store.store_tree("samples", write_model(tmp_path / "made"))
     assert store.locate_tree("samples") == kept
 
     (kept / "model.onnx").unlink()
@@ -371,14 +371,14 @@ def test_letters_digits_dashes_dots_and_underscores_are_a_key(store):
     assert (store.root / "values" / f"{key}.json").exists()
 
 
-@pytest.mark.parametrize("name", ["open", "seal", "keep_tree", "write_value", "record", "workspace", "find"])
+@pytest.mark.parametrize("name", ["open", "seal", "store_tree", "write_value", "record", "workspace", "find"])
 def test_whatever_writes_says_which_disk_is_full(store, tmp_path, monkeypatch, name):
     folder = write_model(tmp_path / "model")
     (store.root / "steps" / "damaged.json").write_text("{")
     calls = {
         "open": lambda: Store(store.root),
         "seal": lambda: seal(store, folder),
-        "keep_tree": lambda: store.keep_tree("t", folder),
+        "store_tree": lambda: store.store_tree("t", folder),
         "write_value": lambda: store.write_value("v", 1),
         "record": lambda: store.record("k", make_record(Refused(by="a.b", reason="no"))),
         "workspace": lambda: store.workspace().__enter__(),
@@ -518,12 +518,12 @@ def test_what_another_process_removes_meanwhile_is_not_used(store, tmp_path, mon
 
 
 def test_a_tree_in_the_place_of_another_is_not_found(store, tmp_path):
-    store.keep_tree("one", write_model(tmp_path / "one", "one"))
-    store.keep_tree("two", write_model(tmp_path / "two", "two"))
+    store.store_tree("one", write_model(tmp_path / "one", "one"))
+    store.store_tree("two", write_model(tmp_path / "two", "two"))
     swap(store, "trees", "one", "two")
 
     assert store.find_tree("one") is None
-    assert (store.keep_tree("one", tmp_path / "one") / "model.onnx").read_text() == "one"
+    assert (store.store_tree("one", tmp_path / "one") / "model.onnx").read_text() == "one"
     assert store.find_tree("one") is not None
 
 

@@ -82,7 +82,7 @@ def test_a_tree_and_a_value_are_shared_too(machines, tmp_path):
     one, two = machines
     (tmp_path / "made").mkdir()
     (tmp_path / "made" / "x.npz").write_bytes(b"x")
-    one.keep_tree("samples", tmp_path / "made")
+    one.store_tree("samples", tmp_path / "made")
     one.write_value("v", {"a": 1})
 
     assert (two.find_tree("samples") / "x.npz").read_bytes() == b"x"
@@ -386,11 +386,11 @@ def test_a_shared_tree_in_the_place_of_another_is_a_miss(machines, url, tmp_path
     for key in ("one", "two"):
         (tmp_path / f"made-{key}").mkdir()
         (tmp_path / f"made-{key}" / "x.npz").write_text(key)
-        one.keep_tree(key, tmp_path / f"made-{key}")
+        one.store_tree(key, tmp_path / f"made-{key}")
     swap(url, "trees/one", "trees/two")
 
     assert two.find_tree("one") is None
-    one.keep_tree("one", tmp_path / "made-one")
+    one.store_tree("one", tmp_path / "made-one")
     assert (two.find_tree("one") / "x.npz").read_text() == "one"
 
 

@@ -63,13 +63,13 @@ def test_what_is_in_the_project_is_named_from_there(tmp_path):
 def test_a_log_is_named_from_the_folder_of_all_runs(tmp_path):
     run = RunFolder(root=tmp_path / "runs", run_id="r", project=tmp_path)
     failed = Failed(by="toy.a", failure=FailureClass.CRASH, reason="no")
-    assert run.name_log(failed) == failed
-    assert run.name_log(failed.model_copy(update={"log": str(tmp_path / "never written")})) == failed
+    assert run.relocate_log(failed) == failed
+    assert run.relocate_log(failed.model_copy(update={"log": str(tmp_path / "never written")})) == failed
     log = run.claim_step("toy.a") / "log"
     log.touch()
-    assert run.name_log(failed.model_copy(update={"log": str(log)})).log == "r/steps/001-toy.a/log"
+    assert run.relocate_log(failed.model_copy(update={"log": str(log)})).log == "r/steps/001-toy.a/log"
     (tmp_path / "install.log").write_text("no network")
-    kept = run.name_log(failed.model_copy(update={"log": str(tmp_path / "install.log")})).log
+    kept = run.relocate_log(failed.model_copy(update={"log": str(tmp_path / "install.log")})).log
     assert (kept, (run.root / kept).read_text()) == ("r/environments/001-toy.a/log", "no network")
 
 

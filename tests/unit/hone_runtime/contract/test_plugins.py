@@ -21,7 +21,7 @@ from hone_runtime.contract.plugins import (
     list_offers,
     list_parts,
     load,
-    name_function,
+    locate_function,
 )
 from hone_runtime.errors import HoneError
 
@@ -269,9 +269,9 @@ class Judge:
 
 
 def test_a_function_is_named_by_its_place_and_a_callable_object_by_its_class():
-    assert name_function(install) == f"{__name__}.install"
-    assert name_function(Judge().judge) == f"{__name__}.Judge.judge"
-    assert name_function(Judge()) == f"{__name__}.Judge"
+    assert locate_function(install) == f"{__name__}.install"
+    assert locate_function(Judge().judge) == f"{__name__}.Judge.judge"
+    assert locate_function(Judge()) == f"{__name__}.Judge"
 
 
 class Skipped(BaseException):

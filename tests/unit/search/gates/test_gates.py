@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import Interval, Latency, Quality, Speedup
 from kedro_hone.core.gates import Measurements, read_gates
 from kedro_hone.search.ceilings import make_ceiling
@@ -34,8 +34,8 @@ def limit_of(gate, number):
     return {"batch1": number} if gate.per_shape else number
 
 
-def ask(gate, limit, **measured):
-    (judgement,) = gate.ask(limit, Measurements(id="a", **measured), SOURCE)
+def evaluate(gate, limit, **measured):
+    (judgement,) = gate.evaluate(limit, Measurements(id="a", **measured), SOURCE)
     return judgement
 
 
@@ -55,13 +55,13 @@ def test_gates_are_found_and_asked_in_their_order():
 @pytest.mark.parametrize("name", GATES)
 def test_without_a_limit_it_is_not_asked(name):
     for limit in (None, {}):
-        judgement = ask(GATES[name], limit)
-        assert (judgement.judgement, judgement.reason) == (Judged.NOT_ASKED, "the recipe sets no limit")
+        judgement = evaluate(GATES[name], limit)
+        assert (judgement.judgement, judgement.reason) == (GateOutcome.NOT_ASKED, "the recipe sets no limit")
 
 
 def test_a_drop_without_an_end_is_said_in_words():
-    judgement = ask(drop.GATE, 0.01, quality=make_quality(-sys.float_info.max, sys.float_info.max))
-    assert judgement.judgement is Judged.UNDECIDED
+    judgement = evaluate(drop.GATE, 0.01, quality=make_quality(-sys.float_info.max, sys.float_info.max))
+    assert judgement.judgement is GateOutcome.UNDECIDED
     assert "a drop without a known end where 0.01 is allowed" in judgement.reason
     assert len(judgement.reason) < 200
 
@@ -72,21 +72,21 @@ def test_other_metrics_have_limits_of_their_own():
     ends = [(0.0, 0.009), (0.021, 0.03), (0.01, 0.03)]
     others = [make_quality(*end, metric=name) for name, end in zip(limits, ends, strict=True)]
     candidate = Measurements(id="a", quality=make_quality(0.0, 0.001, others=others))
-    rows = drops.GATE.ask(limits, candidate, SOURCE)
+    rows = drops.GATE.evaluate(limits, candidate, SOURCE)
     assert [(row.judgement, row.unit, row.limit) for row in rows] == [
         ("holds", "neighbour_agreement", 0.01),
         ("fails", "f1_macro", 0.02),
         ("undecided", "other", 0.02),
     ]
     assert "f1_macro 0.9900 to 0.9900 on 400 rows, a drop of at most 0.0300 where 0.02 is allowed" in rows[1].reason
-    (unscored,) = drops.GATE.ask(limits, Measurements(id="a"), SOURCE)
-    assert unscored.judgement is Judged.UNDECIDED
+    (unscored,) = drops.GATE.evaluate(limits, Measurements(id="a"), SOURCE)
+    assert unscored.judgement is GateOutcome.UNDECIDED
 
 
 @pytest.mark.parametrize("name", AT_MOST)
 @pytest.mark.parametrize(("number", "expected"), [(1.0, "holds"), (2.0, "holds"), (2.001, "fails")])
 def test_at_most_the_limit_holds(name, number, expected):
-    judgement = ask(GATES[name], limit_of(GATES[name], 2.0), **AT_MOST[name](number))
+    judgement = evaluate(GATES[name], limit_of(GATES[name], 2.0), **AT_MOST[name](number))
 
     assert judgement.judgement == expected
     assert (judgement.limit, judgement.measured) == (2.0, number)
@@ -97,9 +97,9 @@ def test_at_most_the_limit_holds(name, number, expected):
 
 @pytest.mark.parametrize("name", AT_MOST)
 def test_what_was_not_measured_is_undecided(name):
-    judgement = ask(GATES[name], limit_of(GATES[name], 2.0))
+    judgement = evaluate(GATES[name], limit_of(GATES[name], 2.0))
 
-    assert (judgement.judgement, judgement.measured) == (Judged.UNDECIDED, None)
+    assert (judgement.judgement, judgement.measured) == (GateOutcome.UNDECIDED, None)
     assert "was not measured" in judgement.reason
 
 
@@ -108,12 +108,12 @@ def test_what_was_not_measured_is_undecided(name):
 @pytest.mark.parametrize("name", ["cold_start_ms", "latency_ms"])
 def test_only_a_finite_number_up_to_the_limit_holds(name, number, limit):
     gate = GATES[name]
-    judgement = ask(gate, limit_of(gate, limit), **AT_MOST[name](number))
+    judgement = evaluate(gate, limit_of(gate, limit), **AT_MOST[name](number))
 
     if math.isfinite(number):
-        assert judgement.judgement is (Judged.HOLDS if number <= limit else Judged.FAILS)
+        assert judgement.judgement is (GateOutcome.HOLDS if number <= limit else GateOutcome.FAILS)
     else:
-        assert judgement.judgement is Judged.UNDECIDED
+        assert judgement.judgement is GateOutcome.UNDECIDED
     json.dumps(judgement.model_dump(mode="json"), allow_nan=False)
 
 
@@ -123,9 +123,9 @@ def test_only_a_finite_number_up_to_the_limit_holds(name, number, limit):
 def test_the_limit_itself_holds_and_the_next_number_does_not(name, number):
     gate = GATES[name]
 
-    assert ask(gate, limit_of(gate, number), **AT_MOST[name](number)).judgement is Judged.HOLDS
+    assert evaluate(gate, limit_of(gate, number), **AT_MOST[name](number)).judgement is GateOutcome.HOLDS
     over = math.nextafter(number, math.inf)
-    assert ask(gate, limit_of(gate, number), **AT_MOST[name](over)).judgement is Judged.FAILS
+    assert evaluate(gate, limit_of(gate, number), **AT_MOST[name](over)).judgement is GateOutcome.FAILS
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_limit_of_a_gate_has_a_default_and_bounds(name, default, least, refu
     ],
 )
 def test_a_busy_machine_decides_nothing(limit, share, expected):
-    judgement = ask(load.GATE, limit, other_load=share)
+    judgement = evaluate(load.GATE, limit, other_load=share)
     assert judgement.judgement == expected
     assert (judgement.limit, judgement.measured, judgement.unit) == (limit, share, "of the cores")
     said = f"other processes took {share:g} of the cores' time, where gates.other_load allows {limit:g}"
@@ -170,8 +170,8 @@ def test_a_busy_machine_decides_nothing(limit, share, expected):
 
 
 def test_load_that_the_system_does_not_tell_stands_in_no_way():
-    judgement = ask(load.GATE, 0.5)
-    assert (judgement.judgement, judgement.measured) == (Judged.HOLDS, None)
+    judgement = evaluate(load.GATE, 0.5)
+    assert (judgement.judgement, judgement.measured) == (GateOutcome.HOLDS, None)
     assert judgement.reason == "the load of other processes is not known"
 
 
@@ -191,23 +191,23 @@ def test_a_ceiling_is_made_of_one_number():
     with pytest.raises(ValidationError):
         limit.validate_python(0.0)
 
-    judgement = ask(gate, 2.0, cold_start_ms=2001.0)
+    judgement = evaluate(gate, 2.0, cold_start_ms=2001.0)
 
     assert (judgement.name, judgement.candidate, judgement.judgement) == ("heat_kj", "a", "fails")
     assert (judgement.measured, judgement.limit, judgement.unit, judgement.shape) == (2.001, 2.0, "kJ", "")
     assert judgement.reason == "the fan of a takes 2.001 kJ, where 2 kJ is allowed"
-    assert ask(gate, 2.0, cold_start_ms=2000.0).judgement is Judged.HOLDS
-    assert ask(gate, 2.0, cold_start_ms=None).judgement is Judged.UNDECIDED
+    assert evaluate(gate, 2.0, cold_start_ms=2000.0).judgement is GateOutcome.HOLDS
+    assert evaluate(gate, 2.0, cold_start_ms=None).judgement is GateOutcome.UNDECIDED
 
 
 def test_a_ceiling_counts_in_the_unit_of_its_measure():
     gate = make_ceiling("one", lambda _: 3.0, unit="ms", subject="{}", description="One.", verb="lasts")
-    assert ask(gate, 4.0).reason == "a lasts 3 ms, where 4 ms is allowed"
+    assert evaluate(gate, 4.0).reason == "a lasts 3 ms, where 4 ms is allowed"
 
 
 def test_latency_is_judged_at_each_shape_that_has_a_limit():
     rows = tuple(Latency(shape=shape, p50_ms=ms, n=9) for shape, ms in (("one", 1.0), ("many", 5.0), ("free", 99.0)))
-    judgements = latency.GATE.ask({"one": 2.0, "many": 2.0}, Measurements(id="a", latency=rows), SOURCE)
+    judgements = latency.GATE.evaluate({"one": 2.0, "many": 2.0}, Measurements(id="a", latency=rows), SOURCE)
 
     assert [(row.shape, row.judgement) for row in judgements] == [("one", "holds"), ("many", "fails")]
     assert judgements[0].reason == "a at one takes 1.000 ms, where 2 ms is allowed"
@@ -216,28 +216,30 @@ def test_latency_is_judged_at_each_shape_that_has_a_limit():
 @settings(deadline=None)
 @given(low=ANY, high=ANY, limit=POSITIVE)
 def test_a_drop_holds_only_when_its_whole_interval_is_under_the_limit(low, high, limit):
-    judgement = ask(drop.GATE, limit, quality=make_quality(low, high))
+    judgement = evaluate(drop.GATE, limit, quality=make_quality(low, high))
 
-    assert (judgement.judgement is Judged.HOLDS) == (high < limit)
-    assert (judgement.judgement is Judged.FAILS) == (low > limit and not high < limit)
+    assert (judgement.judgement is GateOutcome.HOLDS) == (high < limit)
+    assert (judgement.judgement is GateOutcome.FAILS) == (low > limit and not high < limit)
     json.dumps(judgement.model_dump(mode="json"), allow_nan=False)
 
 
 @settings(deadline=None)
 @given(limit=POSITIVE)
 def test_a_drop_whose_end_equals_the_limit_is_undecided(limit):
-    assert ask(drop.GATE, limit, quality=make_quality(0.0, limit)).judgement is Judged.UNDECIDED
-    assert ask(drop.GATE, limit, quality=make_quality(limit, 2 * limit)).judgement is Judged.UNDECIDED
-    assert ask(drop.GATE, limit, quality=make_quality(0.0, math.nextafter(limit, 0.0))).judgement is Judged.HOLDS
+    assert evaluate(drop.GATE, limit, quality=make_quality(0.0, limit)).judgement is GateOutcome.UNDECIDED
+    assert evaluate(drop.GATE, limit, quality=make_quality(limit, 2 * limit)).judgement is GateOutcome.UNDECIDED
+    assert (
+        evaluate(drop.GATE, limit, quality=make_quality(0.0, math.nextafter(limit, 0.0))).judgement is GateOutcome.HOLDS
+    )
     over = math.nextafter(limit, math.inf)
-    assert ask(drop.GATE, limit, quality=make_quality(over, over)).judgement is Judged.FAILS
+    assert evaluate(drop.GATE, limit, quality=make_quality(over, over)).judgement is GateOutcome.FAILS
 
 
 def test_a_judgement_on_a_drop_says_what_was_measured():
-    assert ask(drop.GATE, 0.01, quality=make_quality(0.0, 0.004)) == Judgement(
+    assert evaluate(drop.GATE, 0.01, quality=make_quality(0.0, 0.004)) == Judgement(
         name="drop",
         candidate="a",
-        judgement=Judged.HOLDS,
+        judgement=GateOutcome.HOLDS,
         limit=0.01,
         measured=0.002,
         low=0.0,
@@ -246,10 +248,10 @@ def test_a_judgement_on_a_drop_says_what_was_measured():
         reason="a holds the quality gate: accuracy 0.9900 to 0.9900 on 400 rows, "
         "a drop of at most 0.0040 where 0.01 is allowed",
     )
-    assert ask(drop.GATE, 0.01) == Judgement(
+    assert evaluate(drop.GATE, 0.01) == Judgement(
         name="drop",
         candidate="a",
-        judgement=Judged.UNDECIDED,
+        judgement=GateOutcome.UNDECIDED,
         limit=0.01,
         reason="a was not scored on the gate split",
     )
@@ -258,27 +260,31 @@ def test_a_judgement_on_a_drop_says_what_was_measured():
 @settings(deadline=None)
 @given(value=ANY, limit=st.floats(min_value=-1e6, max_value=1e6))
 def test_a_quality_holds_from_the_limit_on(value, limit):
-    judged = ask(quality.GATE, limit, quality=make_quality(0, 0.1, value=value)).judgement
+    judged = evaluate(quality.GATE, limit, quality=make_quality(0, 0.1, value=value)).judgement
 
     assert judged is (
-        Judged.UNDECIDED if not math.isfinite(value) else Judged.HOLDS if value >= limit else Judged.FAILS
+        GateOutcome.UNDECIDED
+        if not math.isfinite(value)
+        else GateOutcome.HOLDS
+        if value >= limit
+        else GateOutcome.FAILS
     )
 
 
 def test_a_judgement_on_quality_says_what_was_measured():
-    assert ask(quality.GATE, 0.9, quality=make_quality(0, 0.1, value=0.95)) == Judgement(
+    assert evaluate(quality.GATE, 0.9, quality=make_quality(0, 0.1, value=0.95)) == Judgement(
         name="quality",
         candidate="a",
-        judgement=Judged.HOLDS,
+        judgement=GateOutcome.HOLDS,
         limit=0.9,
         measured=0.95,
         unit="accuracy",
         reason="accuracy of a is 0.9500, where at least 0.9 is required",
     )
-    assert ask(quality.GATE, 0.9) == Judgement(
+    assert evaluate(quality.GATE, 0.9) == Judgement(
         name="quality",
         candidate="a",
-        judgement=Judged.UNDECIDED,
+        judgement=GateOutcome.UNDECIDED,
         limit=0.9,
         reason="the metric of a was not measured, although a limit of 0.9 is set",
     )
@@ -288,9 +294,9 @@ def test_a_judgement_on_quality_says_what_was_measured():
 @given(value=st.floats(min_value=0, max_value=1e6), limit=st.floats(min_value=0, max_value=1e6))
 def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, limit):
     found = make_quality(0, 0.1, value=value, metric="root_mean_squared_error", higher_is_better=False)
-    judgement = ask(quality.GATE, limit, quality=found)
+    judgement = evaluate(quality.GATE, limit, quality=found)
 
-    assert judgement.judgement is (Judged.HOLDS if value <= limit else Judged.FAILS)
+    assert judgement.judgement is (GateOutcome.HOLDS if value <= limit else GateOutcome.FAILS)
     assert f"where at most {limit:g} is required" in judgement.reason
 
 
@@ -307,7 +313,7 @@ def test_a_quality_whose_lower_values_are_better_holds_up_to_the_limit(value, li
 def test_the_launches_decide_the_speedup(faster, low, expected):
     ratio = Interval(estimate=2.0, low=low, high=2.2)
     one = Speedup(shape="batch1", ratio=ratio, noise_floor=1.75, launches=7)
-    judgement = ask(speedup.GATE, 1.05, faster=faster, speedup=one)
+    judgement = evaluate(speedup.GATE, 1.05, faster=faster, speedup=one)
 
     assert judgement.judgement == expected
     assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, low, 2.2, "batch1")
@@ -317,9 +323,9 @@ def test_the_launches_decide_the_speedup(faster, low, expected):
 
 
 def test_what_could_not_be_confirmed_is_not_faster():
-    judgement = ask(speedup.GATE, 1.05)
+    judgement = evaluate(speedup.GATE, 1.05)
 
-    assert (judgement.judgement, judgement.measured) == (Judged.FAILS, None)
+    assert (judgement.judgement, judgement.measured) == (GateOutcome.FAILS, None)
     assert judgement.reason == "a could not be confirmed"
 
 
@@ -327,12 +333,12 @@ def test_what_could_not_be_confirmed_is_not_faster():
     ("shares", "noise"), [([], None), ([None], None), ([0.25], None), ([0.1, 0.2501], 0.2501), ([0.9, 0.4], 0.9)]
 )
 def test_above_the_documented_share_a_winner_waits_whatever_the_recipe_allows(shares, noise):
-    rows = [ask(load.GATE, 1.0, other_load=share) for share in shares]
-    assert {row.judgement for row in rows} <= {Judged.HOLDS}
+    rows = [evaluate(load.GATE, 1.0, other_load=share) for share in shares]
+    assert {row.judgement for row in rows} <= {GateOutcome.HOLDS}
     assert load.find_load(rows) == noise
 
 
 def test_a_winner_that_waits_says_for_what():
-    said = load.say_waits(0.62)
+    said = load.format_wait(0.62)
     assert "0.62 of the cores' time" in said
     assert "`kedro-hone run --from-nodes confirm`" in said

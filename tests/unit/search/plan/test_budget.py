@@ -154,12 +154,12 @@ def test_a_search_that_has_ended_starts_nothing_and_says_what_it_would_have_take
 
 @pytest.mark.parametrize(("spent", "ended"), [(71.0, True), (69.0, False)])
 def test_a_validation_ends_with_its_part_of_the_budget_unless_it_insists(make_setting, elapse, spent, ended):
-    setting = make_setting(100.0)
-    find_end, insists = bound_validation(setting, insists=False), bound_validation(setting, insists=True)
+    context = make_setting(100.0)
+    find_end, insists = bound_validation(context, insists=False), bound_validation(context, insists=True)
     elapse(spent)
     said = "its validation was ended with the first 70% of the budget, in which it began"
     assert (find_end(), insists()) == (said if ended else "", "")
-    setting.run.stop()
+    context.run.stop()
     assert (find_end(), insists()) == (INTERRUPTED, INTERRUPTED)
 
 
@@ -174,7 +174,7 @@ def test_a_validation_ends_with_its_part_of_the_budget_unless_it_insists(make_se
     ],
 )
 def test_the_confirmation_has_an_end(make_setting, budget, size, own, limit):
-    setting = make_setting(budget, size)
-    setting.recipe.confirm, setting.source = SimpleNamespace(seconds=own), SimpleNamespace(digest="sha256:a")
-    assert bound_confirmation(setting) == limit
-    assert not setting.run.search_began
+    context = make_setting(budget, size)
+    context.recipe.confirm, context.source = SimpleNamespace(seconds=own), SimpleNamespace(digest="sha256:a")
+    assert bound_confirmation(context) == limit
+    assert not context.run.search_began

@@ -88,9 +88,9 @@ def test_own_seconds_count_more_than_the_usual_ones():
     assert own.adaptors[adaptor.name] == usual.model_copy(update={"seconds": 77.0})
 
 
-def test_what_a_store_holds_of_the_steps_of_a_model_is_found(setting):
+def test_what_a_store_holds_of_the_steps_of_a_model_is_found(context):
     given = [toy.COMPILE.options(slow=slow) for slow in (0.1, 0.2)]
-    made = [transform(toy.COMPILE, options, setting.source, setting, reference=None) for options in given]
-    (setting.store.root / "steps" / "odd.json").write_text("{")
+    made = [transform(toy.COMPILE, options, context.source, context, reference=None) for options in given]
+    (context.store.root / "steps" / "odd.json").write_text("{")
     seconds = [outcome.steps[-1].seconds for outcome in made]
-    assert find_medians(setting.source, setting.store.read_records()) == {"toy.compile": pytest.approx(fmean(seconds))}
+    assert find_medians(context.source, context.store.read_records()) == {"toy.compile": pytest.approx(fmean(seconds))}

@@ -12,9 +12,16 @@ from hone_runtime.values.samples import Samples
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.race.launches import Burst, Entrant, _size_bursts, enter, measure_round, plan_burst
+from kedro_hone.search.context import RunContext
+from kedro_hone.search.race.launches import (
+    Burst,
+    Contestant,
+    _size_bursts,
+    measure_round,
+    plan_burst,
+    start_contestants,
+)
 from kedro_hone.search.race.timings import Timings
-from kedro_hone.search.setting import Setting
 
 BURSTS = {"b1": Burst(calls=3, warmup=2), "b64": Burst(calls=2, warmup=0)}
 
@@ -48,7 +55,7 @@ class Clock:
 
 def entrants(journal, names, failing=()):
     return [
-        Entrant(id=name, session=Clock(name, journal, fails=name in failing), bursts=BURSTS, stack=ExitStack())
+        Contestant(id=name, session=Clock(name, journal, fails=name in failing), bursts=BURSTS, stack=ExitStack())
         for name in names
     ]
 
@@ -135,7 +142,7 @@ def test_a_call_that_is_longer_than_a_burst_is_not_made_for_its_size_again(took_
 def test_without_an_environment_there_is_no_worker(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     artifact = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=(), runtime="deepsparse")
-    setting = Setting(
+    context = RunContext(
         source=artifact,
         samples=Samples(digest="sha256:1", splits={}, shapes={}, program="", program_digest=""),
         recipe=read_recipe({"model": {"uri": "m"}}),
@@ -144,6 +151,6 @@ def test_without_an_environment_there_is_no_worker(tmp_path, monkeypatch):
     )
     timings = Timings()
     with ExitStack() as stack:
-        assert enter({"a": artifact}, setting, burst_ms=1, timings=timings, stack=stack) == {}
+        assert start_contestants({"a": artifact}, context, burst_ms=1, timings=timings, stack=stack) == {}
 
     assert (timings.failures["a"].failure, timings.workers) == (FailureClass.INSTALL, 0)

@@ -23,10 +23,10 @@ def test_percentiles_only_where_there_are_samples_enough():
 
 def test_raw_timings_are_kept_and_written(tmp_path):
     store, timings = Store(tmp_path), Timings(rounds=[{"a": {"b1": [1, 2, 3]}}, {"a": {"b1": [4, 5]}}])
-    key = timings.keep(store, "race")
+    key = timings.store(store, "race")
 
-    assert timings.keep(store, "race") == key
-    write_timings(tmp_path / "timings.npz", {"race": key, "confirm": Timings().keep(store, "confirm")}, store)
+    assert timings.store(store, "race") == key
+    write_timings(tmp_path / "timings.npz", {"race": key, "confirm": Timings().store(store, "confirm")}, store)
     with np.load(tmp_path / "timings.npz") as known:
         assert {name: array.tolist() for name, array in known.items()} == {
             "race/a/b1": [1, 2, 3, 4, 5],

@@ -69,24 +69,24 @@ FAULTS = {
     stopped_by="its answers are checked; it fails alone",
 )
 @pytest.mark.parametrize(("changes", "words"), FAULTS.values(), ids=FAULTS)
-def test_it_is_that_adaptors_failure(setting, changes, words):
+def test_it_is_that_adaptors_failure(context, changes, words):
     own = None
     if resolve := changes.get("options"):
         own = make_options(resolve)()
         changes = {}
     adaptor = replace(toy.COMPILE, **changes)
 
-    outcome = transform(adaptor, own or adaptor.options(), setting.source, setting, reference=REFERENCE)
+    outcome = transform(adaptor, own or adaptor.options(), context.source, context, reference=REFERENCE)
 
     assert isinstance(outcome, Failed), outcome
     assert (outcome.by, outcome.failure, outcome.steps) == ("toy.compile", FailureClass.COMPILE, ())
     assert outcome.reason.startswith(words)
-    assert not list((setting.run.folder / "steps").glob("*"))  # nothing was built in vain
-    validation = validate(setting=setting, outcome=outcome, reference=REFERENCE, candidate="a", route=("toy.compile",))
+    assert not list((context.run.folder / "steps").glob("*"))  # nothing was built in vain
+    validation = validate(context=context, outcome=outcome, reference=REFERENCE, candidate="a", route=("toy.compile",))
     assert (validation.status, validation.slug) == (Status.FAILED, "compile")
 
 
-def test_what_depends_on_the_machine_is_asked_of_the_defaults_too(setting):
+def test_what_depends_on_the_machine_is_asked_of_the_defaults_too(context):
     """The recipe's options resolve, and the defaults do not."""
 
     def resolve(self, host):
@@ -95,36 +95,36 @@ def test_what_depends_on_the_machine_is_asked_of_the_defaults_too(setting):
     options = make_options(resolve)
     adaptor = replace(toy.COMPILE, options=options)
 
-    outcome = transform(adaptor, options(wrong=True), setting.source, setting, reference=REFERENCE)
+    outcome = transform(adaptor, options(wrong=True), context.source, context, reference=REFERENCE)
 
     assert isinstance(outcome, Failed), outcome
     assert outcome.reason.startswith("Options.resolve failed: SystemExit: 0")
 
 
-def test_a_persons_interruption_is_not_an_adaptors_failure(setting):
+def test_a_persons_interruption_is_not_an_adaptors_failure(context):
     adaptor = replace(toy.COMPILE, can_take=raises(KeyboardInterrupt()))
 
     with pytest.raises(KeyboardInterrupt):
-        transform(adaptor, adaptor.options(), setting.source, setting, reference=REFERENCE)
+        transform(adaptor, adaptor.options(), context.source, context, reference=REFERENCE)
 
 
-def test_a_good_adaptor_is_built(setting):
+def test_a_good_adaptor_is_built(context):
     taking = replace(toy.TOOLCHAIN, run_options=RunsX)
     adaptor = replace(toy.COMPILE, toolchain=taking, run_options=returns({"x": (1, 2)}))
 
-    outcome = transform(adaptor, adaptor.options(), setting.source, setting, reference=REFERENCE)
+    outcome = transform(adaptor, adaptor.options(), context.source, context, reference=REFERENCE)
 
     assert outcome.kind == "artifact", outcome
     assert outcome.run_options == {"x": [1, 2]}
 
 
 @pytest.mark.parametrize(("adaptor", "kept"), [(toy.COMPILE, False), (toy.COMPRESS, True)])
-def test_a_cache_of_keys_and_values_is_not_lost_in_another_format(setting, adaptor, kept):
-    cached = setting.source.model_copy(update={"metadata": {"cache": {"layers": 2, "heads": 2, "head_size": 8}}})
-    without = setting.source.model_copy(update={"metadata": {"cache": {"absent": "it has none"}}})
+def test_a_cache_of_keys_and_values_is_not_lost_in_another_format(context, adaptor, kept):
+    cached = context.source.model_copy(update={"metadata": {"cache": {"layers": 2, "heads": 2, "head_size": 8}}})
+    without = context.source.model_copy(update={"metadata": {"cache": {"absent": "it has none"}}})
 
     outcome, other = (
-        transform(adaptor, adaptor.options(), parent, setting, reference=REFERENCE) for parent in (cached, without)
+        transform(adaptor, adaptor.options(), parent, context, reference=REFERENCE) for parent in (cached, without)
     )
 
     assert other.kind == "artifact", other
@@ -135,14 +135,14 @@ def test_a_cache_of_keys_and_values_is_not_lost_in_another_format(setting, adapt
         assert outcome.reason == "toy would lose the cache of keys and values that this toy-source has"
 
 
-def test_a_toolchain_that_is_missing_is_left_out_where_the_recipe_says_skip(setting, tmp_path):
+def test_a_toolchain_that_is_missing_is_left_out_where_the_recipe_says_skip(context, tmp_path):
     (tmp_path / "requirements.in").write_text("no-such-package\n")
     (tmp_path / "requirements.lock").write_text("no-such-package==1.0\n")
     adaptor = replace(toy.COMPILE, toolchain=replace(toy.TOOLCHAIN, folder=tmp_path))
-    recipe = setting.recipe.model_copy(update={"missing_toolchains": "skip"})
+    recipe = context.recipe.model_copy(update={"missing_toolchains": "skip"})
 
-    skipping = replace(setting, recipe=recipe)
-    outcome = transform(adaptor, adaptor.options(), setting.source, skipping, reference=REFERENCE)
+    skipping = replace(context, recipe=recipe)
+    outcome = transform(adaptor, adaptor.options(), context.source, skipping, reference=REFERENCE)
 
     assert isinstance(outcome, Refused), outcome
     assert outcome.slug == "not-installed"

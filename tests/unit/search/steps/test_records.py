@@ -7,7 +7,7 @@ import pytest
 from hone_runtime.contract.toolchain import Toolchain
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.search.steps import records as module
-from kedro_hone.search.steps.records import FOLDER, lend_records
+from kedro_hone.search.steps.records import FOLDER, checkout_records
 
 PLACE = ("environment", "machine")
 
@@ -21,7 +21,7 @@ def store(tmp_path):
 def lend(store, tmp_path):
     def lend(name="run", *, place=PLACE, remembers=True):
         toolchain = Toolchain(name="tuner", folder=tmp_path, remembers=remembers)
-        return lend_records(store, toolchain, place, tmp_path / name)
+        return checkout_records(store, toolchain, place, tmp_path / name)
 
     return lend
 

@@ -14,47 +14,47 @@ from kedro_hone.search.steps.step import _Step, transform
 
 
 @pytest.mark.parametrize(("spent", "built"), [(50.0, True), (60.0, True), (69.5, False), (75.0, False)])
-def test_the_last_step_of_what_was_built_may_begin_until_validating_is_over(setting, monkeypatch, spent, built):
-    setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
+def test_the_last_step_of_what_was_built_may_begin_until_validating_is_over(context, monkeypatch, spent, built):
+    context = replace(context, recipe=context.recipe.model_copy(update={"budget": 100.0}))
     facts = StepFacts(key="k", adaptor="toy.compile", run="r", folder="f", seconds=1.0, outcome="artifact")
     monkeypatch.setattr(RunFolder, "read_seconds", lambda _: spent)
-    parent = setting.source.model_copy(update={"steps": (facts,)})
-    outcome = transform(toy.COMPILE, toy.COMPILE.options(), parent, setting, reference=None, expected=1.0)
+    parent = context.source.model_copy(update={"steps": (facts,)})
+    outcome = transform(toy.COMPILE, toy.COMPILE.options(), parent, context, reference=None, expected=1.0)
     assert (outcome.kind == "artifact") is built, outcome
     assert built or outcome.reason.startswith("it takes about 1 s, and ")
 
 
-def run_in(setting, run):
-    """Return the setting of another run."""
-    return replace(setting, run=setting.run.model_copy(update={"run_id": run}))
+def run_in(context, run):
+    """Return the context of another run."""
+    return replace(context, run=context.run.model_copy(update={"run_id": run}))
 
 
 @pytest.mark.parametrize(
     ("failure", "tried"),
     [(FailureClass.CRASH, ["1", "2"]), (FailureClass.COMPILE, ["1"]), (FailureClass.DISK_FULL, ["1", "1", "2", "3"])],
 )
-def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, failure, tried):
+def test_a_crash_is_kept_once_it_happened_in_two_runs(context, monkeypatch, failure, tried):
     """It may have been an accident of the machine; one that passes is never kept, and any other one at once."""
     ran = []
 
     def crash(step, *rest):
-        ran.append(step.setting.run.run_id)
+        ran.append(step.context.run.run_id)
         return Failed(by="toy.compile", failure=failure, reason="gone")
 
     monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
     for run in ("1", "1", "2", "3"):
-        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), context.source, run_in(context, run), reference=None)
         assert outcome.failure is failure
     assert ran == tried
 
 
-def test_a_crash_that_was_none_is_forgotten(setting, monkeypatch):
+def test_a_crash_that_was_none_is_forgotten(context, monkeypatch):
     with monkeypatch.context() as patched:
         crash = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="gone")
         patched.setattr("kedro_hone.search.steps.step._Step._run", lambda *_: crash)
-        transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
+        transform(toy.COMPILE, toy.COMPILE.options(), context.source, run_in(context, "1"), reference=None)
     for run in ("2", "3"):
-        outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, run), reference=None)
+        outcome = transform(toy.COMPILE, toy.COMPILE.options(), context.source, run_in(context, run), reference=None)
         assert outcome.kind == "artifact"
     assert outcome.steps[-1].run == "2"
 
@@ -70,7 +70,7 @@ CRASH = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="crashed wit
 
 
 @pytest.mark.parametrize("fault", [CRASH.model_copy(update={"failure": FailureClass.COMPILE}), CRASH])
-def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(setting, monkeypatch, caplog, fault):
+def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(context, monkeypatch, caplog, fault):
     run, ran = _Step._run, []
 
     def crash(step, within, folder, decided, limits):
@@ -78,7 +78,7 @@ def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(setting, monk
         return fault if decided.options.fixed_shapes else run(step, within, folder, decided, limits)
 
     monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
-    outcome = transform(SHAPED, ShapedOptions(), setting.source, setting, reference=None)
+    outcome = transform(SHAPED, ShapedOptions(), context.source, context, reference=None)
     if fault is not CRASH:
         assert outcome.failure is FailureClass.COMPILE
         assert len(ran) == 1
@@ -89,7 +89,7 @@ def test_a_crash_in_the_graphs_of_single_shapes_loses_no_candidate(setting, monk
     assert "toy.compile crashed, and is tried again without fixed_shapes" in caplog.text
 
 
-def test_a_step_that_crashes_without_the_graphs_of_single_shapes_tells_the_first_crash(setting, monkeypatch):
+def test_a_step_that_crashes_without_the_graphs_of_single_shapes_tells_the_first_crash(context, monkeypatch):
     ran = []
 
     def crash(_step, _within, folder, decided, _limits):
@@ -97,17 +97,17 @@ def test_a_step_that_crashes_without_the_graphs_of_single_shapes_tells_the_first
         return CRASH.model_copy(update={"reason": f"crashed, {decided.options.fixed_shapes}"})
 
     monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", crash)
-    outcome = transform(SHAPED, ShapedOptions(), setting.source, setting, reference=None)
+    outcome = transform(SHAPED, ShapedOptions(), context.source, context, reference=None)
     assert (outcome.reason, outcome.steps[-1].folder) == ("crashed, True", f"steps/{ran[0][0]}")
-    transform(SHAPED, ShapedOptions(fixed_shapes=False), setting.source, setting, reference=None)
+    transform(SHAPED, ShapedOptions(fixed_shapes=False), context.source, context, reference=None)
     assert [shaped for _, shaped in ran] == [True, False, False]
 
 
-def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(setting, monkeypatch):
+def test_where_there_is_no_time_for_a_second_try_the_crash_is_told(context, monkeypatch):
     crash = Failed(by="toy.compile", failure=FailureClass.CRASH, reason="gone")
     monkeypatch.setattr("kedro_hone.search.steps.step._Step._run", lambda *_: crash)
-    transform(toy.COMPILE, toy.COMPILE.options(), setting.source, run_in(setting, "1"), reference=None)
-    late = run_in(replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0})), "2")
+    transform(toy.COMPILE, toy.COMPILE.options(), context.source, run_in(context, "1"), reference=None)
+    late = run_in(replace(context, recipe=context.recipe.model_copy(update={"budget": 100.0})), "2")
     monkeypatch.setattr(RunFolder, "read_seconds", lambda _: 99.0)
-    outcome = transform(toy.COMPILE, toy.COMPILE.options(), setting.source, late, reference=None)
+    outcome = transform(toy.COMPILE, toy.COMPILE.options(), context.source, late, reference=None)
     assert outcome.failure is FailureClass.CRASH

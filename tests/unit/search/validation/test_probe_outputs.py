@@ -31,8 +31,8 @@ def make(tmp_path):
         )  # fmt: skip
         store = SimpleNamespace(locate_tree=lambda _: tmp_path)
         recipe = SimpleNamespace(model=SimpleNamespace(ranges={}))
-        setting = SimpleNamespace(store=store, source=ARTIFACT, recipe=recipe, locate_noise=lambda _: None)
-        probing = Probing(ARTIFACT, reference, setting, exact=False, folder=Path())
+        context = SimpleNamespace(store=store, source=ARTIFACT, recipe=recipe, locate_noise=lambda _: None)
+        probing = Probing(ARTIFACT, reference, context, exact=False, folder=Path())
         failed = (Failed(by="it", failure=failure, reason="so it is") for failure in failures)
         probing._found = dict(zip(NAMES, failed, strict=False))
         return probing
@@ -72,7 +72,7 @@ def judge(tmp_path):
         probing = object.__new__(Probing)
         probing._artifact, probing._exact = ARTIFACT.model_copy(update={"outputs": tuple(specs)}), exact
         gates = SimpleNamespace(conversion=None, unscored=0.1)
-        probing._setting = SimpleNamespace(
+        probing._context = SimpleNamespace(
             recipe=SimpleNamespace(gates=gates, model=SimpleNamespace(ranges={"x": (0, 9)})), source=ARTIFACT
         )
         probing._noise, probing._outputs = None, tmp_path / "usual.npz"

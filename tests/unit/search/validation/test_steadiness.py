@@ -29,7 +29,7 @@ def excuse(monkeypatch):
             dict.fromkeys(batches, 1),
             shares=SHARES,
             compare=lambda where, answers: asked.append((where, answers)) or [compare_arrays("y", WANT, WANT)],
-            setting=None,
+            context=None,
             reference=None,
         )
         return excused, limits, asked

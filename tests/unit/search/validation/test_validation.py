@@ -26,64 +26,64 @@ REFERENCE = Reference(
 )  # fmt: skip
 
 
-def name_source(setting, name="a"):
+def name_source(context, name="a"):
     """Return a candidate that is the toy model."""
-    return Candidate(id=name, route=("toy.compile",), outcome=setting.source)
+    return Candidate(id=name, route=("toy.compile",), outcome=context.source)
 
 
-def measure(setting, monkeypatch, *, seconds):
+def measure(context, monkeypatch, *, seconds):
     """Let validations take no time and find all valid, after some seconds of a search of a hundred."""
     monkeypatch.setattr(RunFolder, "read_seconds", lambda _: seconds)
     monkeypatch.setattr(module, "_check", lambda *_, judge, **__: judge(status=Status.MEASURED))
-    return replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
+    return replace(context, recipe=context.recipe.model_copy(update={"budget": 100.0}))
 
 
-def test_what_takes_longer_than_is_left_is_not_validated(setting, monkeypatch):
-    setting = measure(setting, monkeypatch, seconds=50.0)
-    found = module.validate_candidate(name_source(setting), setting, reference=REFERENCE, expected=30.0)
+def test_what_takes_longer_than_is_left_is_not_validated(context, monkeypatch):
+    context = measure(context, monkeypatch, seconds=50.0)
+    found = module.validate_candidate(name_source(context), context, reference=REFERENCE, expected=30.0)
     assert (found.status, found.slug) == (Status.NOT_TRIED, BUDGET)
     assert found.reason.startswith("it takes about 30 s, and 20 s are left of the first 70% of the budget of 100 s")
-    found = module.validate_candidate(name_source(setting), setting, reference=REFERENCE, expected=10.0)
+    found = module.validate_candidate(name_source(context), context, reference=REFERENCE, expected=10.0)
     assert found.status is Status.MEASURED
 
 
-def test_without_an_end_of_the_budget_all_are_validated(setting, monkeypatch):
-    setting = measure(setting, monkeypatch, seconds=1e9)
-    setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": "thorough"}))
-    found = module.validate_candidate(name_source(setting), setting, reference=REFERENCE, expected=1e9)
+def test_without_an_end_of_the_budget_all_are_validated(context, monkeypatch):
+    context = measure(context, monkeypatch, seconds=1e9)
+    context = replace(context, recipe=context.recipe.model_copy(update={"budget": "thorough"}))
+    found = module.validate_candidate(name_source(context), context, reference=REFERENCE, expected=1e9)
     assert found.status is Status.MEASURED
 
 
-def test_without_a_valid_candidate_those_are_validated_that_the_budget_left_out(setting, monkeypatch):
+def test_without_a_valid_candidate_those_are_validated_that_the_budget_left_out(context, monkeypatch):
     """What was built of the budget was for nothing otherwise."""
-    setting = measure(setting, monkeypatch, seconds=75.0)
-    judged = [module.validate_candidate(name_source(setting, name), setting, reference=REFERENCE) for name in "abc"]
+    context = measure(context, monkeypatch, seconds=75.0)
+    judged = [module.validate_candidate(name_source(context, name), context, reference=REFERENCE) for name in "abc"]
     judged = [one.model_copy(update={"made_from": {"from": one.candidate.id}}) for one in judged]
     lost = judged[0].model_copy(update={"status": Status.FAILED, "slug": "load"})
     assert {one.status for one in judged} == {Status.NOT_TRIED}
-    found = module.validate_until_valid([lost, *judged[1:]], setting, reference=REFERENCE)
+    found = module.validate_until_valid([lost, *judged[1:]], context, reference=REFERENCE)
     assert [one.status for one in found] == [Status.FAILED, Status.MEASURED, Status.NOT_TRIED]
     assert found[1].made_from == {"from": "b"}
-    assert module.validate_until_valid([found[1], judged[2]], setting, reference=REFERENCE) == [found[1], judged[2]]
+    assert module.validate_until_valid([found[1], judged[2]], context, reference=REFERENCE) == [found[1], judged[2]]
     restricted = found[1].model_copy(update={"publishable": False})
-    found = module.validate_until_valid([restricted, judged[2]], setting, reference=REFERENCE)
+    found = module.validate_until_valid([restricted, judged[2]], context, reference=REFERENCE)
     assert [one.status for one in found] == [Status.MEASURED] * 2
-    setting.run.stop()
-    assert module.validate_until_valid(judged, setting, reference=REFERENCE) == judged
+    context.run.stop()
+    assert module.validate_until_valid(judged, context, reference=REFERENCE) == judged
 
 
-def check(setting, monkeypatch, *, run="run", checked, restricted=None):
+def check(context, monkeypatch, *, run="run", checked, restricted=None):
     """Validate the toy model after 75 of 100 seconds, though it began in time."""
-    setting = replace(setting, recipe=setting.recipe.model_copy(update={"budget": 100.0}))
-    setting = replace(setting, run=setting.run.model_copy(update={"run_id": run}))
+    context = replace(context, recipe=context.recipe.model_copy(update={"budget": 100.0}))
+    context = replace(context, run=context.run.model_copy(update={"run_id": run}))
     monkeypatch.setattr(Budget, "find_reason", lambda *_: None)
     monkeypatch.setattr(RunFolder, "read_seconds", lambda _: 75.0)
     monkeypatch.setattr(module, "_check", lambda *_, judge, stopped, **__: judge(**checked(stopped)))
     monkeypatch.setattr(Catalogue, "find_restricted", lambda *_: restricted)
     step = StepFacts(key="k", adaptor="toy.compile", run="before", folder="f", seconds=1.0, outcome="artifact")
-    outcome = setting.source.model_copy(update={"steps": (step,)})
+    outcome = context.source.model_copy(update={"steps": (step,)})
     named = Candidate(id="a", route=("toy.compile",), outcome=outcome)
-    return setting, module.validate_candidate(named, setting, reference=REFERENCE)
+    return context, module.validate_candidate(named, context, reference=REFERENCE)
 
 
 def killed(stopped):
@@ -91,8 +91,8 @@ def killed(stopped):
     return {"status": Status.FAILED, "slug": "killed", "reason": "killed" if stopped() else "goes on"}
 
 
-def test_a_validation_that_the_budget_ended_was_not_tried(setting, monkeypatch):
-    setting, found = check(setting, monkeypatch, checked=killed)
+def test_a_validation_that_the_budget_ended_was_not_tried(context, monkeypatch):
+    context, found = check(context, monkeypatch, checked=killed)
     said = "its validation was ended with the first 70% of the budget, in which it began"
     assert (found.status, found.slug, found.reason) == (Status.NOT_TRIED, BUDGET, said)
     assert found.seconds >= 0.01
@@ -101,14 +101,14 @@ def test_a_validation_that_the_budget_ended_was_not_tried(setting, monkeypatch):
 
 
 @pytest.mark.parametrize("restricted", [False, True])
-def test_what_may_not_be_published_says_so(setting, monkeypatch, restricted):
+def test_what_may_not_be_published_says_so(context, monkeypatch, restricted):
     toolchain = SimpleNamespace(note="evaluation only") if restricted else None
-    _, found = check(setting, monkeypatch, checked=lambda _: {"status": Status.MEASURED}, restricted=toolchain)
+    _, found = check(context, monkeypatch, checked=lambda _: {"status": Status.MEASURED}, restricted=toolchain)
     assert found.publishable is not restricted
 
 
 @pytest.mark.parametrize(("slug", "tried"), [("crash", ["1", "2"]), ("load", ["1"]), ("disk-full", ["1", "2", "3"])])
-def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, slug, tried):
+def test_a_crash_is_kept_once_it_happened_in_two_runs(context, monkeypatch, slug, tried):
     ran = []
 
     def fail(stopped):
@@ -116,7 +116,7 @@ def test_a_crash_is_kept_once_it_happened_in_two_runs(setting, monkeypatch, slug
         return {"status": Status.FAILED, "slug": slug, "reason": "gone"}
 
     for run in ("1", "2", "3"):
-        _, found = check(setting, monkeypatch, run=run, checked=fail)
+        _, found = check(context, monkeypatch, run=run, checked=fail)
         assert (found.status, found.slug) == (Status.FAILED, slug)
     assert ran == tried
 

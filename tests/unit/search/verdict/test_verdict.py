@@ -7,7 +7,7 @@ from pydantic import Field
 
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.decision import Decision, Verdict
-from hone_runtime.values.judgement import Judged, Judgement
+from hone_runtime.values.judgement import GateOutcome, Judgement
 from hone_runtime.values.measurement import (
     Confirmation,
     Finalist,
@@ -20,7 +20,7 @@ from hone_runtime.values.measurement import (
 from hone_runtime.values.outcome import Candidate
 from kedro_hone.core.gates import Gate
 from kedro_hone.recipe.schema import read_recipe
-from kedro_hone.search.verdict.verdict import can_win, find_contradiction, list_asked
+from kedro_hone.search.verdict.verdict import can_win, find_contradiction, list_limits
 
 ARTIFACT = Artifact(format="onnx", digest="sha256:0", inputs=(), outputs=())
 OTHER = ARTIFACT.model_copy(update={"digest": "sha256:1"})
@@ -48,8 +48,8 @@ CONFIRMATION = Confirmation(
 ASKED = read_recipe({"model": {"uri": "m"}, "gates": {"size_mb": 9}}).gates
 GATES = tuple(
     Judgement(name=gate.name, candidate=name, judgement=judged)
-    for gate in list_asked(ASKED)
-    for name, judged in (("fast", Judged.HOLDS), ("slow", Judged.FAILS), ("even", Judged.HOLDS))
+    for gate in list_limits(ASKED)
+    for name, judged in (("fast", GateOutcome.HOLDS), ("slow", GateOutcome.FAILS), ("even", GateOutcome.HOLDS))
 )
 WON = Decision(
     verdict=Verdict.PASS, reasons=(), winner="fast", artifact=ARTIFACT, speedup=speedup(2.0), gates=GATES
@@ -93,7 +93,7 @@ def test_another_verdict_has_no_winner(verdict):
         ({"artifact": OTHER}, "other files"),
         ({"artifact": None}, "other files"),
         (
-            {"gates": (*GATES, Judgement(name="drop", candidate="fast", judgement=Judged.UNDECIDED))},
+            {"gates": (*GATES, Judgement(name="drop", candidate="fast", judgement=GateOutcome.UNDECIDED))},
             "does not pass every gate",
         ),
     ],
@@ -121,7 +121,7 @@ def test_what_is_not_measured_yet_is_no_missed_gate(monkeypatch, measured, able)
     """The latencies are the confirmation's: a gate that fails for want of them says nothing before it."""
     gate = Gate(
         name="mine", takes=float, field=Field(default=None, description="Mine."),
-        judge=lambda _limit, candidate, _source: (gate.rule(candidate.id, Judged.FAILS, "no", measured=measured),),
+        judge=lambda _limit, candidate, _source: (gate.rule(candidate.id, GateOutcome.FAILS, "no", measured=measured),),
     )  # fmt: skip
-    monkeypatch.setattr("kedro_hone.search.verdict.verdict.list_asked", lambda _: {gate: 1.0})
+    monkeypatch.setattr("kedro_hone.search.verdict.verdict.list_limits", lambda _: {gate: 1.0})
     assert can_win(validation("fast"), read_recipe({"model": {"uri": "m"}}).gates) is able

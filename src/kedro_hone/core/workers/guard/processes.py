@@ -165,7 +165,7 @@ def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
         os.chdir(config["folder"])
         os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
     except Exception as error:  # noqa: BLE001 - whatever it is, the host has to hear of it
-        _tell(telling, "problem", f"{config['command'][0]}: {error}")
+        _report(telling, "problem", f"{config['command'][0]}: {error}")
     finally:
         os._exit(127)
 
@@ -181,14 +181,14 @@ def _isolate(limits: dict[str, Any], telling: int) -> dict[str, Any]:
     """Isolate this process; if there are no namespaces, end it, and let the guard try without them."""
     try:
         held = isolate(limits)
-        _tell(telling, "isolation", held)
+        _report(telling, "isolation", held)
     except OSError as error:
         if "namespaces" not in limits["layers"]:
             raise
-        _tell(telling, "no_namespaces", str(error))
+        _report(telling, "no_namespaces", str(error))
         os._exit(127)
     return held
 
 
-def _tell(telling: int, what: str, value: object) -> None:
+def _report(telling: int, what: str, value: object) -> None:
     os.write(telling, json.dumps({what: value}).encode() + b"\n")

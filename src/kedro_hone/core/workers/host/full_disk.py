@@ -19,7 +19,7 @@ def list_disks(call: Call) -> tuple[str, ...]:
     return _list_folders(call.written, call.folder)
 
 
-def doubt(failed: Failed, job: Job, folder: Path, end: End | None = None) -> Failed:
+def check_full_disk(failed: Failed, job: Job, folder: Path, end: End | None = None) -> Failed:
     """Return a failure as one of a full disk if a disk is almost full, or was while the worker ran.
 
     Toolchains report a full disk in many ways, such as an ``iostream error``, a crash, or a truncated file. The disks

@@ -26,7 +26,7 @@ from hone_runtime.values.digest import digest_code, digest_json
 from hone_runtime.values.outcome import Failed, FailureClass, Refused, Trespass
 from hone_runtime.values.regular import read_regular
 from kedro_hone.core.workers.host import reach
-from kedro_hone.core.workers.host.full_disk import distrust, doubt, list_disks
+from kedro_hone.core.workers.host.full_disk import check_full_disk, distrust, list_disks
 from kedro_hone.core.workers.host.guarded import GUARD_SECONDS, Guarded, Program
 from kedro_hone.core.workers.host.replies import parse_object
 from kedro_hone.core.workers.host.session import WorkerSession
@@ -112,7 +112,7 @@ def call_worker(
     outcome = _read_outcome(call, end)
     if isinstance(outcome, StepResult):
         return distrust(call, outcome)
-    return doubt(outcome, job, call.folder, end) if isinstance(outcome, Failed) else outcome
+    return check_full_disk(outcome, job, call.folder, end) if isinstance(outcome, Failed) else outcome
 
 
 def open_session(

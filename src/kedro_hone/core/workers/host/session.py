@@ -15,7 +15,7 @@ from typing import TypeVar
 from hone_runtime.contract.job import Call, End
 from hone_runtime.values.base import Json
 from hone_runtime.values.outcome import Failed, FailureClass
-from kedro_hone.core.workers.host.full_disk import doubt
+from kedro_hone.core.workers.host.full_disk import check_full_disk
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader
 
 _Read = TypeVar("_Read")
@@ -45,7 +45,7 @@ class WorkerSession:
         npz file) when it has run once.
         """
         path = None if feeds is None else str(feeds.absolute())
-        reply = self._ask("load", self._call.job.failure, feeds=path)
+        reply = self._request("load", self._call.job.failure, feeds=path)
         return reply if isinstance(reply, Failed) else self._read(_read_cold_start, reply)
 
     def run(
@@ -59,7 +59,7 @@ class WorkerSession:
         worker, if these are fewer than its limit.
         """
         given, made = str(feeds.absolute()), str(output.absolute())
-        reply = self._ask("run", seconds=seconds, feeds=given, output=made, batch=batch)
+        reply = self._request("run", seconds=seconds, feeds=given, output=made, batch=batch)
         return reply if isinstance(reply, Failed) else None
 
     def run_together(self, feeds: Path, *, threads: int, calls: int) -> int | Failed:
@@ -67,12 +67,12 @@ class WorkerSession:
 
         Each thread has rows of its own, made from an npz file, and makes the given number of calls.
         """
-        reply = self._ask("run_together", feeds=str(feeds.absolute()), threads=threads, calls=calls)
+        reply = self._request("run_together", feeds=str(feeds.absolute()), threads=threads, calls=calls)
         return reply if isinstance(reply, Failed) else self._read(_read_differing, reply)
 
     def arm(self, shape: str, feeds: Path) -> Failed | None:
         """Read the feeds of one shape, an npz file with exactly the rows of one call, into the worker's memory."""
-        reply = self._ask("arm", shape=shape, feeds=str(feeds.absolute()))
+        reply = self._request("arm", shape=shape, feeds=str(feeds.absolute()))
         return reply if isinstance(reply, Failed) else None
 
     def time(self, shape: str, calls: int, *, warmup: int = 0) -> list[int] | Failed:
@@ -80,7 +80,7 @@ class WorkerSession:
 
         They are timed after ``warmup`` calls that are not measured, such as after a pause.
         """
-        reply = self._ask("time", shape=shape, calls=calls, warmup=warmup)
+        reply = self._request("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else self._read(partial(_read_times, calls=calls), reply)
 
     @property
@@ -118,7 +118,7 @@ class WorkerSession:
             self._call.tidy()
         return self._guarded.wait()
 
-    def _ask(
+    def _request(
         self, do: str, failure: FailureClass = FailureClass.CRASH, *, seconds: float | None = None, **arguments: Json
     ) -> dict[str, Json] | Failed:
         if self._paused or self._closed:
@@ -133,11 +133,11 @@ class WorkerSession:
             return self._refuse(error)
         if reply is None:
             end = self._guarded.end or End(reason="closed")
-            self._failed = self._doubt(self._call.explain_end(end), end)
+            self._failed = self._check_full_disk(self._call.explain_end(end), end)
             return self._failed
 
         def explain(error: Mapping[str, Json]) -> Failed:
-            return self._doubt(self._call.explain_error(error, failure))
+            return self._check_full_disk(self._call.explain_error(error, failure))
 
         return self._read(explain, reply["error"]) if "error" in reply else reply
 
@@ -151,11 +151,11 @@ class WorkerSession:
         """End a worker after an invalid reply, so that later output is not mistaken for the next reply."""
         self._guarded.stop("closed")
         reason = f"the worker's reply cannot be read: {''.join(str(error).splitlines()[:1])}"
-        self._failed = self._doubt(self._call.fail(reason))
+        self._failed = self._check_full_disk(self._call.fail(reason))
         return self._failed
 
-    def _doubt(self, failed: Failed, end: End | None = None) -> Failed:
-        return doubt(failed, self._call.written, self._call.folder, end)
+    def _check_full_disk(self, failed: Failed, end: End | None = None) -> Failed:
+        return check_full_disk(failed, self._call.written, self._call.folder, end)
 
     def _wait_for_reply(self, seconds: float) -> dict[str, Json] | None:
         """Return the next reply, or None if the worker ended instead; it is ended after ``seconds``."""

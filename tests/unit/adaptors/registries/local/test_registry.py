@@ -122,7 +122,7 @@ def test_what_a_killed_publication_left_is_removed(tmp_path, winner):
     code = (
         "import os, signal; from pathlib import Path; from kedro_hone.core.machine import processes\n"
         f"home = Path({str(tmp_path / 'digits-hone')!r}); home.mkdir()\n"
-        "stage = home / f'.publishing-{processes.name_process()}'; stage.mkdir()\n"
+        "stage = home / f'.publishing-{processes.identify_process()}'; stage.mkdir()\n"
         "(stage / 'half').write_text('x'); os.kill(os.getpid(), signal.SIGKILL)"
     )
     source = Path(kedro_hone.__file__).parents[1]

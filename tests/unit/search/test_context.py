@@ -7,7 +7,7 @@ import time
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.core.locks import hold_devices
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.search.setting import measure_alone
+from kedro_hone.search.context import measure_alone
 
 HANG = 600
 """Seconds after which a test is taken to hang."""

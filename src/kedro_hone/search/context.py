@@ -68,7 +68,7 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
+class RunContext:
     """The inputs that are the same for all candidates of a run."""
 
     source: Artifact

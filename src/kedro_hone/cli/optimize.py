@@ -35,7 +35,7 @@ from kedro_hone.derivation.request import (
     read_share,
     read_values,
 )
-from kedro_hone.graph import configure, read_catalog, read_parameters, separate
+from kedro_hone.graph import configure, read_catalog, read_entries, read_parameters, separate
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
 
@@ -126,12 +126,16 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
 
 
 def _check_unchanged(proposal: Proposal) -> None:
-    """Raise ``option-invalid`` if other files in the folder, such as those of ``conf/local``, change the recipe."""
-    derived, read = (json.dumps(one, default=str, sort_keys=True) for one in (proposal.recipe, read_parameters()))
-    if derived != read:
-        why = "Other files in its conf/ are merged over it, and what was printed would not be what runs."
-        hint = "Remove conf/local/parameters*.yml there, or name another --folder."
-        raise HoneError("option-invalid", "The folder of the run changes the derived recipe.", why=why, hint=hint)
+    """Raise ``option-invalid`` if other files in the folder, such as in ``conf/local``, change what was derived."""
+    parts = {
+        "recipe": (proposal.recipe, read_parameters(), "parameters*.yml"),
+        "catalog": (proposal.catalog, read_entries(), "catalog*.yml"),
+    }
+    for name, (derived, read, files) in parts.items():
+        if json.dumps(derived, default=str, sort_keys=True) != json.dumps(read, default=str, sort_keys=True):
+            why = "Other files in its conf/ are merged over it, and what was printed would not be what runs."
+            hint = f"Remove conf/local/{files} there, or name another --folder."
+            raise HoneError("option-invalid", f"The folder of the run changes the derived {name}.", why=why, hint=hint)
 
 
 def _read_request(given: Mapping[str, Any]) -> Request:

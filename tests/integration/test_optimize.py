@@ -121,7 +121,10 @@ def test_without_data_nothing_is_published(here, tmp_path):
     assert (code, refused["slug"]) == (3, "option-invalid")
     assert "changes the derived catalog" in refused["message"]
     command = [sys.executable, "-m", "kedro_hone", "run"]
-    done = subprocess.run(command, cwd=tmp_path / "run", capture_output=True, text=True, check=False)
+    registry = {"MLFLOW_TRACKING_URI": f"sqlite:///{here / 'mlflow.db'}"}
+    done = subprocess.run(
+        command, cwd=tmp_path / "run", capture_output=True, text=True, check=False, env={**os.environ, **registry}
+    )
     assert done.returncode == 12, done.stderr[-4000:]  # drawn inputs are recognized by the content of their file
 
 

@@ -14,6 +14,7 @@ from hone_runtime.contract.proof import EVIDENCE_FOLDER, REPORTS
 from hone_runtime.contract.registry import Publication
 from hone_runtime.text import clean_text
 from kedro_hone.report import wording
+from kedro_hone.report.calls import tabulate_calls
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.orders import list_orders
 from kedro_hone.report.records import group_reasons
@@ -164,7 +165,15 @@ TEMPLATES.globals.update(wording=wording, group_reasons=group_reasons)
 TEMPLATES.globals.update(
     {
         one.__name__: one
-        for one in (list_orders, list_returns, describe_price, describe_risk, list_changed_rows, list_changes)
+        for one in (
+            list_orders,
+            list_returns,
+            describe_price,
+            describe_risk,
+            list_changed_rows,
+            list_changes,
+            tabulate_calls,
+        )  # fmt: skip
     }
 )
 TEMPLATES.filters.update(

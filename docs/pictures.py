@@ -69,8 +69,9 @@ def open_browser() -> Iterator[Browser]:
 
 def shoot(browser: Browser, picture: Picture) -> Shot:
     """Return what the browser shows of a picture's page, by daylight."""
-    size = {"width": picture.width, "height": picture.height}
-    page = browser.new_page(viewport=size, color_scheme="light", reduced_motion="reduce")
+    page = browser.new_page(
+        viewport={"width": picture.width, "height": picture.height}, color_scheme="light", reduced_motion="reduce"
+    )
     page.set_content(picture.make(), wait_until="load")
     width, height = (page.evaluate(f"document.documentElement.scroll{side}") for side in ("Width", "Height"))
     shot = Shot(page.screenshot(), page.evaluate(_READ), width, height)

@@ -15,8 +15,8 @@ from markdown_it import MarkdownIt
 from PIL import Image
 
 from generated.runs import read_demo
+from kedro_hone.events import listing
 from kedro_hone.events.job import Job, Optimize, State
-from kedro_hone.events.listing import describe_job, render_queue
 from kedro_hone.events.rules import Rule
 from kedro_hone.hooks.display import Snapshot
 from kedro_hone.hooks.progress_file import describe_progress
@@ -103,8 +103,8 @@ def make_service() -> str:
         (folders[1] / "report.html").touch()
         (folders[1] / "result.json").write_text(result.model_dump_json())
         (folders[3] / PROGRESS).write_text(describe_progress(_take_snapshot()).model_dump_json())
-        described = [describe_job(job, folders[job.id]) for job in jobs]
-    page = render_queue(
+        described = [listing.describe_job(job, folders[job.id]) for job in jobs]
+    page = listing.render_queue(
         described,
         judged=[job for job in jobs if job.verdict],
         states={state: sum(job.state is state for job in jobs) for state in State},
@@ -113,7 +113,7 @@ def make_service() -> str:
         model="",
         key="0",
     )
-    style = Path(render_queue.__code__.co_filename).with_name("templates") / "page.css"
+    style = Path(str(listing.__file__)).with_name("templates") / "page.css"
     return bytes(page.body).decode().replace(_PAGE_STYLE, f"<style>{style.read_text()}</style>")
 
 

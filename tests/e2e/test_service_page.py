@@ -21,7 +21,7 @@ from kedro_hone.events.settings import Secrets, read_settings
 pytestmark = pytest.mark.browser
 
 ORIGIN = "http://hone.test"
-HANG_MS = 600_000
+HANG_MS = 60_000
 WIDTHS = (80, 120, 200, 320, 390, 480, 600, 760, 800, 1000, 1200)
 FIND_BROKEN = r"""() => {
   const out = [];

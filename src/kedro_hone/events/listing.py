@@ -68,8 +68,18 @@ def render_queue(
     for one in judged:
         newest.setdefault(find_model(one.uri), _clean(one.model_dump(mode="json", exclude={"process", "task"})))
     names = {*newest, *(find_model(job["uri"]) for job in jobs), *filter(None, [model])}
-    values = {"states": states, "rules": rules, "failing": failing, "model": model, "key": key}
-    return render("queue", live=True, jobs=jobs, models=dict(sorted(newest.items())), names=sorted(names), **values)
+    return render(
+        "queue",
+        live=True,
+        jobs=jobs,
+        models=dict(sorted(newest.items())),
+        names=sorted(names),
+        states=states,
+        rules=rules,
+        failing=failing,
+        model=model,
+        key=key,
+    )
 
 
 def _clean(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,8 +2,8 @@
 "use strict";
 (() => {
   const note = (text) => { for (const one of document.querySelectorAll("[data-status]")) one.textContent = text; };
-  const wait = (root) => {
-    const seconds = Number(root.querySelector("[data-every]")?.dataset.every);
+  const wait = () => {
+    const seconds = Number(document.querySelector("[data-every]")?.dataset.every);
     if (seconds) setTimeout(refresh, seconds * 1000);
   };
   const update = (page) => {
@@ -19,7 +19,7 @@
     }
   };
   const refresh = async () => {
-    if (document.hidden) return wait(document);
+    if (document.hidden) return wait();
     try {
       const response = await fetch(location.href, {headers: {accept: "text/html"}, cache: "no-store"});
       if (response.redirected) return note("This page is not updated any more: log in again.");
@@ -27,11 +27,11 @@
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       update(page);
       note("");
-      wait(page);
+      wait();
     } catch {
       note("The service does not respond; this page shows what it was.");
-      wait(document);
+      wait();
     }
   };
-  wait(document);
+  wait();
 })();

@@ -22,9 +22,9 @@
     if (document.hidden) return wait();
     try {
       const response = await fetch(location.href, {headers: {accept: "text/html"}, cache: "no-store"});
-      if (response.redirected) return note("This page is not updated any more: log in again.");
       if (!response.ok) throw new Error(response.status);
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      if (!page.querySelector("[data-live]")) return note("This page is not updated any more: log in again.");
       update(page);
       note("");
       wait();

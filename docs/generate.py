@@ -30,7 +30,6 @@ def quote(folder: Path, name: str) -> str:
 PARTS: dict[str, dict[str, Callable[[], str]]] = {
     "CONTRIBUTING.md": {"support": adaptors.describe_support},
     "docs/index.md": {"toolchains": lambda: adaptors.list_toolchains("adaptors")},
-    "docs/how-to/run-as-a-github-action.md": {"comment": runs.quote_comment},
     "docs/reference/attacks.md": {"attacks": attacks.list_attacks},
     "docs/concepts/data.md": {"programs": programs.describe_programs},
     "docs/errors/index.md": {"errors": errors.list_errors},

@@ -1,4 +1,4 @@
-"""What a real run of the demo shows: its comment on a pull request, and its last lines on a terminal."""
+"""What a real run of the demo shows: its evidence, and its last lines on a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from rich.console import Console
 
 from kedro_hone.report.console import print_verdict
 from kedro_hone.report.evidence import Evidence, parse_evidence
-from kedro_hone.report.rendering import render_markdown
 
 EVIDENCE: Final = Path(__file__).parents[1] / "examples" / "demo" / "evidence.json"
 """The evidence of one run of ``make run``; its machine is named in it."""
@@ -25,12 +24,6 @@ class _Terminal(io.StringIO):
 def read_demo() -> Evidence:
     """Return the evidence of the demo's run."""
     return parse_evidence(EVIDENCE.read_bytes())
-
-
-def quote_comment() -> str:
-    """Return what stands before the folded parts of a comment, as a block of Markdown."""
-    shown = render_markdown(read_demo()).partition("<details>")[0]
-    return f"```markdown\n{shown.strip()}\n```"
 
 
 def draw_terminal() -> str:

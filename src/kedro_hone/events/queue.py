@@ -181,10 +181,11 @@ class Queue:
         """Return the job of a request; None if it was not accepted, or its row cannot be read."""
         return next(iter(self._list_jobs("WHERE key = ?", key)), None)
 
-    def list_jobs(self, *, limit: int = 100, judged: bool = False) -> tuple[Job, ...]:
-        """Return the running jobs and the newest others, newest first; or only those with a verdict."""
-        where = "WHERE verdict != ''" if judged else ""
-        return self._list_jobs(f"{where} ORDER BY state = 'running' DESC, id DESC LIMIT ?", limit)
+    def list_jobs(self, *, limit: int = 100, judged: bool = False, model: str = "") -> tuple[Job, ...]:
+        """Return the running jobs and the newest others, newest first; or only those with a verdict, or of a model."""
+        where = f"WHERE {schema.OF_MODEL} AND (verdict != '' OR NOT ?)"
+        values = (*(model,) * schema.OF_MODEL.count("?"), judged, limit)
+        return self._list_jobs(f"{where} ORDER BY state = 'running' DESC, id DESC LIMIT ?", *values)
 
     def list_left(self) -> list[tuple[int, str, Job | None]]:
         """Return jobs with processes that may run: number, process, and the job itself, or None if it cannot be read.

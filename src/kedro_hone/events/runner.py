@@ -22,6 +22,7 @@ from kedro_hone.events.job import HandOver, Job, State
 from kedro_hone.events.log import log
 from kedro_hone.events.outcomes import KILLED, Bounds, End, judge, read_own_result, record_orphan, try_later
 from kedro_hone.events.queue import Queue
+from kedro_hone.report.progress_file import NAME as PROGRESS
 from kedro_hone.report.result_file import VARIABLE, read_result
 
 _POLL_SECONDS: Final = 0.5
@@ -114,7 +115,7 @@ class Runner:
             thread.join()  # it waits for the others
 
     def find_folder(self, number: int) -> Path:
-        """Return the folder of a job: ``job.json``, ``log``, ``result.json``."""
+        """Return the folder of a job: ``job.json``, ``log``, ``result.json``, ``progress.json``."""
         return self._project / "data" / "hone" / "jobs" / str(number)
 
     def _serve(self, device: str) -> None:
@@ -145,7 +146,8 @@ class Runner:
         folder = self.find_folder(job.id)
         folder.mkdir(parents=True, exist_ok=True)
         result = folder / "result.json"
-        result.unlink(missing_ok=True)
+        for old in (result, folder / PROGRESS):
+            old.unlink(missing_ok=True)
         write_file(folder / "job.json", job.model_dump_json(include={"id", "uri", "task", "changed"}).encode())
         kept = {name: value for name, value in os.environ.items() if name not in self._hidden}
         kept |= self._for_dispatch if isinstance(job.task, HandOver) else {}

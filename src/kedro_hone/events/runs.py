@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -14,7 +14,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from hone_runtime.contract.registries import read_registries
-from hone_runtime.text import clean_text
 from hone_runtime.values.regular import read_regular
 from kedro_hone.events.access import admit
 from kedro_hone.events.body import read_form, read_object
@@ -22,6 +21,7 @@ from kedro_hone.events.event import INTERPOLATION
 from kedro_hone.events.groups import is_process
 from kedro_hone.events.job import Job, State
 from kedro_hone.events.job import Request as JobRequest
+from kedro_hone.events.listing import describe_job, render_queue
 from kedro_hone.events.log import log
 from kedro_hone.events.page import REPORT_POLICY, is_page, make_page, render
 from kedro_hone.events.rules import Rule
@@ -33,22 +33,24 @@ _DIGITS: Final = 18
 _LOG_BYTES: Final = 64 << 10
 """The size of the end of a run's log on its page."""
 _LONGEST_SECRET: Final = 4096
+_LONGEST_MODEL: Final = 1000
 
 
 async def list_runs(request: Request) -> Response:
-    """Return the newest runs; the page also shows the models, the rules and a form."""
+    """Return the newest runs, of one model if the query names it; the page also shows models, rules and a form."""
     service = admit(request)
-    jobs = [_describe(job) for job in await service.call(service.queue.list_jobs)]
+    model = request.query_params.get("model", "")[:_LONGEST_MODEL]
+    found = await service.call(service.queue.list_jobs, model=model)
+    jobs = await asyncio.to_thread(lambda: [describe_job(job, service.runner.find_folder(job.id)) for job in found])
     if not is_page(request):
         return JSONResponse(jobs)
-    judged = await service.call(service.queue.list_jobs, limit=1000, judged=True)
-    return render(
-        "queue",
-        jobs=jobs,
+    return render_queue(
+        jobs,
+        judged=await service.call(service.queue.list_jobs, limit=1000, judged=True),
         states=await service.call(service.queue.count_states),
-        models=_list_models(judged),
         rules=service.settings.rules,
         failing=dict(service.sweep.failing) if service.sweep else {},
+        model=model,
         key=secrets.token_hex(8),
     )
 
@@ -57,12 +59,13 @@ async def show_run(request: Request) -> Response:
     """Return one run; the page also shows its log."""
     service = admit(request)
     job = await _find_job(request, service)
+    folder = service.runner.find_folder(job.id)
+    described = await asyncio.to_thread(describe_job, job, folder)
     if not is_page(request):
-        return JSONResponse(_describe(job))
-    folder, result = service.runner.find_folder(job.id), await _read_result(service, job)
+        return JSONResponse(described)
+    result = await _read_result(service, job)
     text = await asyncio.to_thread(_read_end, folder / "log")
-    has_report = bool(result.folder) and Path(result.folder, "report.html").is_file()
-    return render("job", job=_describe(job), log=text, has_report=has_report, awaits=result.awaits)
+    return render("job", live=True, job=described, log=text, awaits=result.awaits)
 
 
 async def show_report(request: Request) -> Response:
@@ -109,7 +112,7 @@ async def cancel(request: Request) -> Response:
     if not await service.call(service.queue.cancel, job.id, reason="It was cancelled."):
         raise HTTPException(409, f"run {job.id} has ended: {job.state}")
     await service.call(log, "job-cancelled", job=job.id, uri=job.uri)
-    return _respond(request, await _find_job(request, service), status=200)
+    return await _respond(request, await _find_job(request, service), status=200)
 
 
 async def repeat(request: Request) -> Response:
@@ -121,7 +124,7 @@ async def repeat(request: Request) -> Response:
     if not await service.call(service.queue.start_again, job.id):
         raise HTTPException(409, f"run {job.id} has not ended: {job.state}")
     service.runner.wake()
-    return _respond(request, await _find_job(request, service), status=202)
+    return await _respond(request, await _find_job(request, service), status=202)
 
 
 async def approve(request: Request) -> Response:
@@ -142,15 +145,17 @@ async def _accept(request: Request, service: Service, wanted: JobRequest) -> Res
     job = await service.call(service.queue.find_key, wanted.key)
     if job is None:
         raise HTTPException(503, "the job is gone")
-    return _respond(request, job, status=202)
+    return await _respond(request, job, status=202)
 
 
-def _respond(request: Request, job: Job, *, status: int) -> Response:
+async def _respond(request: Request, job: Job, *, status: int) -> Response:
     """Return the changed run, or a redirect to its page."""
+    service: Service = request.app.state.service
     place = f"/runs/{job.id}"
     if is_page(request):
         return RedirectResponse(place, status_code=303)
-    return JSONResponse(_describe(job), status_code=status, headers={"location": place})
+    described = await asyncio.to_thread(describe_job, job, service.runner.find_folder(job.id))
+    return JSONResponse(described, status_code=status, headers={"location": place})
 
 
 async def _find_job(request: Request, service: Service) -> Job:
@@ -167,11 +172,6 @@ async def _read_result(service: Service, job: Job) -> RunResult:
     return await asyncio.to_thread(read_result, service.runner.find_folder(job.id) / "result.json")
 
 
-def _describe(job: Job) -> dict[str, Any]:
-    fields = job.model_dump(mode="json", exclude={"process", "task"})
-    return {name: clean_text(value) if isinstance(value, str) else value for name, value in fields.items()}
-
-
 def _is_known(uri: str) -> bool:
     """Return whether a registry serves the URI. A path does not count: it is on the service's machine."""
     try:
@@ -179,16 +179,6 @@ def _is_known(uri: str) -> bool:
     except ValueError:
         return False
     return scheme in read_registries() and bool(scheme) and INTERPOLATION not in uri
-
-
-def _list_models(jobs: Iterable[Job]) -> dict[str, dict[str, Any]]:
-    """Return the newest job of each model, by its URI without the version, from jobs sorted newest first."""
-    found: dict[str, dict[str, Any]] = {}
-    for job in jobs:
-        scheme, _, rest = job.uri.partition(":")
-        model = f"{scheme}:{rest.rpartition('/')[0]}" if scheme == "models" else job.uri.partition("@")[0]
-        found.setdefault(model, _describe(job))
-    return dict(sorted(found.items()))
 
 
 def _read_end(path: Path) -> str:

@@ -56,6 +56,8 @@ AFTER_DAY: Final = f"(state = 'failed' OR ({_UNDECIDED})) AND NOT created BETWEE
 """A job that failed or was undecided, and was requested over a day ago."""
 OTHER_CONTENT: Final = "state NOT IN ('queued', 'running') AND created < :after"
 """A job that was requested when its URI had another content."""
+OF_MODEL: Final = "(? = '' OR uri = ? OR substr(uri, 1, length(?) + 1) IN (? || '/', ? || '@'))"
+"""A job of a version of a model, by the model's URI without a version; of any model if that is empty."""
 ENDED: Final = "state NOT IN ('queued', 'running')"
 
 QUEUE_AGAIN: Final = (

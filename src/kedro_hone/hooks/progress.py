@@ -42,13 +42,15 @@ class ProgressHooks:
         import rich  # noqa: PLC0415
 
         from kedro_hone.hooks.display import open_display  # noqa: PLC0415
+        from kedro_hone.hooks.progress_file import NotingDisplay  # noqa: PLC0415
         from kedro_hone.hooks.tracker import Listener, Tracker, find_phase  # noqa: PLC0415
 
         if not any(map(find_phase, pipeline.nodes)):
             return
         self._process, self._tracker = os.getpid(), Tracker(pipeline, catalog)
         # The log's handler writes to the same console, so that its lines go above the display.
-        self._display = open_display(self._console or rich.get_console(), self._tracker.take)
+        shown = open_display(self._console or rich.get_console(), self._tracker.take)
+        self._display = NotingDisplay(shown, self._tracker.take)
         self._listener = Listener(self._tracker, self._display)
         self._listener.attach()
         atexit.register(self.after_pipeline_run)  # Kedro calls no hook after Ctrl-C, and the cursor would stay hidden

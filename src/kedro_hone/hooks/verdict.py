@@ -40,6 +40,7 @@ class VerdictHooks:
         from hone_runtime.values.decision import Verdict  # noqa: PLC0415
         from kedro_hone.report.console import print_verdict  # noqa: PLC0415
         from kedro_hone.report.result_file import note_result  # noqa: PLC0415
+        from kedro_hone.report.wording import format_speed  # noqa: PLC0415
 
         made = pipeline.all_outputs()
         published = catalog.load("publications") if "publications" in made else ()
@@ -50,5 +51,6 @@ class VerdictHooks:
         evidence, run = catalog.load("evidence"), catalog.load("run")
         self.exit_code = _EXIT_CODES.get(evidence.verdict.value, ExitCode.SUCCESS)
         why = "" if evidence.verdict is Verdict.PASS else "; ".join(evidence.reasons)
-        note_result(verdict=evidence.verdict.value, message=f"{why}." if why else "")
+        speed = format_speed(evidence.speedups) if evidence.winner and evidence.speedups else ""
+        note_result(verdict=evidence.verdict.value, message=f"{why}." if why else "", speed=speed)
         print_verdict(evidence, self._console, folder=run.folder, publication=published[0] if published else None)

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup, escape
 
 from hone_runtime.contract.proof import EVIDENCE_FOLDER, REPORTS
 from hone_runtime.contract.registry import Publication
 from hone_runtime.text import clean_text
 from kedro_hone.report import wording
+from kedro_hone.report.breaks import break_after_marks
+from kedro_hone.report.calls import tabulate_calls
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.orders import list_orders
 from kedro_hone.report.records import group_reasons
@@ -133,11 +134,6 @@ def escape_code(text: str) -> str:
     return " ".join(text.split()).replace("`", "'").replace("|", "\\|")
 
 
-def break_after_marks(name: str) -> Markup:
-    """Allow line breaks after the dots and underscores of a long identifier."""
-    return Markup("<wbr>").join(escape(part) for part in re.split(r"(?<=[._])", name) if part)
-
-
 def join_numbers(sentence: str) -> str:
     """Keep a number on the same line as its word."""
     return re.sub(r" (?=\d+\b(?!\.))|(?<=\d) (?=points)", "\u00a0", sentence)
@@ -160,13 +156,11 @@ TEMPLATES: Final = Environment(
 )
 """The templates of all reports, with filters that format numbers and names."""
 
-TEMPLATES.globals.update(wording=wording, group_reasons=group_reasons)
-TEMPLATES.globals.update(
-    {
-        one.__name__: one
-        for one in (list_orders, list_returns, describe_price, describe_risk, list_changed_rows, list_changes)
-    }
+_FUNCTIONS: Final = (
+    *(describe_price, describe_risk, group_reasons, list_changed_rows, list_changes, list_orders, list_returns),
+    tabulate_calls,
 )
+TEMPLATES.globals.update({"wording": wording} | {one.__name__: one for one in _FUNCTIONS})
 TEMPLATES.filters.update(
     {one.__name__: one for one in (escape_markdown, escape_code, break_after_marks, join_numbers, scale_quality)}
 )

@@ -28,7 +28,7 @@ class Return(NamedTuple):
 
 def list_returns(evidence: Evidence) -> tuple[Return, ...]:
     """Return throughput and cost at each shape, of the winner and of the source, or of the source alone."""
-    return tuple(filter(None, (_describe(evidence, both) for both in evidence.latencies)))
+    return tuple(filter(None, (describe_return(evidence, both) for both in evidence.latencies)))
 
 
 def describe_price(evidence: Evidence) -> str:
@@ -43,7 +43,8 @@ def _find_price(evidence: Evidence) -> tuple[float, str] | None:
     return None if price is None else (float(price), str(section.get("currency") or ""))
 
 
-def _describe(evidence: Evidence, both: LatencyRecord) -> Return | None:
+def describe_return(evidence: Evidence, both: LatencyRecord) -> Return | None:
+    """Return throughput and cost at one shape; None if the recipe gives it no batch."""
     shape = both.source.shape
     sizes = (evidence.recipe.get("shapes") or {}).get(shape) or {}
     batch = sizes.get("batch")

@@ -66,6 +66,11 @@ def format_ms(milliseconds: float) -> str:
     return f"{_round(milliseconds)} ms" if milliseconds >= 0.1 else f"{_round(milliseconds * 1000)} µs"
 
 
+def format_times(milliseconds: Interval) -> str:
+    """Return a time with its interval, such as ``40.5 µs (40.1 µs–41.0 µs)``."""
+    return f"{format_ms(milliseconds.estimate)} ({format_ms(milliseconds.low)}–{format_ms(milliseconds.high)})"
+
+
 def format_count(count: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun, such as ``1 build`` or ``2 builds``; the plural if it is not noun + s."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

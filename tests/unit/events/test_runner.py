@@ -104,6 +104,16 @@ def test_what_becomes_of_a_job(queue, open_runner, code, result, ended):
     assert (job.verdict, job.published) == (result.get("verdict", ""), result.get("published", ""))
 
 
+def test_the_progress_of_an_earlier_attempt_is_not_that_of_the_next(queue, open_runner, tmp_path):
+    old = tmp_path / "data" / "hone" / "jobs" / "1" / "progress.json"
+    old.parent.mkdir(parents=True)
+    old.write_text('{"title": "Publish"}')
+    queue.accept([make_job()])
+    open_runner(*note(0))
+    wait_for_end(queue)
+    assert not old.exists()
+
+
 def test_the_log_says_where_the_next_attempt_begins(queue, open_runner, tmp_path, monkeypatch):
     monkeypatch.setattr("kedro_hone.events.outcomes.choose_pause", lambda _: 0.0)
     queue.accept([make_job()])

@@ -40,7 +40,7 @@ def test_details_are_closed_and_tables_are_tables():
     text = render_markdown(make_evidence())
     assert text.count("<details>") == text.count("</details>") > 4
     html = MarkdownIt("gfm-like", {"linkify": False}).render(text)
-    assert html.count("<table>") == 6
+    assert html.count("<table>") == 7
     assert "|---|" not in html
 
 

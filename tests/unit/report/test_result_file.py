@@ -30,3 +30,8 @@ def test_a_file_that_says_nothing_of_a_run(tmp_path, text):
     assert read_result(tmp_path / "result.json") == RunResult()
     assert read_result(tmp_path / "missing.json") == RunResult()
     assert read_result(tmp_path) == RunResult()
+
+
+def test_a_field_of_a_newer_version_loses_no_publication(tmp_path):
+    (tmp_path / "result.json").write_text('{"published": "models:/digits/2", "colour": "red"}')
+    assert read_result(tmp_path / "result.json") == RunResult(published="models:/digits/2")

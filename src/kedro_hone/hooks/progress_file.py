@@ -1,0 +1,45 @@
+"""Write the progress of a run to a file, for the program that started it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from kedro_hone.hooks.display import Display, Snapshot
+from kedro_hone.report.progress_file import Progress, note_progress
+
+_SECONDS: Final = 2.0
+"""The shortest time between two writes."""
+
+
+class NotingDisplay:
+    """Another display that also writes each snapshot to the file, every two seconds at most."""
+
+    def __init__(self, display: Display, take: Callable[[], Snapshot]) -> None:
+        self._display, self._take, self._lock = display, take, threading.Lock()
+        self._next = 0.0
+        self.shows_events = display.shows_events
+
+    def show(self) -> None:
+        """Show the snapshot, and write it if it is time for that."""
+        self._display.show()
+        with self._lock:  # nodes run in threads
+            now = time.monotonic()
+            if now < self._next:
+                return
+            self._next = now + _SECONDS
+            with suppress(OSError):  # a full disk ends no run that only wants to report
+                note_progress(describe_progress(self._take()))
+
+    def close(self) -> None:
+        """End the display."""
+        self._display.close()
+
+
+def describe_progress(one: Snapshot) -> Progress:
+    """Return the progress in a snapshot."""
+    share = None if one.rest is None else min(1.0, max(0.0, one.share))
+    return Progress(title=one.title, clock=one.clock, share=share, best=one.best)

@@ -19,9 +19,8 @@ from hone_runtime.text import hide_secrets
 from hone_runtime.values.samples import TrackedFile
 from kedro_hone.datasets.copies import cache_copy, explain_change, explain_missing
 from kedro_hone.datasets.errors import DataError
+from kedro_hone.programs.worker.formats import FORMATS
 
-FORMATS: Final = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
-"""What the programs read (``programs/worker/formats.py``)."""
 _CACHE: Final = "data/hone/files"
 _HARMLESS: Final[Mapping[str, Any]] = {"engine": "pyarrow"}
 """Options of loading that do not change what is read."""

@@ -80,6 +80,15 @@ def test_a_missing_split_is_answered_with_the_line_to_add(project):
     assert "store" in catalog.keys()  # noqa: SIM118 - a catalog contains what a pattern matches, too
 
 
+def test_an_entry_of_others_by_a_name_of_ours_ends_the_run_before_it_starts(project):
+    table = {"type": "pandas.CSVDataset", "filepath": str(project / "race.csv")}
+    hooks, catalog = start(project, RECIPE), DataCatalog.from_config({"race": table})
+    hooks.after_catalog_created(catalog, save_version=None)  # their own pipelines still run
+    with pytest.raises(HoneError, match="an entry 'race'") as caught:
+        hooks.before_pipeline_run({"run_id": "r"}, Pipeline([OURS]), catalog)
+    assert caught.value.slug == "entry-name-taken"
+
+
 def test_a_node_is_ours_by_its_function():
     assert has_own(Pipeline([OURS, THEIRS]))
     assert not has_own(Pipeline([THEIRS]))

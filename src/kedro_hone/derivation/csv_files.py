@@ -45,12 +45,15 @@ class CsvContent:
     def write(self, splits: Mapping[str, Sequence[int]], folder: Path) -> dict[str, Path]:
         """Write ``.csv`` files with commas, in UTF-8; the cells are unchanged.
 
-        A ``.csv`` file does not contain the kinds of its columns. So if a column of text has only numbers in one of the
-        splits, all are written as ``.jsonl`` files, which do contain them.
+        A ``.csv`` file does not contain the kinds of its columns. So if a column of text has only numbers, or
+        words such as NA, in one of the splits, all are written as ``.jsonl`` files, which do contain them.
         """
         texts = {name: self.cells[name] for name, kind in self.kinds.items() if kind == "text"}
-        parts = (_read_kinds(texts, rows) for rows in splits.values())
-        mixed = any(kind not in {"text", None} for part in parts for _, kind in part.values())
+        mixed = any(
+            kind != "text" and any(texts[name][row] for row in rows)
+            for rows in splits.values()
+            for name, (_, kind) in _read_kinds(texts, rows).items()
+        )
         write = self._write_lines if mixed else self._write_cells
         return {name: write(rows, folder / name) for name, rows in splits.items()}
 

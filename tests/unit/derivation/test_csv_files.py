@@ -152,6 +152,10 @@ def test_a_column_has_the_kind_of_its_values(read, column, kind):
 @given(st.lists(st.text("0123456789.eE+- Nainf", max_size=6), min_size=1, max_size=4))
 @example(["+0E 0"])
 @example(["+0E 0", "1", "x"])
+@example(["NA", "x"])
+@example(["99999999999999999999999", "1"])
+@example(["18446744073709551615", "-1"])
+@example(["9007199254740993", ""])
 @settings(max_examples=100, deadline=None)
 def test_any_cells_are_what_the_programs_read_from_each_split(tmp_path_factory, worker, column):
     folder = tmp_path_factory.mktemp("cells")

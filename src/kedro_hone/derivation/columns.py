@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hone_runtime.interfaces.texts import is_missing
 from kedro_hone.derivation.rows import Column, Kind, Table
@@ -51,9 +52,12 @@ def _describe(name: str, column: Column, kind: Kind) -> ColumnFacts:
 
 
 def _describe_numbers(name: str, column: Column) -> ColumnFacts:
-    plain = isinstance(column, np.ndarray) and column.dtype.kind in "iuf"
-    numbers = column if plain else np.array([float(value) for value in column if not is_missing(value)])
+    numbers = column if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" else _make_floats(column)
     known = numbers[np.isfinite(numbers)]
     different = np.unique(known)
     values = tuple(different.tolist()) if len(different) <= _MOST_VALUES else None
     return ColumnFacts(name=name, kind="number", values=values, whole=bool((known == np.round(known)).all()))
+
+
+def _make_floats(column: Column) -> NDArray[np.float64]:
+    return np.array([float(value) for value in column if not is_missing(value)], dtype=np.float64)

@@ -211,7 +211,7 @@ def test_a_guest_publishes_a_winner_from_data_that_nothing_versions(team, templa
     settings = package / "settings.py"
     lines = (
         "\nfrom hone_runtime.contract.catalogue import register\nfrom team import adaptors"
-        "\nfrom kedro_hone.search import setting\nsetting.share_of_others = lambda start: 0.01"
+        "\nfrom kedro_hone.search import context\ncontext.share_of_others = lambda start: 0.01"
         "\nregister(*adaptors.ADAPTORS)\n"
     )
     settings.write_text(settings.read_text() + lines)

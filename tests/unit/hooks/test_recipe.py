@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from kedro.config import OmegaConfigLoader
-from kedro.io import DataCatalog
+from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Node, Pipeline
 
 from hone_runtime.errors import HoneError
@@ -81,8 +81,8 @@ def test_a_missing_split_is_answered_with_the_line_to_add(project):
 
 
 def test_an_entry_of_others_by_a_name_of_ours_ends_the_run_before_it_starts(project):
-    table = {"type": "pandas.CSVDataset", "filepath": str(project / "race.csv")}
-    hooks, catalog = start(project, RECIPE), DataCatalog.from_config({"race": table})
+    table = type("CSVDataset", (MemoryDataset,), {"__module__": "kedro_datasets.pandas.csv_dataset"})()
+    hooks, catalog = start(project, RECIPE), DataCatalog({"race": table})
     hooks.after_catalog_created(catalog, save_version=None)  # their own pipelines still run
     with pytest.raises(HoneError, match="an entry 'race'") as caught:
         hooks.before_pipeline_run({"run_id": "r"}, Pipeline([OURS]), catalog)

@@ -156,7 +156,7 @@ def cut_shapes(feeds: Path, source: Artifact, recipe: Recipe, folder: Path) -> N
                 "recipe-invalid",
                 f"The shape {shape.name!r} names {unknown[0]!r}, which is not a dimension of the model.",
                 why=f"Besides batch, the sizes of the model that may change are: {', '.join(sorted(known)) or 'none'}.",
-                hint=f"{near}Name one of these in the recipe's shapes, or leave it out.",
+                hint=f"{near}Name one of these by hone.shapes, or leave it out.",
             )
         needed = shape.batch * sum(arrays[spec.name][:1].nbytes for spec in source.inputs) / 1e9
         if needed > memory:  # which would end the run without a message

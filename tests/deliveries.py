@@ -6,7 +6,7 @@ import base64
 import hashlib
 import hmac
 
-from kedro_hone.events.job import Optimize, Request
+from kedro_hone.events.job import JobRequest, Optimize
 
 NOW, SECRET, SHA = 1795168247.0, "s3cret", "0123456789abcdef0123456789abcdef01234567"
 CREATED = {
@@ -51,4 +51,4 @@ RULES = [
 
 def make_job(uri="models:/digits/1", **changes):
     given = {"rule": "all", "task": Optimize(), "device": "cpu", "hardware": "h"}
-    return Request.make(uri=uri, **{**given, **changes})
+    return JobRequest.make(uri=uri, **{**given, **changes})

@@ -86,7 +86,7 @@ def combine(errors: Sequence[HoneError]) -> HoneError:
         known[0][0] if len({slug for slug, *_ in known}) == 1 else "start-refused",
         f"{len(known)} things must be corrected before a run can start.",
         why="\n        ".join(texts),  # indented like the first one
-        hint="Correct each of them; `kedro hone check` looks for all of them at once, and builds nothing.",
+        hint="Correct each of them; `kedro hone check` or `optimize --dry-run` looks for all of them at once.",
     )
 
 

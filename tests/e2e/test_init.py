@@ -13,7 +13,7 @@ import yaml
 from small_project import ADAPTORS, FAST, ROWS, Project, copy_project
 
 from kedro_hone.report.result_file import VARIABLE, read_result
-from kedro_hone.scaffold.project import PLACEHOLDER, Request, plan_changes
+from kedro_hone.scaffold.project import PLACEHOLDER, Addition, plan_changes
 from kedro_hone.scaffold.starters import STARTERS
 from kedro_hone.scaffold.texts import write_entries, write_recipe
 
@@ -178,10 +178,10 @@ def test_a_starter_makes_a_project_that_lacks_nothing(tmp_path):
     options = ("--starter", starter.template_path, "--name=Fast models", "--telemetry=no")
     command = [sys.executable, "-W", "ignore", "-m", "kedro", "new", *options]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
-    assert plan_changes(made.root, Request()) == []
+    assert plan_changes(made.root, Addition()) == []
     base = made.root / "conf" / "base"
     assert (base / "parameters.yml").read_text() == write_recipe(PLACEHOLDER)
-    assert (base / "catalog.yml").read_text() == write_entries({name: f"data/{name}.csv" for name in ROWS})
+    assert (base / "catalog.yml").read_text() == write_entries(dict.fromkeys(ROWS, ""))
     assert (made.root / "conf" / "local" / ".gitkeep").is_file()
     assert "hone.choose" in made.tell("registry", "list")
     assert "(data-missing)" in made.tell("run", code=3, module="kedro_hone")
@@ -211,7 +211,7 @@ def test_a_guest_publishes_a_winner_from_data_that_nothing_versions(team, templa
     settings = package / "settings.py"
     lines = (
         "\nfrom hone_runtime.contract.catalogue import register\nfrom team import adaptors"
-        "\nfrom kedro_hone.search import setting\nsetting.share_of_others = lambda start: 0.01"
+        "\nfrom kedro_hone.search import context\ncontext.share_of_others = lambda start: 0.01"
         "\nregister(*adaptors.ADAPTORS)\n"
     )
     settings.write_text(settings.read_text() + lines)

@@ -51,7 +51,7 @@ _TEXTS: Final[Mapping[str, tuple[str, str, str]]] = {
     "registry-moved": (
         "{name} has changed since it was optimized; nothing was pushed.",
         "{said}",
-        "Run `kedro-hone run` again for the current model, or name another target in hone.publish.uri.",
+        "Run again for the current model, or name another target in hone.publish.uri.",
     ),
     "registry-limited": (
         "The Hub at {endpoint} takes no more requests for now.",

@@ -57,7 +57,7 @@ def find_name(target: Target, source: str) -> str:
         "recipe-invalid",
         "The recipe names no target model for the winner.",
         why=f"{source} is not a version of a registered model, so the winner has no name.",
-        hint="Name one in hone.publish.name, or set hone.publish.enabled to false.",
+        hint="Name one in hone.publish.name, or add `hone.publish.enabled: false`.",
     )
 
 

@@ -20,7 +20,9 @@ _NAMES = frozenset({"NAType", "NaTType"})
 
 def is_missing(value: Any) -> bool:
     """Return whether a value represents a missing one: None, NaN, or pandas' own."""
-    return value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _NAMES  # noqa: PLR0124
+    if isinstance(value, float | np.floating):
+        return bool(np.isnan(value))
+    return value is None or type(value).__name__ in _NAMES
 
 
 def mark_missing(array: Array) -> Array:

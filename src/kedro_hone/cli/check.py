@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from functools import partial
-from typing import Any
 
 import click
-from kedro.io import CatalogProtocol
 
-from hone_runtime.errors import HoneError, combine
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import SPLITS, TrackedFile
-from kedro_hone.core.store.artifacts import Store
-from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.datasets.ordinary import load_split
-from kedro_hone.graph import configure, find_root, read_catalog, read_parameters
-from kedro_hone.nodes.prepare import prepare
-from kedro_hone.nodes.pull import pull
+from kedro_hone.graph import configure, read_catalog, read_parameters
 from kedro_hone.recipe.environments import find_environment
 from kedro_hone.recipe.plan import make_plan, reach_toolchains
 from kedro_hone.recipe.schema import Recipe, read_recipe
-from kedro_hone.search.preflight import collect_errors, find_problems
+from kedro_hone.runner.start import check_start
 
 
 @click.command()
@@ -43,37 +34,6 @@ def check(*, env: str | None) -> None:
         click.echo(line)
 
 
-def check_start(recipe: Recipe, catalog: CatalogProtocol[Any, Any]) -> tuple[Artifact, Mapping[str, TrackedFile]]:
-    """Check everything that a run of a recipe needs, and build nothing.
-
-    The pulled model and the prepared data remain in the store, from which a run takes them.
-
-    Returns:
-        The sealed source and the splits by name.
-
-    Raises:
-        HoneError: What is wrong; ``start-refused`` for several things.
-    """
-    root = find_root()
-    store: Store = catalog.load("store")
-    run = RunFolder(root=root / "data" / "hone" / "checks", run_id="last", project=root)
-    files: dict[str, TrackedFile] = {}
-
-    def load(name: str) -> None:
-        files[name] = load_split(catalog, name, project=root)
-
-    problems = [*collect_errors(partial(load, name) for name in SPLITS)]
-    problems += find_problems(gate=files.get("gate"), recipe=recipe, store=store, run=run)
-    pulled = {error.slug for error in problems}.isdisjoint({"model-unknown", "registry-missing", "registry-unknown"})
-    source = _pull(recipe, store, run, problems) if pulled else None
-    if source is not None and len(files) == len(SPLITS):
-        problems += collect_errors([lambda: prepare(source, recipe, store, run, **files)])
-    if problems:
-        raise combine(problems)
-    assert source is not None  # noqa: S101 - otherwise there was a problem
-    return source, files
-
-
 def _describe(recipe: Recipe, source: Artifact, files: Mapping[str, TrackedFile]) -> Iterator[str]:
     """Yield a line for each thing that is as it should be."""
     yield f"model        {recipe.model.uri}, {source.format}"
@@ -81,13 +41,6 @@ def _describe(recipe: Recipe, source: Artifact, files: Mapping[str, TrackedFile]
     yield f"program      {recipe.program.name}, with a drop of at most {recipe.gates.drop:g}"
     yield f"publishing   {'to the registry' if recipe.publish.enabled else 'off'}"
     yield from _list_environments(recipe, source)
-
-
-def _pull(recipe: Recipe, store: Store, run: RunFolder, problems: list[HoneError]) -> Artifact | None:
-    """Return the sealed source; None if it cannot be pulled, which is added to the problems."""
-    found: list[Artifact] = []
-    problems += collect_errors([lambda: found.append(pull(recipe, store, run)[1])])
-    return found[0] if found else None
 
 
 def _list_environments(recipe: Recipe, source: Artifact) -> Iterator[str]:

@@ -1,4 +1,7 @@
-"""Keys of the recipe in errors, translated to the flags of ``kedro hone optimize``, whose users write no recipe."""
+"""Keys of the recipe in errors, as the flags of ``kedro hone optimize``, whose users write no recipe.
+
+Errors name a key as ``hone.gates.drop``, and a key with its value as YAML in backticks: ```hone.trust: [pickle]```.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
+
+import yaml
 
 from hone_runtime.errors import HoneError
 from kedro_hone.recipe.schema import Recipe
@@ -34,50 +39,19 @@ FLAGS: Final[Mapping[str, str]] = MappingProxyType(
 
 _REMEDIES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "data-missing": "Name the data by --data FILE.",
+        "data-overlap": "Or give one file, which is divided: --data FILE.",
         "program-unknown": "Name it by --task NAME, or leave that out.",
         "toolchain-unknown": "Name them by --toolchains A,B.",
     }
 )
 """The flag for an error whose hint names no key."""
 
-_PHRASES: Final = tuple(
-    (re.compile(pattern), text)
-    for pattern, text in (
-        (r"(?:name it in the recipe: )?program\.options\.arrays: \{([^:{}]+): ([^{}]+)\}", r"name it: --input \1=\2"),
-        (r"trust: \[([\w-]+)\](?: to the recipe)?", r"--trust \1"),
-        (r"and the recipe does not trust (it|them)", r"and no --trust allows \1"),
-        (r"hone\.shapes: \{\w+: \{(\w+): (\w+)\}\}", r"--shape \1=\2"),
-        (r" to the recipe: hone\.model\.inputs: (\[.*\])", r": --set 'model.inputs=\1'"),
-        (r"[Ss]et hone\.publish\.enabled to false", "leave --publish out"),
-        (r"\b([Ss])et hone\.(model\.[a-z_]+) to (?!the )([\w-]+)", r"\1et it by --set \2=\3"),
-        (r"\b([Ss])et hone\.(model\.[a-z_]+) to", r"\1et --set \2=… to"),
-        (r"Correct `program\.options` in the recipe", "Correct what --option sets"),
-        (r"the program's option `arrays` maps", "--input maps"),
-        (r"the program's options `output` and `classes`", "--option output=… and --classes A,B"),
-        (
-            r"Correct the recipe in conf/\*/parameters\.yml or in --params; Recipe in the documentation lists all keys",
-            "Correct that flag; --set takes any key that Recipe in the documentation lists",
-        ),
-        (r"(path|address) in conf/base/catalog\.yml", r"\1 of --data"),
-        (
-            r"; `kedro hone check` looks for all of them at once, and builds",
-            "; --dry-run looks for all of them, and builds",
-        ),
-        (r"`kedro(?:-hone)? run`", "the same command"),
-        (r"Name one of these in the recipe's shapes, or leave it out", "Name one of these by --shape, or leave it out"),
-        (r", then commit the change where DVC tracks them", ", or give one file, which is divided: --data FILE"),
-        (r" (?:in|of) the recipe\b(?!')", ""),
-    )
-)
-"""What is written in another way on a command line, not only under another name. The first ones come first."""
-
 _SECTIONS: Final = "|".join(Recipe.model_fields)
-_PLAIN: Final = "|".join(re.escape(key) for key in sorted(FLAGS, reverse=True) if "." in key)
-_KEY: Final = re.compile(
-    rf"(?<![\w./=-])`?(?:hone\.(?P<full>(?:{_SECTIONS})(?:\.[a-z_]+)*)"
-    rf"|(?P<plain>(?:program\.(?:options|metric)|gates|publish)(?:\.[a-z_]+)*|{_PLAIN})(?![\w/]))`?"
+_NAME: Final = rf"hone\.(?P<{{0}}>(?:{_SECTIONS})(?:\.[a-z_]+)*)"
+_MENTION: Final = re.compile(
+    rf"(?<![\w./=-])(?:`{_NAME.format('set')}: (?P<value>[^`\n]+)`|(?P<mark>`?){_NAME.format('key')}(?![\w/])(?P=mark))"
 )
-"""A key after ``hone.``; or without it, one that cannot be the name of a file, such as ``model.onnx``."""
 
 
 @contextmanager
@@ -94,10 +68,12 @@ def translate_keys() -> Iterator[None]:
 
 
 def translate(text: str) -> str:
-    """Return a sentence with flags in place of the keys of a recipe."""
-    for pattern, replacement in _PHRASES:
-        text = pattern.sub(replacement, text)
-    return _KEY.sub(lambda found: find_flag(found["full"] or found["plain"]), text)
+    """Return a text with flags in place of the keys of a recipe."""
+    return _MENTION.sub(_replace, text)
+
+
+def _replace(found: re.Match[str]) -> str:
+    return find_flag(found["key"]) if found["key"] else write_flag(found["set"], found["value"])
 
 
 def find_flag(key: str) -> str:
@@ -106,3 +82,29 @@ def find_flag(key: str) -> str:
         return FLAGS[key]
     option = key.removeprefix("program.options.")
     return f"--set {key}=…" if option == key else f"--option {option}=…"
+
+
+def write_flag(key: str, text: str) -> str:
+    """Return the flag with a value, which is written as YAML; without it if names in it make it no YAML."""
+    try:
+        return _write_value(key, text, yaml.safe_load(text))
+    except (yaml.YAMLError, AttributeError, TypeError):
+        return find_flag(key)
+
+
+def _write_value(key: str, text: str, value: Any) -> str:
+    if key == "publish.enabled":
+        return "--publish" if value else "--no-publish"
+    if key == "trust":
+        return " ".join(f"--trust {one}" for one in value)
+    if key == "shapes":
+        return " ".join("--shape " + _join_pairs(sizes) for sizes in value.values())
+    if key == "program.options.arrays":
+        return " ".join(f"--input {name}={column}" for name, column in value.items())
+    flag = find_flag(key)
+    quoted = f"'{text}'" if set(text) & set(" [{&;|*") else text
+    return f"{flag.removesuffix('…')}{quoted}" if flag.endswith("=…") else f"{flag} {quoted}"
+
+
+def _join_pairs(sizes: Mapping[str, Any]) -> str:
+    return ",".join(f"{name}={size}" for name, size in sizes.items())

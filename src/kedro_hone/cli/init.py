@@ -9,9 +9,9 @@ import click
 from kedro.utils import find_kedro_project
 
 from hone_runtime.text import clean_text
+from hone_runtime.values.samples import SPLITS
 from kedro_hone.scaffold.changes import apply_changes, format_diff
-from kedro_hone.scaffold.project import PLACEHOLDER, Request, find_package, plan_changes
-from kedro_hone.scaffold.texts import SPLITS
+from kedro_hone.scaffold.project import PLACEHOLDER, Addition, find_package, plan_changes
 
 
 @click.command()
@@ -26,8 +26,8 @@ def init(*, source: str | None, pairs: tuple[str, ...], github: bool, listen: bo
     What would be written is shown first. Text is only added, and what is there already stays as it is.
     """
     root = find_kedro_project(Path.cwd()) or Path.cwd()
-    request = Request(source=source or "", data=_read_pairs(pairs), github=github, listen=listen)
-    changes = plan_changes(root, request)
+    addition = Addition(source=source or "", data=_read_pairs(pairs), github=github, listen=listen)
+    changes = plan_changes(root, addition)
     if not changes:
         click.echo("Nothing to add: everything is there already.")
         return
@@ -40,7 +40,7 @@ def init(*, source: str | None, pairs: tuple[str, ...], github: bool, listen: bo
     click.echo(f"Added to {len(changes)} file{'s' if len(changes) > 1 else ''}. Next:")
     if not source:
         click.echo(f"  name your model in conf/base, in place of {PLACEHOLDER}")
-    missing = [name for name in SPLITS if name not in request.data]
+    missing = [name for name in SPLITS if name not in addition.data]
     if missing:
         click.echo(f"  put your data where conf/base says: {', '.join(missing)}")
     command = "kedro-hone run"

@@ -18,7 +18,6 @@ import yaml
 from hone_runtime.errors import ExitCode, HoneError
 from hone_runtime.text import clean_text
 from hone_runtime.values.digest import digest_json
-from kedro_hone.cli.check import check_start
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
@@ -39,6 +38,7 @@ from kedro_hone.derivation.request import (
 from kedro_hone.graph import configure, read_catalog, read_entries, read_parameters, separate
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
+from kedro_hone.runner.start import check_start
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
 _MANY: Any = {"multiple": True, "metavar": "NAME=VALUE"}
@@ -115,7 +115,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         os.chdir(folder)
         configure()
         _check_unchanged(proposal)
-        check_start(read_recipe(read_parameters()), read_catalog())
+        check_start(read_recipe(read_parameters()), read_catalog(), source=proposal.source)
         if given["dry_run"]:
             _print_plan(context, proposal)
             return

@@ -16,7 +16,7 @@ from hone_runtime.errors import HoneError
 from hone_runtime.text import clean_text
 from kedro_hone.cli.listen import open_loader, read_rule, read_section
 from kedro_hone.events.exclusive import RUNS, SERVICE, lock_project
-from kedro_hone.events.job import Job, Request, State
+from kedro_hone.events.job import Job, JobRequest, State
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.renewal import (
@@ -81,7 +81,7 @@ def _read_settings(root: Path, env: str | None) -> Settings | None:
     return read_settings(read_section(loader, "listen")) if found else None
 
 
-def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[Request]:
+def _list_due(registry: str, root: Path, rules: Sequence[Rule]) -> list[JobRequest]:
     """Return a request for each winner in a registry that is out of date, and print why it is, or why it stays."""
     machine, requests = format_machine_tag(read_host()), []
     found = {rule and rule.name: read_rule(root, rule)[0] for rule in (*rules, None)}

@@ -130,9 +130,9 @@ def _explain(name: str) -> Iterator[None]:
 def explain_missing(name: str, error: Exception) -> DataError:
     """Return the error for data that cannot be read from where they are."""
     said = str(error).strip() or type(error).__name__
-    hint = "Check the path in conf/base/catalog.yml: relative ones count from the project's root."
+    hint = "Check the path in the catalog: relative ones count from the project's root."
     if isinstance(error, ImportError):
         hint = "Install the package that fsspec needs for it; for s3:// this is s3fs."
     elif "://" in name:
-        hint = "Check the address in conf/base/catalog.yml, its `credentials` and `fs_args`, and the network."
+        hint = "Check the address in the catalog, its `credentials` and `fs_args`, and the network."
     return DataError("data-missing", f"{hide_secrets(name)} cannot be read.", why=said, hint=hint)

@@ -12,6 +12,7 @@ import yaml
 from kedro.io import AbstractDataset, CatalogProtocol
 
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, TRAINING
+from kedro_hone.datasets.errors import DataError
 
 DEFAULTS: Final = Path(__file__).with_name("defaults.yml")
 DATA: Final = frozenset({CALIBRATION, SEARCH, GATE, TRAINING})
@@ -39,6 +40,33 @@ def add_defaults(
         if config is not None and not _has_pattern(catalog, name, pattern):
             placed = {**config, "filepath": str(project / config["filepath"])}
             catalog[name] = AbstractDataset.from_config(name, placed, save_version=version)
+
+
+def check_names(catalog: CatalogProtocol[Any, Any], names: Iterable[str]) -> None:
+    """Refuse entries of the user that have the name of a default and cannot store its value.
+
+    Datasets of ``kedro_datasets`` store tables, texts and the like; only pickles store any value. Other classes, such
+    as the user's own, take precedence.
+
+    Args:
+        catalog: The catalog of a run, before the defaults are added.
+        names: The datasets of kedro-hone's nodes.
+
+    Raises:
+        DataError: ``entry-name-taken``.
+    """
+    for name in sorted({*names} - DATA):
+        if find_default(name)[1] is None or name not in catalog.keys():  # noqa: SIM118 - `in` also takes patterns
+            continue
+        kind = type(catalog[name])
+        package, _, rest = kind.__module__.partition(".")
+        if package == "kedro_datasets" and not rest.startswith("pickle"):
+            raise DataError(
+                "entry-name-taken",
+                f"The catalog has an entry {name!r} of its own, and kedro-hone stores a value by that name.",
+                why=f"It is a {kind.__name__}, which cannot store that value, and a run would overwrite its data.",
+                hint="Rename the entry in conf/*/catalog.yml, and where your nodes use it.",
+            )
 
 
 def find_default(name: str) -> tuple[str, dict[str, Any] | None]:

@@ -19,9 +19,9 @@ from hone_runtime.text import hide_secrets
 from hone_runtime.values.samples import TrackedFile
 from kedro_hone.datasets.copies import cache_copy, explain_change, explain_missing
 from kedro_hone.datasets.errors import DataError
+from kedro_hone.derivation.entries import write_entry
+from kedro_hone.programs.worker.formats import FORMATS
 
-FORMATS: Final = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
-"""What the programs read (``programs/worker/formats.py``)."""
 _CACHE: Final = "data/hone/files"
 _HARMLESS: Final[Mapping[str, Any]] = {"engine": "pyarrow"}
 """Options of loading that do not change what is read."""
@@ -129,12 +129,8 @@ def check_file(dataset: AbstractDataset[Any, Any], name: str) -> None:
         "data-unreadable",
         f"The entry {name!r} of the catalog is no data that kedro-hone reads.",
         why=why,
-        hint=f"Save the split in one of these formats, and write `{_write_entry(name)}`.",
+        hint=f"Save the split in one of these formats, and write `{write_entry(name)}`.",
     )
-
-
-def _write_entry(name: str) -> str:
-    return f"{name}: {{type: kedro_hone.datasets.FileDataset, path: data/{name}.csv}}"
 
 
 def check_unchanged(first: TrackedFile, now: TrackedFile) -> None:
@@ -159,7 +155,7 @@ def _find_dataset(catalog: CatalogProtocol[Any, Any], name: str) -> AbstractData
     except DataError:
         raise
     except DatasetError as error:
-        hint = f"Install what its type needs, or write `{_write_entry(name)}`."
+        hint = f"Install what its type needs, or write `{write_entry(name)}`."
         what = f"The entry {name!r} of the catalog cannot be used."
         raise DataError("data-unreadable", what, why=str(error), hint=hint) from error
     found: AbstractDataset[Any, Any] = dataset._dataset if isinstance(dataset, CachedDataset) else dataset  # noqa: SLF001

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from hone_runtime.values.samples import DRAWN
 from kedro_hone.derivation.kinds import find_kind
 from kedro_hone.derivation.rows import Table, check_counts, find_unreadable
+from kedro_hone.programs.worker.formats import load_npz
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -74,8 +75,7 @@ def _load(path: Path) -> dict[str, NDArray[Any]]:
     try:
         if path.suffix.lower() == ".npy":
             return {path.stem: np.load(path, allow_pickle=False)}
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return dict(archive)
+        return load_npz(path)
     except _FAULTS as error:
         said = (str(error).strip().splitlines() or [type(error).__name__])[0]
         pickled = "Object arrays" in said

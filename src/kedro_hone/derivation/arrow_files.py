@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from kedro_hone.derivation.kinds import find_kind
 from kedro_hone.derivation.rows import Column, Table, check_counts, find_unreadable
+from kedro_hone.programs.worker.formats import STATE, read_batches
 
-STATE, DICTIONARY, _INFO, _DATA = "state.json", "dataset_dict.json", "dataset_info.json", "data-00000-of-00001.arrow"
+_INFO: Final = "dataset_info.json"
+_DATA: Final = "data-00000-of-00001.arrow"
 
 
 @dataclass(frozen=True)
@@ -83,24 +85,13 @@ def read_dataset(path: Path) -> Table:
     """
     try:
         import pyarrow as pa  # noqa: PLC0415 - only this format needs it
-        from pyarrow import ipc, memory_map  # noqa: PLC0415
 
-        names = _list_streams(path)
-        table = pa.concat_tables([ipc.open_stream(memory_map(str(path / name))).read_all() for name in names])
+        batches = [*read_batches(path)]
+        check_counts(path, {"": sum(batch.num_rows for batch in batches)})
+        table = pa.Table.from_batches(batches)
     except (ImportError, OSError, ValueError, KeyError, TypeError) as error:
         raise _explain(path, error) from error
     return _make_table(path, table, DatasetContent(table, path / _INFO))
-
-
-def _list_streams(path: Path) -> list[str]:
-    """Return the names of the files with the rows, which are all in the folder."""
-    state = json.loads((path / STATE).read_text(encoding="utf-8"))
-    if state.get("_indices_data_files"):
-        raise ValueError("its rows are chosen by a list of indices; save it with flatten_indices()")
-    names = [entry["filename"] for entry in state["_data_files"]]
-    if any(not isinstance(name, str) or Path(name).name != name for name in names):
-        raise ValueError(f"{STATE} names a file that is not in the folder")
-    return names
 
 
 def _explain(path: Path, error: Exception) -> Exception:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.derivation.cells import MISSING
+from hone_runtime.interfaces.texts import is_missing
 from kedro_hone.derivation.rows import Column, Kind, Table
 
 _MOST_VALUES: Final = 1_000
@@ -46,26 +45,19 @@ def _describe(name: str, column: Column, kind: Kind) -> ColumnFacts:
         return _describe_numbers(name, column)
     if kind == "other":
         return ColumnFacts(name=name, kind=kind)
-    known = sorted({str(value) for value in column if value is not None and value == value and value != ""})  # noqa: PLR0124 - NaN
+    known = sorted({str(value) for value in column if not is_missing(value) and value != ""})
     return ColumnFacts(
         name=name, kind=kind, values=tuple(known) if len(known) <= _MOST_VALUES else None, whole=kind == "truth"
     )
 
 
 def _describe_numbers(name: str, column: Column) -> ColumnFacts:
-    numbers = column if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" else _read_numbers(column)
+    numbers = column if isinstance(column, np.ndarray) and column.dtype.kind in "iuf" else _make_floats(column)
     known = numbers[np.isfinite(numbers)]
     different = np.unique(known)
     values = tuple(different.tolist()) if len(different) <= _MOST_VALUES else None
     return ColumnFacts(name=name, kind="number", values=values, whole=bool((known == np.round(known)).all()))
 
 
-def _read_numbers(column: Column) -> NDArray[np.float64]:
-    """Return the values that are numbers; what stands for a missing one is left out."""
-    with suppress(TypeError, ValueError):
-        return np.array([float(value) for value in column if value is not None and value not in MISSING])
-    found = []
-    for value in column:
-        with suppress(TypeError, ValueError):
-            found.append(float(value))
-    return np.asarray(found, dtype=np.float64)
+def _make_floats(column: Column) -> NDArray[np.float64]:
+    return np.array([float(value) for value in column if not is_missing(value)], dtype=np.float64)

@@ -6,15 +6,20 @@ import csv
 import io
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TextIO
 
-from kedro_hone.derivation.cells import MISSING, find_kind, is_number
+import numpy as np
+
+from hone_runtime.interfaces.texts import is_missing
 from kedro_hone.derivation.decimals import convert_decimals
 from kedro_hone.derivation.encodings import read_text
-from kedro_hone.derivation.rows import Kind, Table, check_counts, find_unreadable, join_columns
+from kedro_hone.derivation.fingerprints import is_number
+from kedro_hone.derivation.rows import Column, Kind, Table, check_counts, find_unreadable, join_columns
+from kedro_hone.programs.worker import formats
+from kedro_hone.programs.worker.formats import MISSING
 
 _DELIMITERS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _SAMPLE: Final = 200
@@ -31,21 +36,23 @@ Cells = dict[str, list[str]]
 
 @dataclass(frozen=True)
 class CsvContent:
-    """The cells of a file, by column."""
+    """The cells of a file by column, and what they are for the programs."""
 
     cells: Mapping[str, Sequence[str]]
+    columns: Mapping[str, Column]
     kinds: Mapping[str, Kind]
 
     def write(self, splits: Mapping[str, Sequence[int]], folder: Path) -> dict[str, Path]:
         """Write ``.csv`` files with commas, in UTF-8; the cells are unchanged.
 
-        A ``.csv`` file does not contain the kinds of its columns. So if a column of text has only numbers in one of the
-        splits, all are written as ``.jsonl`` files, which do contain them.
+        A ``.csv`` file does not contain the kinds of its columns. So if a column of text has only numbers, or
+        words such as NA, in one of the splits, all are written as ``.jsonl`` files, which do contain them.
         """
+        texts = {name: self.cells[name] for name, kind in self.kinds.items() if kind == "text"}
         mixed = any(
-            kind == "text" and find_kind(self.cells[name][row] for row in rows) not in {"text", None}
+            kind != "text" and any(texts[name][row] for row in rows)
             for rows in splits.values()
-            for name, kind in self.kinds.items()
+            for name, (_, kind) in _read_kinds(texts, rows).items()
         )
         write = self._write_lines if mixed else self._write_cells
         return {name: write(rows, folder / name) for name, rows in splits.items()}
@@ -53,9 +60,7 @@ class CsvContent:
     def _write_cells(self, rows: Sequence[int], place: Path) -> Path:
         path = place.with_name(f"{place.name}.csv")
         with path.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(self.cells)
-            writer.writerows([column[row] for column in self.cells.values()] for row in rows)
+            _write_rows(stream, self.cells, rows)
         return path
 
     def _write_lines(self, rows: Sequence[int], place: Path) -> Path:
@@ -63,19 +68,43 @@ class CsvContent:
         names = [(json.dumps(name, ensure_ascii=False), name) for name in self.cells]
         with path.open("w", encoding="utf-8", newline="") as stream:
             for row in rows:
-                pairs = (f"{key}: {_write_json(self.cells[name][row], self.kinds[name])}" for key, name in names)
+                pairs = (f"{key}: {self._write_json(name, row)}" for key, name in names)
                 stream.write("{" + ", ".join(pairs) + "}\n")
         return path
 
+    def _write_json(self, name: str, row: int) -> str:
+        value, cell = self.columns[name][row], self.cells[name][row]
+        if is_missing(value):
+            return "null"
+        if self.kinds[name] != "number":
+            return json.dumps(value, ensure_ascii=False)
+        return cell if _JSON.fullmatch(cell) else json.dumps(value.item())
 
-def _write_json(cell: str, kind: Kind) -> str:
-    if cell == "" or (kind != "text" and cell in MISSING):
-        return "null"
-    if kind == "truth":
-        return cell.lower()
-    if kind == "number":
-        return cell if _JSON.fullmatch(cell) else json.dumps(float(cell))
-    return json.dumps(cell, ensure_ascii=False)
+
+def _write_rows(stream: TextIO, cells: Mapping[str, Sequence[str]], rows: Iterable[int]) -> None:
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(cells)
+    writer.writerows([column[row] for column in cells.values()] for row in rows)
+
+
+def _read_kinds(cells: Mapping[str, Sequence[str]], rows: Iterable[int]) -> dict[str, tuple[Column, Kind | None]]:
+    """Return some rows of each column as the programs read them from a ``.csv`` file, and its kind; None if empty."""
+    if not cells:
+        return {}
+    stream = io.StringIO(newline="")
+    _write_rows(stream, cells, rows)
+    stream.seek(0)
+    frame = formats.read_csv(stream)
+    return {name: _read_column(frame.iloc[:, at]) for at, name in enumerate(cells)}
+
+
+def _read_column(column: Any) -> tuple[Column, Kind | None]:
+    known = column.dropna()
+    if not len(known) or formats.is_text(column):
+        return formats.make_array(column), "text" if len(known) else None
+    if all(isinstance(value, bool | np.bool_) for value in known):
+        return [None if is_missing(value) else bool(value) for value in column], "truth"
+    return formats.make_array(column), "number"
 
 
 def read_csv(*paths: Path, path: Path | None = None, needs: Collection[str] = ()) -> Table:
@@ -106,9 +135,11 @@ def read_csv(*paths: Path, path: Path | None = None, needs: Collection[str] = ()
         f"{place.name} has values between {_DELIMITERS[one]}; its splits have commas" for one in sorted(others)
     )
     notes |= dict.fromkeys(convert_decimals(place, cells) if others else ())
-    kinds: dict[str, Kind] = {name: find_kind(column) or "number" for name, column in cells.items()}
+    read = _read_kinds(cells, range(rows))
+    columns = {name: column for name, (column, _) in read.items()}
+    kinds: dict[str, Kind] = {name: kind or "number" for name, (_, kind) in read.items()}
     notes |= dict.fromkeys(_describe_dates(cells, kinds))
-    return Table(place, cells, kinds, rows, CsvContent(cells, kinds), tuple(notes))
+    return Table(place, columns, kinds, rows, CsvContent(cells, columns, kinds), tuple(notes))
 
 
 def _read_records(path: Path, text: str) -> tuple[list[str], list[list[str]], str]:

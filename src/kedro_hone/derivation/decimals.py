@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-from kedro_hone.derivation.cells import MISSING
 from kedro_hone.derivation.rows import find_unreadable
+from kedro_hone.programs.worker.formats import MISSING
 
 _COMMA: Final = re.compile(r"\s*[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+)(?:,\d+)?\s*")
 _CERTAIN: Final = re.compile(r"\s*[+-]?(?:0|\d{4,}|\d{1,3}(?:\.\d{3})+),\d+\s*|\s*[+-]?\d+,(?:\d\d?|\d{4,})\s*")

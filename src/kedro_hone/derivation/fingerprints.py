@@ -16,9 +16,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kedro_hone.derivation.cells import MISSING, is_number
-from kedro_hone.derivation.kinds import is_missing
+from hone_runtime.interfaces.texts import is_missing
 from kedro_hone.derivation.rows import Column
+from kedro_hone.programs.worker.formats import MISSING
 
 _PREFIX: Final = b"hone-rows-1"
 """Changed with the encoding: files are then split in another way."""
@@ -29,8 +29,9 @@ _EXACT: Final = 2**24
 
 _CHUNK: Final = 8_192
 """The number of rows whose values are encoded together: arrays are fast, and few values are in memory twice."""
-_DIGITS: Final = re.compile(r"[0-9.eE+\n-]*")
-"""Cells of these characters that Python reads as floats are numbers as pandas reads them, without any white space."""
+_NUMBER: Final = re.compile(
+    r"[ \t]*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|inf(?:inity)?)[ \t]*", re.IGNORECASE
+)
 _FLOAT: Final = np.dtype([("length", "<u8"), ("kind", "S1"), ("value", "<f4")])
 
 _TABLE: Final = unicodedata.ucd_3_2_0
@@ -58,6 +59,11 @@ def hash_rows(columns: Mapping[str, Column], rows: int) -> list[bytes]:
             one.update(b"".join(parts))
             made.append(one.digest())
     return made if names else [start.digest()] * rows
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number: it then has the fingerprint of the number."""
+    return _NUMBER.fullmatch(text) is not None
 
 
 def encode_value(value: Any) -> bytes:
@@ -96,23 +102,9 @@ def _encode_column(column: Column) -> Callable[[int, int], list[bytes]]:
             if rows.dtype.kind == "f" and rows.dtype.itemsize <= 8:
                 return _encode_numbers(rows.astype(np.float64), rows.tolist(), encode)
             rows = rows.tolist()
-        numbers = _read_numbers(rows)
-        return list(map(encode, rows)) if numbers is None else _encode_numbers(numbers, rows, encode)
+        return list(map(encode, rows))
 
     return encode_rows
-
-
-def _read_numbers(rows: Sequence[Any]) -> NDArray[np.float64] | None:
-    """Return the floats of a column's rows, NaN for a missing cell; None if they are not all cells of numbers."""
-    if set(map(type, rows)) != {str}:
-        return None
-    cells = [cell if cell not in MISSING else "" for cell in rows]
-    if not _DIGITS.fullmatch("\n".join(cells)):
-        return None
-    try:
-        return np.array([float(cell) if cell else np.nan for cell in cells])
-    except ValueError:
-        return None
 
 
 def _encode_numbers(numbers: NDArray[np.float64], rows: Sequence[Any], encode: Callable[[Any], bytes]) -> list[bytes]:

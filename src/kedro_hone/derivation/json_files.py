@@ -11,6 +11,7 @@ from typing import Any
 from kedro_hone.derivation.encodings import read_text
 from kedro_hone.derivation.kinds import find_kind
 from kedro_hone.derivation.rows import Table, check_counts, find_unreadable
+from kedro_hone.programs.worker.formats import parse_lines
 
 _HINT = "Write one JSON object on each line, with the same keys in each."
 
@@ -69,20 +70,12 @@ def _read_list(path: Path, text: str) -> tuple[list[dict[str, Any]], list[str]]:
 
 
 def _read_lines(path: Path, text: str) -> tuple[list[dict[str, Any]], list[str]]:
-    rows, lines = [], []
-    for number, line in enumerate(text.split("\n"), 1):
-        stripped = line.strip()
-        if not stripped:
-            continue
-        try:
-            row = json.loads(stripped)
-        except (ValueError, RecursionError) as error:
-            raise find_unreadable(path, f"Line {number} is no JSON: {error}.", _HINT) from error
-        if not isinstance(row, dict):
-            raise find_unreadable(path, f"Line {number} is no JSON object.", _HINT)
-        rows.append(row)
-        lines.append(stripped)
-    return rows, lines
+    try:
+        found = [*parse_lines(text.split("\n"))]
+    except ValueError as error:
+        why = str(error)
+        raise find_unreadable(path, f"{why[0].upper()}{why[1:]}.", _HINT) from error
+    return [row for _, row in found], [line for line, _ in found]
 
 
 def _complete(line: str, row: dict[str, Any], names: Mapping[str, None]) -> str:

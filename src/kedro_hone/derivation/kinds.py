@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hone_runtime.interfaces.texts import is_missing
 from kedro_hone.derivation.rows import Column, Kind
 
 
@@ -22,11 +23,6 @@ def find_kind(column: Column) -> Kind:
 
 
 _KINDS: dict[str, Kind] = {"b": "truth", "i": "number", "u": "number", "f": "number", "U": "text"}
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a value represents a missing one: None or NaN."""
-    return value is None or (isinstance(value, float | np.floating) and bool(np.isnan(value)))
 
 
 def format_value(value: Any) -> str:

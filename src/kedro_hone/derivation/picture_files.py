@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Final, overload
 
 from kedro_hone.derivation.rows import Column, Kind, Table, find_unreadable
+from kedro_hone.programs.shared.classes import LABELS
 
 SUFFIXES: Final = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
-IMAGES, LABEL = "images", "label"
+IMAGES, LABEL = "images", LABELS[1]
 """The names of the columns, as the program image-classification finds them."""
 
 

@@ -107,9 +107,3 @@ def write_project(folder: Path, *, recipe: Mapping[str, Any], catalog: Mapping[s
 
 def _format(content: Mapping[str, Any]) -> bytes:
     return (_ABOUT + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)).encode()
-
-
-def list_entries(files: Mapping[str, str], *, drawn: bool = False) -> dict[str, dict[str, Any]]:
-    """Return the catalog's entries for files by split; drawn ones were made without data, and prove nothing."""
-    kind = "kedro_hone.datasets.DraftDataset" if drawn else "kedro_hone.datasets.FileDataset"
-    return {name: {"type": kind, "path": path} for name, path in files.items()}

@@ -25,9 +25,10 @@ from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.derivation.columns import describe_columns
 from kedro_hone.derivation.drawn import ROWS, Drawing, draw_splits
+from kedro_hone.derivation.entries import list_entries
 from kedro_hone.derivation.example import read_example
 from kedro_hone.derivation.program import ChosenProgram, choose_program
-from kedro_hone.derivation.project import DATA, list_entries, nest
+from kedro_hone.derivation.project import DATA, nest
 from kedro_hone.derivation.request import WHOLE, Request
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
@@ -53,11 +54,13 @@ class Proposal:
     Attributes:
         recipe: The value of ``hone`` in the parameters.
         catalog: The entries of the splits.
+        source: The model, which is sealed in the project's store.
         lines: What was derived, and from what: one sentence each.
     """
 
     recipe: Mapping[str, Any]
     catalog: Mapping[str, Any]
+    source: Artifact
     lines: tuple[str, ...] = ()
 
 
@@ -112,6 +115,7 @@ def propose(request: Request, folder: Path) -> Proposal:
     return Proposal(
         recipe=recipe,
         catalog=list_entries(data.files, drawn=not request.data),
+        source=source,
         lines=lines,
     )
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from hone_runtime.errors import HoneError
 
 Column = Sequence[Any] | NDArray[Any]
-"""One value for each row: an array with rows first, or Python's values; of a ``.csv`` file the text of each cell."""
+"""One value for each row: an array with rows first, or Python's values."""
 
 Kind = Literal["number", "truth", "text", "other"]
 """What the values of a column are, missing ones aside; ``other`` are lists, arrays, records, bytes, dates and times."""
@@ -31,8 +31,7 @@ class Table:
 
     Attributes:
         path: The file or folder that was read.
-        columns: The values of each column by its name, in the order of the file. A ``.csv`` file has text for each
-            value, as it is in the file; an array has its rows.
+        columns: The values of each column by its name, in the order of the file, as the programs read them.
         kinds: The kind of each column, as the programs read it.
         rows: The number of rows.
         content: Writes some of the rows again.

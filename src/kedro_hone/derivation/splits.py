@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.errors import HoneError
+from hone_runtime.interfaces.texts import is_missing
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.derivation.assignment import SPARE, IndivisibleError, assign
 from kedro_hone.derivation.fingerprints import encode_value, hash_rows
-from kedro_hone.derivation.kinds import is_missing
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.derivation.units import unite

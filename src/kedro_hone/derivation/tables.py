@@ -9,11 +9,12 @@ from typing import Final
 from hone_runtime.text import suggest
 from kedro_hone.derivation import array_files, arrow_files, csv_files, json_files, picture_files
 from kedro_hone.derivation.rows import Table, find_unreadable
+from kedro_hone.programs.worker import formats
 
-FORMATS: Final = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".npz", ".npy", ".parquet")
-"""The suffixes of the files that can be read."""
+READABLE: Final = (*formats.FORMATS, ".tsv", ".json")
+"""The suffixes of the files that can be read, and written in a format of the programs."""
 
-_HINT: Final = f"Name a file with one of {', '.join(FORMATS)}, or a folder of such files: --data FILE."
+_HINT: Final = f"Name a file with one of {', '.join(READABLE)}, or a folder of such files: --data FILE."
 
 
 def read_table(path: Path, *, needs: Collection[str] = ()) -> Table:
@@ -42,21 +43,21 @@ def read_table(path: Path, *, needs: Collection[str] = ()) -> Table:
 
 
 def _read_folder(path: Path, needs: Collection[str]) -> Table:
-    if (path / arrow_files.STATE).is_file():
+    if (path / formats.STATE).is_file():
         return arrow_files.read_dataset(path)
-    if (path / arrow_files.DICTIONARY).is_file():
+    if (path / formats.DICTIONARY).is_file():
         named = sorted(part.name for part in path.iterdir() if part.is_dir())
         hint = (
             f"Name the folder of one of them, or one for each split: --data gate={path.name}/{(named or ['test'])[0]}."
         )
         raise find_unreadable(path, f"It has several splits: {', '.join(named)}.", hint)
-    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and file.is_file())
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in READABLE and file.is_file())
     suffixes = sorted({file.suffix.lower() for file in files})
     if not files and (pictures := picture_files.list_pictures(path)):
         return picture_files.read_pictures(pictures, path)
     if len(suffixes) != 1:
         kinds = " and ".join(suffixes) or "none"
-        raise find_unreadable(path, f"The folder has {kinds} of {', '.join(FORMATS)}; one is needed.", _HINT)
+        raise find_unreadable(path, f"The folder has {kinds} of {', '.join(READABLE)}; one is needed.", _HINT)
     return _read_files(files, path, needs)
 
 
@@ -70,5 +71,5 @@ def _read_files(files: Sequence[Path], path: Path, needs: Collection[str]) -> Ta
         return csv_files.read_csv(*files, path=path, needs=needs)
     if suffix in {".jsonl", ".ndjson", ".json"}:
         return json_files.read_json(*files, path=path)
-    why = f"Its suffix {path.suffix!r} is none of {', '.join(FORMATS)}." if path.suffix else "It has no suffix."
-    raise find_unreadable(path, why, suggest(path.suffix, FORMATS) + _HINT)
+    why = f"Its suffix {path.suffix!r} is none of {', '.join(READABLE)}." if path.suffix else "It has no suffix."
+    raise find_unreadable(path, why, suggest(path.suffix, READABLE) + _HINT)

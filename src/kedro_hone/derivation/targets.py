@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from hone_runtime.errors import HoneError
+from hone_runtime.interfaces.texts import is_missing
 from hone_runtime.text import suggest
-from kedro_hone.derivation import cells, kinds
+from kedro_hone.derivation.kinds import format_value
 from kedro_hone.derivation.rows import Table
 from kedro_hone.programs.shared.classes import LABELS
 
@@ -45,17 +46,14 @@ def find_column(table: Table, name: str, *, flag: str) -> str:
 
 
 def read_known(table: Table, name: str) -> list[Any]:
-    """Return the values of a column with one value for each row: numbers as floats, text unchanged, None if missing.
-
-    Cells of a column of numbers of a ``.csv`` file become numbers.
-    """
+    """Return the values of a column with one value for each row: numbers as floats, text unchanged, None if missing."""
     column, kind = table.columns[name], table.kinds[name]
     values = column.ravel().tolist() if isinstance(column, np.ndarray) else column
     return [_read_value(value, number=kind == "number") for value in values]
 
 
 def _read_value(value: Any, *, number: bool) -> Any:
-    if kinds.is_missing(value) or value == "" or (number and isinstance(value, str) and value in cells.MISSING):
+    if is_missing(value) or value == "":
         return None
     return float(value) if number else value
 
@@ -83,7 +81,7 @@ def check_target(table: Table, name: str, *, classes: bool | None = None) -> tup
     values = read_known(table, name)
     _check_missing(table, name, values)
     counts = Counter(values)
-    shown = kinds.format_value(values[0])
+    shown = format_value(values[0])
     if len(counts) == 1:
         why = f"All {table.rows:,} rows have `{shown}`, so a model that ignores its input is always right."
         raise _find_unusable(table, name, why, "Add rows of other classes, or name another column: --target NAME.")
@@ -111,7 +109,7 @@ def _are_numbered(values: Sequence[Any]) -> bool:
 
 
 def _check_missing(table: Table, name: str, values: Sequence[Any]) -> None:
-    missing = [row for row, value in enumerate(values) if kinds.is_missing(value)]
+    missing = [row for row, value in enumerate(values) if is_missing(value)]
     if missing:
         others = f", and so have {len(missing) - 1:,} more" if len(missing) > 1 else ""
         why = f"Row {missing[0]} (the first is 0) has no value{others}."
@@ -139,4 +137,4 @@ def _find_unusable(table: Table, name: str, why: str, hint: str) -> HoneError:
 
 def count_classes(classes: Sequence[Any]) -> Mapping[str, int]:
     """Return the number of rows of each class by its name, sorted by name."""
-    return dict(sorted(Counter(map(kinds.format_value, classes)).items()))
+    return dict(sorted(Counter(map(format_value, classes)).items()))

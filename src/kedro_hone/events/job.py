@@ -73,7 +73,7 @@ Task = Annotated[Optimize | HandOver | Approve, Field(discriminator="kind")]
 """The task of a job."""
 
 
-class Request(Value):
+class JobRequest(Value):
     """A requested task.
 
     Attributes:
@@ -102,7 +102,7 @@ class Request(Value):
         hardware: str,
         version: str = "",
         recipe: str = "",
-    ) -> Request:
+    ) -> JobRequest:
         """Return a request; its key is the same for the same version, task, recipe and hardware.
 
         ``hardware`` is a digest of this machine's hardware, ``version`` the name of the content if the URI is only a

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from hone_runtime.errors import HoneError
 from kedro_hone.events import schema
-from kedro_hone.events.job import Job, Request, State
+from kedro_hone.events.job import Job, JobRequest, State
 from kedro_hone.events.schema import COLUMNS, ENDED, read_job
 
 _KEPT_SECONDS: Final = 30 * 86400.0
@@ -46,7 +46,7 @@ class Queue:
         with self._open():
             pass
 
-    def accept(self, requests: Iterable[Request], *, delivery: str = "") -> int:
+    def accept(self, requests: Iterable[JobRequest], *, delivery: str = "") -> int:
         """Put requests into the queue in one transaction, and return how many are new.
 
         A delivery that was accepted before adds nothing. Nor does a request with a known key, unless its job failed,
@@ -59,7 +59,7 @@ class Queue:
             condition = schema.AFTER_EVENT if delivery else schema.NEVER
             return sum(self._insert(connection, one, condition) for one in requests)
 
-    def accept_swept(self, registry: str, cursor: str, requests: Iterable[Request]) -> int:
+    def accept_swept(self, registry: str, cursor: str, requests: Iterable[JobRequest]) -> int:
         """Put a sweep's requests into the queue, and move its cursor, in one transaction; return how many are new."""
         with self._write() as connection:
             new = sum(
@@ -68,7 +68,7 @@ class Queue:
             connection.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (registry, cursor))
             return new
 
-    def accept_daily(self, requests: Sequence[Request], *, rule: str, limit: int, dry_run: bool) -> list[Request]:
+    def accept_daily(self, requests: Sequence[JobRequest], *, rule: str, limit: int, dry_run: bool) -> list[JobRequest]:
         """Queue requests of a rule up to its limit per day, and return them: new ones, then those requested long ago.
 
         A request with a known key is queued again if its job failed or was undecided, a day after it was requested.
@@ -83,7 +83,7 @@ class Queue:
         with self._write() as connection:
             connection.execute("SAVEPOINT trial")
             now = self._now()
-            chosen: list[Request] = []
+            chosen: list[JobRequest] = []
             left = limit - int(connection.execute(count, (rule, now - _DAY, now)).fetchone()[0])
             asked = dict(connection.execute("SELECT key, created FROM jobs WHERE rule = ?", (rule,)))
             for one in sorted(requests, key=lambda one: asked.get(one.key, 0.0)):
@@ -245,7 +245,7 @@ class Queue:
         sql = f"SELECT {COLUMNS} FROM jobs {where}"  # noqa: S608 - constants
         return tuple(filter(None, map(read_job, self._read(sql, *values))))
 
-    def _insert(self, connection: sqlite3.Connection, one: Request, condition: str) -> int:
+    def _insert(self, connection: sqlite3.Connection, one: JobRequest, condition: str) -> int:
         values = one.model_dump(include={"key", "uri", "rule", "device", "after"})
         values |= {"task": one.task.model_dump_json(), "now": self._now()}
         return int(connection.execute(schema.INSERT.format(condition=condition), values).fetchone() is not None)

@@ -13,7 +13,7 @@ from hone_runtime.contract.tags import MACHINE, SOURCE, TOOLSET
 from hone_runtime.text import open_logger
 from hone_runtime.values.base import Json
 from kedro_hone.events.event import INTERPOLATION, format_model_name
-from kedro_hone.events.job import Optimize, Request
+from kedro_hone.events.job import JobRequest, Optimize
 from kedro_hone.events.rules import Rule
 
 logger = open_logger(__name__)
@@ -96,7 +96,7 @@ def explain_due(info: VersionInfo, *, machine: str, toolset: str) -> str:
     return " and ".join(parts)
 
 
-def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: str, toolset: str) -> Request:
+def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: str, toolset: str) -> JobRequest:
     """Return the request of a run that publishes a model only if it beats the published winner.
 
     One request is enough for a source, a machine and the toolchains' versions.
@@ -112,4 +112,4 @@ def make_renewal(info: VersionInfo, rule: Rule | None, *, device: str, machine: 
     gates = {**recipe.get("gates", {}), "beat_published": True}
     task = Optimize(recipe={**recipe, "gates": gates}, env=rule.env if rule else None)
     place = rule.device if rule else device
-    return Request.make(uri=info.tags[SOURCE], rule=RULE, task=task, device=place, hardware=machine, recipe=toolset)
+    return JobRequest.make(uri=info.tags[SOURCE], rule=RULE, task=task, device=place, hardware=machine, recipe=toolset)

@@ -19,8 +19,7 @@ from kedro_hone.events.access import admit
 from kedro_hone.events.body import read_form, read_object
 from kedro_hone.events.event import INTERPOLATION
 from kedro_hone.events.groups import is_process
-from kedro_hone.events.job import Job, State
-from kedro_hone.events.job import Request as JobRequest
+from kedro_hone.events.job import Job, JobRequest, State
 from kedro_hone.events.listing import describe_job, render_queue
 from kedro_hone.events.log import log
 from kedro_hone.events.page import REPORT_POLICY, is_page, make_page, render

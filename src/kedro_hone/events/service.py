@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from hone_runtime.contract.tags import APPROVED
 from kedro_hone.events.event import HUB, INTERPOLATION, Event, Kind
-from kedro_hone.events.job import NO_DEVICE, Approve, Request
+from kedro_hone.events.job import NO_DEVICE, Approve, JobRequest
 from kedro_hone.events.log import log
 from kedro_hone.events.outcomes import Bounds
 from kedro_hone.events.queue import Queue
@@ -90,7 +90,7 @@ class Service:
         """Call a function of the queue, or one that logs, in the single thread for both: it may wait for the disk."""
         return await asyncio.get_running_loop().run_in_executor(self._writer, partial(function, *args, **named))
 
-    def choose(self, event: Event) -> tuple[Request, ...]:
+    def choose(self, event: Event) -> tuple[JobRequest, ...]:
         """Return the request that an event leads to: an approval, or a run by the first rule that matches it."""
         if event.kind is Kind.TAG_SET and event.key == APPROVED:
             # Regardless of the rules: a winner may have another name than its source, and only waiting winners are
@@ -102,7 +102,7 @@ class Service:
         made = self.make_request(event.uri, rule, version=event.version)
         return (made.model_copy(update={"after": event.after}),)
 
-    def make_request(self, uri: str, rule: Rule, *, version: str = "", asked: bool = False) -> Request:
+    def make_request(self, uri: str, rule: Rule, *, version: str = "", asked: bool = False) -> JobRequest:
         """Return the request of a run by a rule.
 
         Args:
@@ -111,7 +111,7 @@ class Service:
             version: The version's own name; used if the URI is a path, since its content may change.
             asked: Whether a person requested it.
         """
-        return Request.make(
+        return JobRequest.make(
             uri=uri,
             rule=rule.name,
             task=rule.make_task(asked=asked),
@@ -131,7 +131,7 @@ class Service:
         self.queue.close()
 
 
-def make_approval(uri: str, *, asked: str, alias: str = "") -> Request:
+def make_approval(uri: str, *, asked: str, alias: str = "") -> JobRequest:
     """Return the request that moves the alias to a winner that waits for it.
 
     Args:
@@ -139,7 +139,7 @@ def make_approval(uri: str, *, asked: str, alias: str = "") -> Request:
         asked: A unique text for each approval of the same winner: its alias may have been moved away meanwhile.
         alias: The approved alias; empty for the one that the winner waits for.
     """
-    return Request.make(
+    return JobRequest.make(
         uri=uri, rule="approval", task=Approve(alias=alias), device=NO_DEVICE, hardware="", version=asked
     )
 

@@ -20,7 +20,7 @@ from hone_runtime.contract.registries import find_registry
 from hone_runtime.contract.registry import Registry, VersionInfo
 from hone_runtime.values.base import Value
 from kedro_hone.events.event import Event, Kind, format_model_name
-from kedro_hone.events.job import Request
+from kedro_hone.events.job import JobRequest
 from kedro_hone.events.log import log
 from kedro_hone.events.queue import Queue
 from kedro_hone.events.rules import Rule, list_unmatched
@@ -118,7 +118,7 @@ class Sweep:
         section: SweepSection,
         project: Path,
         rules: tuple[Rule, ...],
-        choose: Callable[[Event], tuple[Request, ...]],
+        choose: Callable[[Event], tuple[JobRequest, ...]],
         wake: Callable[[], None],
         hidden: Collection[str] = (),
     ) -> None:

@@ -72,12 +72,13 @@ class RecipeHooks:
         """Check the program, the metric and the gate split as far as possible before the model is pulled."""
         if self._project is None or not has_own(pipeline):
             return
-        from kedro_hone.datasets.defaults import DATA, add_defaults  # noqa: PLC0415
+        from kedro_hone.datasets.defaults import DATA, add_defaults, check_names  # noqa: PLC0415
         from kedro_hone.datasets.ordinary import load_split, pin_entries  # noqa: PLC0415
 
         configure_logging(self._project)
         # Here only the nodes of this run count: another pipeline may give one of the names another meaning.
         names = list_datasets(pipeline.nodes)
+        check_names(catalog, names)
         add_defaults(catalog, names, project=self._project, version=run_params.get("run_id"))
         inputs = pipeline.inputs()
         _check_catalog(sorted(DATA & inputs), catalog)
@@ -141,6 +142,7 @@ def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> 
 
 
 def _write_lines(names: Iterable[str]) -> str:
-    lines = (f"{name}: {{type: kedro_hone.datasets.FileDataset, path: data/{name}.csv}}" for name in names)
+    from kedro_hone.derivation.entries import write_entry  # noqa: PLC0415
+
     said = "Add to conf/base/catalog.yml, with the paths of your own files:"
-    return "\n        ".join((said, *lines))
+    return "\n        ".join((said, *map(write_entry, names)))

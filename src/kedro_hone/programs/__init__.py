@@ -99,7 +99,7 @@ def locate_program(name: str, folder: Path, *, digest: str) -> Path:
             "program-changed",
             f"The program {name} is not the one that prepared the samples.",
             why="Another version of kedro-hone is installed here than where they were prepared.",
-            hint="Install the same version everywhere, or prepare them again: `kedro-hone run`.",
+            hint="Install the same version everywhere, or prepare them again by a run.",
         )
     return path
 

@@ -218,7 +218,7 @@ class Recipe(Section):
         if weights and (set(weights) != known or min(weights.values()) < 0 or not 0 < sum(weights.values()) < math.inf):
             raise ValueError("race.weights names every shape, with numbers that are not negative and have a sum over 0")
         if self.model.module and "module" not in self.trust:
-            raise ValueError("model.module names a class that would be executed: add trust: [module]")
+            raise ValueError("model.module names a class that would be executed: add `hone.trust: [module]`")
         return self
 
     @model_validator(mode="after")
@@ -256,7 +256,8 @@ def read_recipe(parameters: Mapping[str, Any]) -> Recipe:
         ]  # each kind of option that toolchains may have is one of pydantic's
         what = f"The recipe has {'a problem' if len(said) == 1 else f'{len(said)} problems'}."
         why = "\n        ".join(said)  # indented like the first one
-        hint = "Correct the recipe in conf/*/parameters.yml or in --params; Recipe in the documentation lists all keys."
+        hint = "Correct the recipe: in conf/*/parameters.yml, in --params or by a flag; "
+        hint += "Recipe in the documentation lists all keys."
         raise HoneError("recipe-invalid", what, why=why, hint=hint) from error
 
 

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_IMODE
 
 from hone_runtime.errors import HoneError
 from kedro_hone.core.store.disk import write_file
@@ -61,7 +62,7 @@ def format_diff(changes: Iterable[Change], root: Path) -> str:
 
 
 def apply_changes(changes: Iterable[Change]) -> None:
-    """Write the files, each at once.
+    """Write the files, each at once; links and the modes of files stay.
 
     Raises:
         HoneError: ``project-unreadable``: a file was changed since it was read; those before it are written.
@@ -73,5 +74,6 @@ def apply_changes(changes: Iterable[Change]) -> None:
             raise HoneError(
                 "project-unreadable", f"{change.path} was changed.", why="Another program wrote it.", hint=hint
             )
-        change.path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(change.path, change.after.encode())
+        path = change.path.resolve()  # a link stays one: the file that it names is written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, change.after.encode(), mode=S_IMODE(path.stat().st_mode) if path.exists() else None)

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from hone_runtime.errors import HoneError
+from hone_runtime.values.samples import SPLITS
 from kedro_hone.scaffold.changes import Change, read_change
 from kedro_hone.scaffold.texts import (
     LISTEN,
     MERGE,
     REGISTRY,
-    SPLITS,
     STAR,
     WORKFLOW,
     write_entries,
@@ -29,7 +29,7 @@ _MERGED: Final = frozenset({"HOOKS", "DISABLE_HOOKS_FOR_PLUGINS", "*"})
 
 
 @dataclass(frozen=True)
-class Request:
+class Addition:
     """What to add.
 
     Attributes:
@@ -45,26 +45,26 @@ class Request:
     listen: bool = False
 
 
-def plan_changes(root: Path, request: Request) -> list[Change]:
+def plan_changes(root: Path, addition: Addition) -> list[Change]:
     """Return what is to be added to a folder; nothing if it has all already.
 
     Args:
         root: The root of a Kedro project, or any other folder, which then gets ``conf/``.
-        request: What to add.
+        addition: What to add.
 
     Raises:
         HoneError: ``project-unreadable``: a file is no UTF-8, or no Python.
     """
     package = find_package(root)
     conf = root / "conf" / "base"
-    changes = [*_add_recipe(conf, request), *_add_entries(conf, request)]
+    changes = [*_add_recipe(conf, addition), *_add_entries(conf, addition)]
     if package is None:
         changes += _add_file(root / "conf" / "local" / ".gitkeep", "")
     else:
         changes += [*_add_settings(package / "settings.py"), *_add_registry(package / "pipeline_registry.py")]
-    if request.listen:
+    if addition.listen:
         changes += _add_file(conf / "listen.yml", LISTEN)
-    if request.github:
+    if addition.github:
         changes += _add_file(root / ".github" / "workflows" / "hone.yml", WORKFLOW)
     return changes
 
@@ -80,19 +80,19 @@ def find_package(root: Path) -> Path | None:
     return root / str(settings.get("source_dir", "src")) / str(settings["package_name"])
 
 
-def _add_recipe(conf: Path, request: Request) -> Iterator[Change]:
+def _add_recipe(conf: Path, addition: Addition) -> Iterator[Change]:
     files = _list_files(conf, "parameters")
     if not any(_find_keys(file, [_OURS]) for file in files):
         yield read_change(
-            _choose_file(conf, "parameters", files), write_recipe(request.source or PLACEHOLDER), gap="\n"
+            _choose_file(conf, "parameters", files), write_recipe(addition.source or PLACEHOLDER), gap="\n"
         )
 
 
-def _add_entries(conf: Path, request: Request) -> Iterator[Change]:
+def _add_entries(conf: Path, addition: Addition) -> Iterator[Change]:
     files = _list_files(conf, "catalog")
     known = {name for file in files for name in _find_keys(file, SPLITS)}
     if missing := [name for name in SPLITS if name not in known]:
-        paths = {name: request.data.get(name, f"data/{name}.csv") for name in missing}
+        paths = {name: addition.data.get(name, "") for name in missing}
         yield read_change(_choose_file(conf, "catalog", files), write_entries(paths), gap="\n")
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from typing import Final
 
-SPLITS: Final = ("calibration", "search", "gate")
+from kedro_hone.derivation.entries import quote, write_entry
+
 STAR: Final = "from kedro_hone.settings import *  # noqa: E402, F403 - its hooks, and kedro-mlflow's guard\n"
 MERGE: Final = """\
 from kedro_hone.settings import merge_into  # noqa: E402
@@ -51,8 +50,6 @@ jobs:
           MLFLOW_TRACKING_URI: ${{ vars.MLFLOW_TRACKING_URI }}
 """
 
-_PLAIN: Final = re.compile(r"(?=.*/)[A-Za-z/.][\w./@-]*(:/[\w./@-]*)?")
-
 
 def write_recipe(source: str) -> str:
     """Return the block of the recipe, for the model at a URI or path."""
@@ -60,7 +57,7 @@ def write_recipe(source: str) -> str:
 # What kedro-hone optimizes, and what a winner must prove. Recipe in its documentation has every key.
 hone:
   model:
-    uri: {_quote(source)}
+    uri: {quote(source)}
   program:
     name: fidelity  # compares outputs with the source's; others, such as tabular-classification, need labels
   shapes:
@@ -74,12 +71,4 @@ hone:
 def write_entries(paths: Mapping[str, str]) -> str:
     """Return the entries of the data, for the path of each split."""
     head = "# The data of kedro-hone: three files that share no row. Data in its documentation has other entries.\n"
-    lines = (
-        f"{name}: {{type: kedro_hone.datasets.FileDataset, path: {_quote(path)}}}\n" for name, path in paths.items()
-    )
-    return head + "".join(lines)
-
-
-def _quote(text: str) -> str:
-    """Return a text as a scalar of YAML, in quotes unless it certainly needs none."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return head + "".join(f"{write_entry(name, path)}\n" for name, path in paths.items())

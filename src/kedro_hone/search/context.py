@@ -38,7 +38,7 @@ def explain_outdated(name: str, origin: str) -> HoneError:
         "value-outdated",
         f"The value {name!r} in the catalog is of another model, other data or another recipe.",
         why=f"It was made from another {origin!r} than the current one, which was changed or made again since.",
-        hint="Run all pipelines again: `kedro-hone run`. What is still valid comes from the store.",
+        hint="Run all pipelines again. What is still valid comes from the store.",
     )
 
 

@@ -114,7 +114,7 @@ def _check_published(target: Target, recipe: Recipe) -> None:
             "recipe-invalid",
             "gates.beat_published cannot be judged.",
             why="The winner's registry has no aliases, so it is unknown which version is published.",
-            hint="Remove gates.beat_published, or publish to another registry by publish.uri.",
+            hint="Remove hone.gates.beat_published, or publish to another registry by hone.publish.uri.",
         )
 
 

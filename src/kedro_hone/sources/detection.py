@@ -90,7 +90,7 @@ def _name_part(folder: Path) -> str | None:
     if _recognise(folder, trust=frozenset()) is not None:
         return found.noun
     needed = [one for one in sorted(EVERYTHING) if _recognise(folder, trust=EVERYTHING - {one}) is None]
-    return f"{found.noun} (which needs trust: [{', '.join(needed)}])" if needed else found.noun
+    return f"{found.noun} (which needs `hone.trust: [{', '.join(needed)}]`)" if needed else found.noun
 
 
 def _recognise(folder: Path, *, trust: frozenset[str]) -> SourceFormat | None:
@@ -129,7 +129,7 @@ def _check_taken(source: SourceFormat, found: Flavor, pulled: Pulled, *, trust: 
     if source.trust is not None and source.trust not in trust:
         raise HoneError("pickle-not-trusted", what, why=source.untrusted, hint=source.hint)
     if source.trust is None and "native" not in trust and read_catalogue().is_native(found.format):
-        raise explain_native(found.format, hint="or add trust: [native] to the recipe")
+        raise explain_native(found.format, hint="or add `hone.trust: [native]`")
     if source.unsupported is not None:
         raise HoneError("model-unsupported", what, why=source.unsupported, hint=source.hint)
     if pulled.task is not None and not source.takes_task:

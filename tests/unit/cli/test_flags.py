@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
-
 import pytest
 
 from hone_runtime.errors import HoneError
-from kedro_hone.cli import flags
 from kedro_hone.cli.flags import FLAGS, find_flag, translate, translate_keys
 from kedro_hone.cli.optimize import optimize
 from kedro_hone.recipe.schema import Recipe
-
-ROOT = Path(__file__).parents[3]
 
 
 def test_each_key_and_each_flag_exists():
@@ -29,23 +23,28 @@ def test_each_key_and_each_flag_exists():
     ("said", "expected"),
     [
         ("set hone.gates.drop above 0.02.", "set --max-drop above 0.02."),
-        ("name the classes in order: program.options.classes", "name the classes in order: --classes A,B"),
-        (
-            "name it in the recipe: program.options.arrays: {features: x}",
-            "name it: --input features=x",
-        ),
-        ("Or add trust: [pickle] to the recipe.", "Or add --trust pickle."),
-        ("It runs code, and the recipe does not trust it.", "It runs code, and no --trust allows it."),
+        ("name the classes in order: hone.program.options.classes", "name the classes in order: --classes A,B"),
+        ("name it by `hone.program.options.arrays: {features: x}`.", "name it by --input features=x."),
+        ("name it by `hone.program.options.arrays: {text: …}`", "name it by --input text=…"),
+        ("Or add `hone.trust: [pickle]`.", "Or add --trust pickle."),
+        ("(needs `hone.trust: [pickle, remote-code]`)", "(needs --trust pickle --trust remote-code)"),
+        ("It runs code, and hone.trust does not allow it.", "It runs code, and --trust does not allow it."),
         ("Mend hone.model.module: path.py:Class", "Mend --module: path.py:Class"),
-        ("Set hone.model.task to fill-mask if", "Set it by --set model.task=fill-mask if"),
+        ("Add `hone.model.task: fill-mask` if", "Add --set model.task=fill-mask if"),
+        (
+            "Name it: `hone.model.inputs: [{name: x, shape: [batch, 4]}]`.",
+            "Name it: --set model.inputs='[{name: x, shape: [batch, 4]}]'.",
+        ),
         ("Name another metric in hone.program.metric.", "Name another metric in --set program.metric=…."),
         (
-            "the recipe's only batch, hone.shapes: {batch4: {batch: 4}}; or",
-            "the recipe's only batch, --shape batch=4; or",
+            "the only batch, by `hone.shapes: {batch4: {batch: 4, length: 8}}`; or",
+            "the only batch, by --shape batch=4,length=8; or",
         ),
-        ("its folder: `program.options.tokenizer`.", "its folder: --option tokenizer=…."),
-        ("or set hone.publish.enabled to false.", "or leave --publish out."),
-        ("Check the path in conf/base/catalog.yml: relative", "Check the path of --data: relative"),
+        ("its folder: hone.program.options.tokenizer.", "its folder: --option tokenizer=…."),
+        ("its folder: `hone.program.options.tokenizer`.", "its folder: --option tokenizer=…."),
+        ("or add `hone.publish.enabled: false`.", "or add --no-publish."),
+        ("set `hone.gates.drop: 0.02`.", "set --max-drop 0.02."),
+        ("name it by `hone.program.options.arrays: {a}: {}`", "name it by --input NAME=COLUMN"),
     ],
 )
 def test_a_key_is_replaced_by_its_flag(said, expected):
@@ -83,23 +82,3 @@ def test_errors_in_a_block_are_translated_and_their_cause_is_kept():
 def test_other_exceptions_are_not_changed():
     with pytest.raises(ValueError, match="a bug"), translate_keys():
         raise ValueError("a bug")
-
-
-def list_messages():
-    """The texts in the sources, each f-string as one, with an x for what is filled in."""
-    for folder in ("src", "nodes", "adaptors", "pipelines"):
-        for path in (ROOT / folder).rglob("*.py"):
-            if path.name == "flags.py" or path.is_relative_to(ROOT / "src/kedro_hone/scaffold/starter"):
-                continue
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if isinstance(node, ast.JoinedStr):
-                    yield "".join(str(part.value) if isinstance(part, ast.Constant) else "x" for part in node.values)
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                    yield node.value
-
-
-def test_each_phrase_is_one_of_a_message():
-    """A message that is worded anew would otherwise name files and keys that a person of `optimize` does not have."""
-    messages = list(dict.fromkeys(list_messages()))
-    unused = [pattern.pattern for pattern, _ in flags._PHRASES if not any(map(pattern.search, messages))]
-    assert unused == []

@@ -8,7 +8,8 @@ from kedro.io import DataCatalog, MemoryDataset
 
 from hone_runtime.values.outcome import Refused
 from kedro_hone.datasets import RunDataset, StoreDataset, ValueDataset
-from kedro_hone.datasets.defaults import DATA, add_defaults, find_default, read_defaults
+from kedro_hone.datasets.defaults import DATA, add_defaults, check_names, find_default, read_defaults
+from kedro_hone.datasets.errors import DataError
 
 REFUSED = Refused(by="a", reason="no")
 MEMORY = {"type": "kedro.io.MemoryDataset"}
@@ -77,3 +78,23 @@ def test_every_default_can_be_opened_by_kedro(tmp_path):
     catalog = DataCatalog.from_config(yaml.safe_load(yaml.safe_dump({**read_defaults()})))
     for name in read_defaults():
         assert catalog[name.replace("{route}", "a")] is not None
+
+
+def make_dataset(place):
+    """A dataset of kedro-datasets, by its module and name, which is all that counts; the package is not installed."""
+    module, _, name = place.rpartition(".")
+    return type(name, (MemoryDataset,), {"__module__": f"kedro_datasets.{module}"})()
+
+
+def test_a_teams_entry_that_cannot_store_our_value_is_refused():
+    table = make_dataset("pandas.csv_dataset.CSVDataset")
+    catalog = DataCatalog({"source": table, "gate": table, "shop": table})
+    check_names(catalog, ["gate", "shop", "store", "a.b.outcome"])
+    with pytest.raises(DataError) as caught:
+        check_names(catalog, ["gate", "source"])
+    assert (caught.value.slug, "CSVDataset" in caught.value.why) == ("entry-name-taken", True)
+
+
+def test_entries_that_store_any_value_are_not_refused():
+    pickle = make_dataset("pickle.pickle_dataset.PickleDataset")
+    check_names(DataCatalog({"race": pickle, "source": MemoryDataset()}), ["race", "source"])

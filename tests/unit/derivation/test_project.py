@@ -6,7 +6,8 @@ import pytest
 import yaml
 
 from hone_runtime.errors import HoneError
-from kedro_hone.derivation.project import claim_folder, list_entries, nest, save_project, write_project
+from kedro_hone.derivation.entries import list_entries
+from kedro_hone.derivation.project import claim_folder, nest, save_project, write_project
 
 RECIPE = {"model": {"uri": "net.onnx"}}
 
@@ -22,10 +23,6 @@ def test_a_project_is_three_files(tmp_path):
     assert yaml.safe_load((tmp_path / "new/conf/base/parameters.yml").read_text()) == {"hone": RECIPE}
     entry = yaml.safe_load((tmp_path / "new/conf/base/catalog.yml").read_text())["gate"]
     assert entry == {"type": "kedro_hone.datasets.FileDataset", "path": "gate.npz"}
-
-
-def test_drawn_inputs_are_marked():
-    assert list_entries({"gate": "gate.npz"}, drawn=True)["gate"]["type"] == "kedro_hone.datasets.DraftDataset"
 
 
 @pytest.mark.parametrize("name", ["conf/base/parameters.yml", "data/splits/gate.csv", "notes.txt"])

@@ -161,11 +161,11 @@ def test_threads_that_accept_the_same_add_it_once(queue):
 ACCEPT = """
 import sys
 from pathlib import Path
-from kedro_hone.events.job import Optimize, Request
+from kedro_hone.events.job import Optimize, JobRequest
 from kedro_hone.events.queue import Queue
 queue = Queue(Path(sys.argv[1]))
 for number in range(100_000):
-    one = Request.make(uri=f"models:/m/{number}", rule="r", task=Optimize(), device="cpu", hardware="h")
+    one = JobRequest.make(uri=f"models:/m/{number}", rule="r", task=Optimize(), device="cpu", hardware="h")
     queue.accept([one], delivery=str(number))
     print(number, flush=True)
 """

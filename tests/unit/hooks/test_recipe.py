@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from kedro.config import OmegaConfigLoader
-from kedro.io import DataCatalog
+from kedro.io import DataCatalog, MemoryDataset
 from kedro.pipeline import Node, Pipeline
 
 from hone_runtime.errors import HoneError
@@ -78,6 +78,15 @@ def test_a_missing_split_is_answered_with_the_line_to_add(project):
     assert caught.value.slug == "catalog-incomplete"
     assert "gate: {type: kedro_hone.datasets.FileDataset, path: data/gate.csv}" in caught.value.hint
     assert "store" in catalog.keys()  # noqa: SIM118 - a catalog contains what a pattern matches, too
+
+
+def test_an_entry_of_others_by_a_name_of_ours_ends_the_run_before_it_starts(project):
+    table = type("CSVDataset", (MemoryDataset,), {"__module__": "kedro_datasets.pandas.csv_dataset"})()
+    hooks, catalog = start(project, RECIPE), DataCatalog({"race": table})
+    hooks.after_catalog_created(catalog, save_version=None)  # their own pipelines still run
+    with pytest.raises(HoneError, match="an entry 'race'") as caught:
+        hooks.before_pipeline_run({"run_id": "r"}, Pipeline([OURS]), catalog)
+    assert caught.value.slug == "entry-name-taken"
 
 
 def test_a_node_is_ours_by_its_function():

@@ -96,7 +96,7 @@ def test_no_word_of_the_library_that_checks_is_shown():
         read_recipe({"model": {"uri": "models:/x/1", "module": "net.py:Net"}})
 
     assert caught.value.why.startswith("hone: model.module names a class")
-    assert caught.value.hint.startswith("Correct the recipe in conf/*/parameters.yml or in --params")
+    assert caught.value.hint.startswith("Correct the recipe: in conf/*/parameters.yml, in --params or by a flag")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import yaml
 from hone_runtime.errors import HoneError
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.scaffold.changes import apply_changes
-from kedro_hone.scaffold.project import Request, find_package, plan_changes
+from kedro_hone.scaffold.project import Addition, find_package, plan_changes
 from kedro_hone.scaffold.texts import MERGE, STAR
 
 PYPROJECT = '[tool.kedro]\npackage_name = "shop"\nproject_name = "shop"\nkedro_init_version = "1.7.0"\n'
@@ -32,9 +32,9 @@ def fill(root, files):
 
 def add(root, **options):
     """Apply the changes, and return them by path; a second time there is nothing to add."""
-    changes = plan_changes(root, Request(**options))
+    changes = plan_changes(root, Addition(**options))
     apply_changes(changes)
-    assert plan_changes(root, Request(**options)) == []
+    assert plan_changes(root, Addition(**options)) == []
     return {change.path.relative_to(root).as_posix(): change for change in changes}
 
 
@@ -124,12 +124,12 @@ def test_a_file_that_cannot_be_read_is_an_error_and_nothing_is_written(shop):
     for content in (b"x = (\n", b"\xff\xfe"):
         (shop / "src/shop/settings.py").write_bytes(content)
         with pytest.raises(HoneError) as caught:
-            plan_changes(shop, Request())
+            plan_changes(shop, Addition())
         assert caught.value.slug == "project-unreadable"
 
 
 def test_a_file_that_changed_since_it_was_shown_is_not_written(shop):
-    changes = plan_changes(shop, Request())
+    changes = plan_changes(shop, Addition())
     (shop / "conf/base/catalog.yml").write_text("mine: {type: MemoryDataset}\n")
     with pytest.raises(HoneError, match="was changed"):
         apply_changes(changes)

@@ -55,7 +55,10 @@ def test_a_bare_file_and_an_estimator_that_needs_trust(pulled):
     entry = {"pickled_model": "model.pkl", "serialization_format": "cloudpickle", "sklearn_version": "1.7"}
     (inner / "MLmodel").write_text(yaml.safe_dump({"flavors": {"sklearn": entry}}))
     said = refuse(pulled).why
-    assert "artifacts/clf is an estimator of scikit-learn, XGBoost or LightGBM (which needs trust: [pickle])" in said
+    assert (
+        "artifacts/clf is an estimator of scikit-learn, XGBoost or LightGBM (which needs `hone.trust: [pickle]`)"
+        in said
+    )
 
 
 def test_all_the_trust_that_a_model_needs_is_named(pulled):
@@ -65,7 +68,7 @@ def test_all_the_trust_that_a_model_needs_is_named(pulled):
         json.dumps({"architectures": ["BertModel"], "model_type": "bert", "auto_map": {"AutoModel": "net.Net"}})
     )
     (inner / "pytorch_model.bin").write_bytes(b"x")
-    assert "a model of Transformers (which needs trust: [pickle, remote-code])" in refuse(pulled).why
+    assert "a model of Transformers (which needs `hone.trust: [pickle, remote-code]`)" in refuse(pulled).why
 
 
 def test_two_of_them_are_both_named(pulled):

@@ -252,7 +252,7 @@ class Store:
             "A node needs the output of an earlier one. The store was emptied or damaged since then, or is a "
             "different one."
         )
-        hint = "Run all pipelines again: `kedro-hone run`. What the store still has is reused."
+        hint = "Run all pipelines again. What the store still has is reused."
         return HoneError("store-missing", f"The store in {self.root} does not contain {what}.", why=why, hint=hint)
 
 

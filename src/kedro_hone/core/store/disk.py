@@ -54,10 +54,11 @@ def explain_disk_errors(root: Path) -> Iterator[None]:
         raise
 
 
-def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None:
+def write_file(path: Path, content: bytes, *, stage: Path | None = None, mode: int | None = None) -> None:
     """Write a file atomically: a reader, also after a kill or a crash of the machine, sees the old or the new file.
 
-    It is first written in ``stage``, a folder on the same disk; without one, in the same folder.
+    It is first written in ``stage``, a folder on the same disk; without one, in the same folder. A link is
+    replaced by a file, whose permissions are ``mode``, or those of a new file.
     """
     temporary = (stage or path.parent) / f".{path.name}-{secrets.token_hex(4)}"
     try:
@@ -65,6 +66,8 @@ def write_file(path: Path, content: bytes, *, stage: Path | None = None) -> None
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
+        if mode is not None:
+            temporary.chmod(mode)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -59,7 +59,7 @@ def read_way(job: dict[str, Any], options: dict[str, Any]) -> Way:
     listed: Any = [] if inside else _read_modules(job, options)  # modules inside the model are already computed
     kinds = {_name_kind(str(row.get("type", ""))): str(row.get("path", "")) for row in listed}
     if strange := kinds.keys() - {"Transformer", "Pooling", "Normalize"}:
-        why = "which the model's outputs do not contain; name the output with the embeddings: program.options.output"
+        why = "which the model's outputs lack; name the output with the embeddings: hone.program.options.output"
         if options["output"] is None:
             raise TaskMismatchError(f"modules.json has {min(strange)}, {why}")
     place = PurePosixPath(kinds.get("Pooling") or "1_Pooling")

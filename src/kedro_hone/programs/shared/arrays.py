@@ -51,8 +51,8 @@ def read_inputs(
         array = _find_input(data, index, names, arrays=arrays, aliases=aliases)
         if array is None:
             what = f"no {kind} for the model's input {name!r}; the data have {', '.join(data)}"
-            example = f"program.options.arrays: {{{name}: {next(iter(data), kind)}}}"
-            raise UnreadableError(f"{what}; name it in the recipe: {example}")
+            example = f"`hone.program.options.arrays: {{{name}: {next(iter(data), kind)}}}`"
+            raise UnreadableError(f"{what}; name it by {example}")
         feeds[name] = array
     return feeds
 

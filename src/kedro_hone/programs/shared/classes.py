@@ -19,10 +19,11 @@ from .ratios import RowMetric
 METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
+NUMBERS = (*LABELS[2:], *LABELS[:2])  # those of numbers to predict
 
 _OFTEN = 5  # rows of one label: a model trained on this label would predict it at least once among them
-_NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"
-_FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: program.options.classes"
+_NAME_THEM = "name the classes in the order of the model's outputs: hone.program.options.classes"
+_FROM_ZERO = "count from 0; subtract 1 from each label, or name the classes in order: hone.program.options.classes"
 
 
 def find_labels(data: Arrays, options: dict[str, Any]) -> Array | None:
@@ -146,7 +147,7 @@ def probabilities(outputs: Arrays, options: dict[str, Any]) -> Array:
     """
     scores = find_output(outputs, options["output"])
     if scores.dtype.kind == "U":
-        raise LabelsMismatchError("the output is text; name the one with the probabilities: program.options.output")
+        raise LabelsMismatchError("the output is text; name the one with probabilities: hone.program.options.output")
     scores = scores.astype(np.float64)
     logits = options["scores"] == "logits"
     if scores.shape[1] == 1:

@@ -12,7 +12,7 @@ from .errors import UnreadableError
 _GENERATED = re.compile(r"(?:Column_|f|x)?(\d+)")
 """Names that libraries generate for unnamed columns, by their number."""
 _SHOWN = 8
-_IN_ORDER = "name them in the order of the model's input: program.options.features"
+_IN_ORDER = "name them in the order of the model's input: hone.program.options.features"
 
 
 def list_names(job: dict[str, Any]) -> list[str]:

@@ -50,7 +50,7 @@ def need_texts(data: Arrays, name: str, options: Json, aliases: tuple[str, ...])
     texts = find_texts(data, name, options, aliases)
     if texts is None:
         known = f"no column {name!r} of text (or {', '.join(aliases)}); the data have {', '.join(data)}"
-        raise UnreadableError(f"{known}; name it in the recipe: program.options.arrays: {{{name}: …}}")
+        raise UnreadableError(f"{known}; name it by `hone.program.options.arrays: {{{name}: …}}`")
     return texts
 
 

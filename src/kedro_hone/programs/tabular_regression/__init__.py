@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..shared import classes
 from ..shared.arrays import Array, Arrays, find_output, read_table
 from ..shared.errors import LabelsMismatchError
 
@@ -18,8 +19,6 @@ OPTIONS: dict[str, Any] = {
     "output": None,  # the output with the predictions; by default the first one
 }
 
-LABELS = ("target", "targets", "y", "labels", "label")
-
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
     """Turn columns, or a table of (rows, features), into the model's inputs, and the values to predict into ``target``.
@@ -28,7 +27,7 @@ def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:
         UnreadableError: An input has no array, or a column is not numeric.
         LabelsMismatchError: The values to predict are not numbers.
     """
-    feeds, labels = read_table(data, job, job["program"]["options"], aliases=LABELS)
+    feeds, labels = read_table(data, job, job["program"]["options"], aliases=classes.NUMBERS)
     if labels is None:
         return feeds, {}
     if labels.dtype.kind not in "biuf":

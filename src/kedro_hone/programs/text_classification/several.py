@@ -28,7 +28,7 @@ def read(labels: Array, names: list[str] | None) -> Array:
             )
         return labels.astype(np.int64)
     if not names:
-        raise LabelsMismatchError("the labels are lists, and the classes are not known: program.options.classes")
+        raise LabelsMismatchError("the labels are lists, and the classes are not known: hone.program.options.classes")
     numbers = {str(name): number for number, name in enumerate(names)} | {at: at for at in range(len(names))}
     table = np.zeros((len(labels), len(names)), dtype=np.int64)
     for row, own in enumerate(labels):

@@ -17,17 +17,18 @@ SLUGS = {
 """The errors that a program may raise, by the attribute ``slug`` of its exception."""
 
 HINTS = {
-    "data-unreadable": "Compare the names and shapes in the file with the model's inputs; the program's option "
-    "`arrays` maps one to the other. See Data in the documentation.",
+    "data-unreadable": "Compare the names and shapes in the file with the model's inputs; hone.program.options.arrays "
+    "maps one to the other. See Data in the documentation.",
     "data-empty": "Put rows into the file, then dvc add, git commit and dvc push it.",
-    "labels-mismatch": "Check that the data belong to this model. Check the program's options `output` and `classes`.",
-    "metric-unknown": "Leave `program.metric` empty for the program's own metric, or name one of these.",
+    "labels-mismatch": "Check that the data belong to this model, and hone.program.options.output and "
+    "hone.program.options.classes.",
+    "metric-unknown": "Leave hone.program.metric empty for the program's own metric, or name one of these.",
     "program-failed": "See Write a program in the documentation for what the functions of a program must return.",
-    "recipe-invalid": "Correct `program.options` in the recipe.",
+    "recipe-invalid": "Correct hone.program.options.",
     "source-not-rowwise": "Wrap the model so that the rows are on the first axis of each input.",
     "tokenizer-missing": "Save the tokenizer or processor in the model's folder, or name its folder: "
-    "`program.options.tokenizer`.",
-    "task-mismatch": "Name the program of the model's task, or the output that counts: `program.options.output`.",
+    "hone.program.options.tokenizer.",
+    "task-mismatch": "Name the program of the model's task, or the output that counts: hone.program.options.output.",
 }
 
 

@@ -1,12 +1,15 @@
-"""Read the file or the directory of a split as arrays: nothing in it is executed, and unpacking is limited."""
+"""Read the file or the directory of a split as arrays: nothing in it is executed, and unpacking is limited.
+
+What a column, a number or a missing value is, is decided here only: the derivation of splits imports this module.
+"""
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -15,8 +18,14 @@ from hone_runtime.interfaces.texts import is_missing
 from .errors import ReportedError
 from .splits import Array
 
-SUFFIXES = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
+FORMATS = (".npz", ".npy", ".csv", ".parquet", ".jsonl", ".ndjson")
+"""The suffixes of the files that programs read."""
 STATE, DICTIONARY = "state.json", "dataset_dict.json"  # written by datasets.save_to_disk, for one split and for several
+MISSING = frozenset(
+    {"", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"}
+    | {"N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"}
+)
+"""The cells of a ``.csv`` file that are missing in columns of numbers and truth values; in text only the first is."""
 
 _WHOLE = 2**53  # up to here float64 represents every integer
 
@@ -36,8 +45,8 @@ def read_arrays(path: Path) -> dict[str, Array]:
     """
     if path.is_dir():
         return _read_folder(path)
-    if path.suffix not in SUFFIXES:
-        raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(SUFFIXES)}")
+    if path.suffix not in FORMATS:
+        raise _unreadable(path, f"{path.suffix or 'no suffix'} is none of {', '.join(FORMATS)}")
     try:
         return _read_file(path)
     except ReportedError:
@@ -58,28 +67,35 @@ def _read_file(path: Path) -> dict[str, Array]:
         return _read_lines(path)
     import pandas as pd  # noqa: PLC0415 - only these formats need it
 
-    frame = _read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    return {str(name): _make_array(frame[name]) for name in frame.columns}
+    frame = read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    return {str(name): make_array(frame[name]) for name in frame.columns}
 
 
-def _read_csv(path: Path) -> Any:
-    """Return the columns of a ``.csv`` file; words such as NA are missing numbers, but text in columns of text."""
+def read_csv(file: Path | TextIO) -> Any:
+    """Return the columns of a ``.csv`` file as a table of pandas.
+
+    ``MISSING`` words are missing numbers, but text in columns of text.
+    """
     import pandas as pd  # noqa: PLC0415 - only this format needs it
 
-    frame = pd.read_csv(path, low_memory=False)  # True would infer the type of a column chunk by chunk
-    places = [at for at in range(frame.shape[1]) if _holds_text(frame.iloc[:, at])]
+    # With low_memory the type of a column would be inferred chunk by chunk.
+    frame = pd.read_csv(file, low_memory=False, keep_default_na=False, na_values=sorted(MISSING))
+    places = [at for at in range(frame.shape[1]) if is_text(frame.iloc[:, at])]
     if places:
-        words = pd.read_csv(path, usecols=places, dtype=object, keep_default_na=False, na_values=[""])
+        if not isinstance(file, Path):
+            file.seek(0)
+        words = pd.read_csv(file, usecols=places, dtype=object, keep_default_na=False, na_values=[""])
         for at, name in zip(places, words.columns, strict=True):
             frame.isetitem(at, words[name])
     return frame
 
 
-def _holds_text(column: Any) -> bool:
+def is_text(column: Any) -> bool:
+    """Return whether a column of pandas is text: one of its values is."""
     return column.dtype.kind not in "biufcmM" and any(isinstance(value, str) for value in column)
 
 
-def _make_array(column: Any) -> Array:
+def make_array(column: Any) -> Array:
     """Return a column of pandas as an array: nullable types become those of NumPy, with NaN for a missing number."""
     plain = isinstance(column.dtype, np.dtype) and column.dtype.kind != "O"
     if plain or column.dtype.kind in "mM":
@@ -97,20 +113,29 @@ def load_npz(path: Path | str) -> dict[str, Array]:
         return dict(archive)
 
 
+def parse_lines(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each line that is not blank, without white space around it, and its JSON object.
+
+    Raises:
+        ValueError: A line is something else, with its number.
+    """
+    for number, text in enumerate(lines, 1):
+        line = text.strip()
+        if not line:
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"line {number} is not JSON: {error}") from error
+        if not isinstance(row, dict):
+            raise ValueError(f"line {number} is not a JSON object")  # noqa: TRY004 - a fault of the data
+        yield line, row
+
+
 def _read_lines(path: Path) -> dict[str, Array]:
     """Return the columns of a file with one JSON object on each line; a missing value is None."""
-    rows: list[dict[str, Any]] = []
     with path.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise ValueError(f"line {number} is not JSON: {error}") from error
-            if not isinstance(row, dict):
-                raise ValueError(f"line {number} is not a JSON object")  # noqa: TRY004 - a fault of the data
-            rows.append(row)
+        rows = [row for _, row in parse_lines(lines)]
     if not rows:
         raise ReportedError("data-empty", f"{path.name} has no rows.", "it contains no JSON object")
     names = dict.fromkeys(name for row in rows for name in row)
@@ -143,11 +168,11 @@ def _read_folder(path: Path) -> dict[str, Array]:
         return _read_dataset(path)
     if (path / DICTIONARY).is_file():
         raise _unreadable(path, f"it has several splits ({DICTIONARY}); name the folder of one of them")
-    files = sorted(file for file in path.rglob("*") if file.suffix in SUFFIXES)
+    files = sorted(file for file in path.rglob("*") if file.suffix in FORMATS)
     suffixes = {file.suffix for file in files}
     if len(suffixes) != 1:
         kinds = " and ".join(sorted(suffixes)) or "none"
-        raise _unreadable(path, f"the directory holds {kinds} of {', '.join(SUFFIXES)}; one is needed")
+        raise _unreadable(path, f"the directory holds {kinds} of {', '.join(FORMATS)}; one is needed")
     parts = [read_arrays(file) for file in files]
     if suffixes == {".npy"}:
         return {name: array for part in parts for name, array in part.items()}
@@ -163,13 +188,7 @@ def _read_dataset(path: Path) -> dict[str, Array]:
     They are read without ``datasets``, which may run code of a data set.
     """
     try:
-        state = json.loads((path / STATE).read_text(encoding="utf-8"))
-        names = [entry["filename"] for entry in state["_data_files"]]
-        if any(not isinstance(name, str) or Path(name).name != name for name in names):
-            raise ValueError(f"{STATE} names a file that is not in the folder")
-        if state.get("_indices_data_files"):
-            raise ValueError("its rows are chosen by a list of indices; save it with flatten_indices()")
-        batches = [batch for name in names for batch in _read_stream(path / name)]
+        batches = [*read_batches(path)]
         if not batches:
             raise ValueError("it has no rows")
         columns = batches[0].schema.names
@@ -183,6 +202,22 @@ def _read_dataset(path: Path) -> dict[str, Array]:
         raise _unreadable(path, f"a datasets folder needs pyarrow: pip install pyarrow ({error})") from error
     except (*_FAULTS, TypeError) as error:
         raise _unreadable(path, (str(error).strip().splitlines() or [type(error).__name__])[0]) from error
+
+
+def read_batches(path: Path) -> Iterator[Any]:
+    """Yield the batches of Arrow in a folder that ``datasets.save_to_disk`` wrote.
+
+    Raises:
+        ValueError: Its rows are chosen by indices, or it names a file elsewhere; as Arrow and JSON.
+    """
+    state = json.loads((path / STATE).read_text(encoding="utf-8"))
+    names = [entry["filename"] for entry in state["_data_files"]]
+    if state.get("_indices_data_files"):
+        raise ValueError("its rows are chosen by a list of indices; save it with flatten_indices()")
+    if any(not isinstance(name, str) or Path(name).name != name for name in names):
+        raise ValueError(f"{STATE} names a file that is not in the folder")
+    for name in names:
+        yield from _read_stream(path / name)
 
 
 def _read_stream(path: Path) -> Iterator[Any]:

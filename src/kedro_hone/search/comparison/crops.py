@@ -27,7 +27,7 @@ ODD_BATCH = 7
 MASK = "attention_mask"
 """The input that marks the real tokens of a row."""
 
-_LONGER = {"length": " (for text: program.options.length)"}  # by dimension: how to make rows longer
+_LONGER = {"length": " (for text: hone.program.options.length)"}  # by dimension: how to make rows longer
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
                 "recipe-invalid",
                 f"The recipe has a range for {name!r}, which is not an input of numbers.",
                 why=f"Inputs of numbers are: {', '.join(sorted(known)) or 'none'}.",
-                hint=f"{suggest(name, sorted(known))}Correct model.ranges in the recipe.",
+                hint=f"{suggest(name, sorted(known))}Correct hone.model.ranges.",
             )
         if wrong := [end for end in ends if not _fits_dtype(end, known[name])]:
             least, largest = _find_ends(known[name])
@@ -39,8 +39,7 @@ def check_ranges(inputs: Sequence[TensorSpec], ranges: Ranges) -> None:
                 "recipe-invalid",
                 f"The recipe has a range for {name!r} with an end that the input cannot be: {wrong[0]:g}.",
                 why=f"It is of the type {known[name]}, which has {kind} from {least:g} to {largest:g}.",
-                hint="Correct model.ranges in the recipe; or leave the range out where the model takes all of its "
-                "type.",
+                hint="Correct hone.model.ranges; or leave the range out where the model takes all of its type.",
             )
 
 

@@ -49,7 +49,7 @@ def check_batch(source: Artifact, recipe: Recipe) -> None:
             f"The shape {bad.name!r} has a batch of {bad.batch}, and the model takes {rows} at a call and no other "
             "number.",
             why=f"The first dimension of its input {first.name!r} is fixed: {shape}.",
-            hint=f"Make it the recipe's only batch, hone.shapes: {{batch{batch}: {{batch: {batch}}}}}; or {way}.",
+            hint=f"Make it the only batch, by `hone.shapes: {{batch{batch}: {{batch: {batch}}}}}`; or {way}.",
         )
     logger.warning(
         "warning   the model takes %s at a call and no other number, since its input %r is fixed to %s: no other batch "

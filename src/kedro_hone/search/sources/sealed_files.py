@@ -29,16 +29,16 @@ logger = open_logger(__name__)
 
 _HINT = (
     "Save the model so that it takes and returns tensors, by operators that its runtime has, and name the new file or "
-    "version in the recipe."
+    "version in hone.model.uri."
 )
 _HINTS = {
-    "model-external-data": "Save the model with its data next to its file, and name the new file or version in the "
-    "recipe.",
-    "recipe-invalid": "Add what its forward takes to the recipe: "
-    "hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}].",
+    "model-external-data": "Save the model with its data next to its file, and name the new file or version in "
+    "hone.model.uri.",
+    "recipe-invalid": "Name what its forward takes: "
+    "`hone.model.inputs: [{name: x, dtype: float32, shape: [batch, 4]}]`.",
     "pickle-not-trusted": "Log the model again as the reason suggests, "
-    "or add trust: [pickle] to the recipe if you trust its author.",
-    "adapter-unmerged": "Save the merged model, and name its folder or version in the recipe.",
+    "or add `hone.trust: [pickle]` if you trust its author.",
+    "adapter-unmerged": "Save the merged model, and name its folder or version in hone.model.uri.",
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
     "model again.",
 }
@@ -141,9 +141,9 @@ def _describe(
             why=result.reason,
             hint=hint + task,
         )
-    named = "model.module and model.kwargs in the recipe, which made the model, then " if recipe.model.module else ""
+    named = "hone.model.module and hone.model.kwargs, which made the model, then " if recipe.model.module else ""
     if recipe.model.inputs:
-        named = f"model.inputs in the recipe, of which its examples are made, then {named}"
+        named = f"hone.model.inputs, of which its examples are made, then {named}"
     alone = _ALONE if recipe.model.module and "ModuleNotFoundError" in result.reason else ""
     check = f"{named}the file in the registry"
     raise explain_failure(result, f"{recipe.model.uri} cannot be read.", check=check, more=alone)

@@ -47,7 +47,7 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
                 "model-optimized",
                 f"{version.uri} is a winner of kedro-hone: no event optimizes it again.",
                 why="It has the evidence of a run with it; its tags may have been lost when it was copied.",
-                hint="Start the run yourself if it is intended: `kedro-hone run`, or the form on the service's page.",
+                hint="Start the run yourself if it is intended, or by the form on the service's page.",
             )
         place, due = pulled, version.tags.get(DIGEST)
         if recipe.model.base is not None:

@@ -23,7 +23,7 @@ def detect(pulled: Pulled) -> Flavor | None:
             "model-unsupported",
             "The folder contains several files of LiteRT.",
             why=f"They are {', '.join(names[:4])}.",
-            hint="Leave the right one in it, or name that file in the recipe.",
+            hint="Leave the right one in it, or name that file in hone.model.uri.",
         )
     return None
 

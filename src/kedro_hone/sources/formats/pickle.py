@@ -49,7 +49,7 @@ SOURCE_FORMAT = SourceFormat(
     interface="pytorch",
     order=90,
     trust="pickle",
-    untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
-    hint='Log the model again with mlflow.pytorch.log_model(…, serialization_format="pt2", input_example=…), or add '
-    "trust: [pickle] to the recipe. A state_dict is no model: see The state of a class in the documentation.",
+    untrusted="Loading a pickle runs whatever code its author put in, and hone.trust does not allow it.",
+    hint='Log the model again with mlflow.pytorch.log_model(…, serialization_format="pt2", input_example=…), or set '
+    "`hone.trust: [pickle]`. A state_dict is no model: see The state of a class in the documentation.",
 )

@@ -87,7 +87,7 @@ SOURCE_FORMAT = SourceFormat(
     baseline="the author's class in eager PyTorch (eval, inference mode), {threads}",
     order=10,
     trust="module",
-    untrusted="The class is run, and the recipe does not trust it.",
-    hint="Add trust: [module] to the recipe, or leave hone.model.module out.",
+    untrusted="The class is run, and hone.trust does not allow it.",
+    hint="Add `hone.trust: [module]`, or leave hone.model.module out.",
     takes_class=True,
 )

@@ -81,9 +81,9 @@ def _explain_pickle(flavor: str, path: Path) -> HoneError:
     return HoneError(
         "pickle-not-trusted",
         f"The model is a pickle ({path.name}).",
-        why="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",
+        why="Loading a pickle runs whatever code its author put in, and hone.trust does not allow it.",
         hint=f'Log the model again with mlflow.{flavor}.log_model(…, serialization_format="skops"), '
-        "with `pip install skops` where you log it, or add trust: [pickle] to the recipe.",
+        "with `pip install skops` where you log it, or add `hone.trust: [pickle]`.",
     )
 
 
@@ -131,5 +131,5 @@ SOURCE_FORMAT = SourceFormat(
     interface="sklearn",
     baseline="the estimator's own predict_proba, or predict where it has none, with {threads}",
     order=35,
-    refused={"": "Log a classifier or a regressor that takes rows of columns, and name its version in the recipe."},
+    refused={"": "Log a classifier or a regressor that takes rows of columns, and name its version in hone.model.uri."},
 )

@@ -45,6 +45,6 @@ SOURCE_FORMAT = SourceFormat(
     interface="onnx",
     baseline="its signature in TensorFlow, with {threads}",
     order=81,
-    refused={"recipe-invalid": "Name one of them in the recipe: hone.model.signature."},
+    refused={"recipe-invalid": "Name one of them in hone.model.signature."},
     takes_signature=True,
 )

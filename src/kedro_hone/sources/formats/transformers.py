@@ -30,7 +30,7 @@ _PICKLE: Final = "pytorch_model.bin"
 _SHARDS: Final = re.compile(r"pytorch_model-\d+-of-\d+\.bin|pytorch_model\.bin\.index\.json")
 """Weights in several pickles with their index; not those of a variant, such as ``pytorch_model.fp16.bin``."""
 _COMPONENT: Final = re.compile(r"components/(tokenizer|processor|image_processor|feature_extractor)/([\w.-]+)")
-_UNTRUSTED: Final = "Loading a pickle runs whatever code its author put in, and the recipe does not trust it."
+_UNTRUSTED: Final = "Loading a pickle runs whatever code its author put in, and hone.trust does not allow it."
 
 
 def detect(pulled: Pulled) -> Flavor | None:
@@ -177,7 +177,7 @@ def _check_weights(names: list[str], pulled: Pulled) -> None:
         "pickle-not-trusted",
         f"The model's weights are a pickle ({names[0]}).",
         why=_UNTRUSTED,
-        hint="Save it again by save_pretrained, which writes safetensors, or add trust: [pickle] to the recipe.",
+        hint="Save it again by save_pretrained, which writes safetensors, or add `hone.trust: [pickle]`.",
     )
 
 
@@ -186,8 +186,8 @@ def _check_code(config: dict[str, Json], pulled: Pulled) -> None:
         raise HoneError(
             "remote-code-not-trusted",
             "The model runs code that came with it.",
-            why=f"Its {CONFIG} names classes of its own (auto_map), and the recipe does not trust them.",
-            hint="Read that code; then add trust: [remote-code] to the recipe.",
+            why=f"Its {CONFIG} names classes of its own (auto_map), and hone.trust does not allow them.",
+            hint="Read that code; then add `hone.trust: [remote-code]`.",
         )
 
 

@@ -134,9 +134,9 @@ def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | U
         return Purpose(task=own, auto_class=TASKS[own], kind=kind)
     why = f"Its architecture {architecture} is for none of the tasks {', '.join(TASKS)}."
     if len(possible) == 1:
-        hint = f"Set hone.model.task to {possible[0]} if you need its body, without its head."
+        hint = f"Add `hone.model.task: {possible[0]}` if you need its body, without its head."
     else:
-        hint = f"Set hone.model.task to the one that it was trained for: {', '.join(possible)}."
+        hint = f"Name the one that it was trained for in hone.model.task: {', '.join(possible)}."
     return _refuse_model(why if architecture else "Its config.json names no architecture.", hint=hint)
 
 
@@ -151,7 +151,7 @@ def _refuse_task(task: str, why: str, architecture: str | None, possible: tuple[
         slug="recipe-invalid",
         what=f"The model is not for the task {task!r}.",
         why=f"{why}, by its config.json.",
-        hint=f"Set hone.model.task to {of}{', or leave it out' if architecture else ''}.",
+        hint=f"Name {of} in hone.model.task{', or leave it out' if architecture else ''}.",
     )
 
 

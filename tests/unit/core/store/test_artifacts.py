@@ -341,7 +341,7 @@ def test_a_tree_that_a_node_needs_is_located_or_explained(store, tmp_path):
     assert caught.value.slug == "store-missing"
     assert caught.value.what == f"The store in {store.root} does not contain the files of samples."
     assert "The store was emptied or damaged since" in caught.value.why
-    assert "kedro-hone run" in caught.value.hint
+    assert "Run all pipelines again" in caught.value.hint
 
 
 def test_the_size_of_an_artifact_is_that_of_its_files(store, tmp_path):

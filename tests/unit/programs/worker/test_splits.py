@@ -274,5 +274,5 @@ def test_a_name_that_is_missing_says_how_to_name_it(worker, make_job, save):
     error = worker.read(make_job("fidelity", inputs=inputs, splits=splits(search=path)))["error"]
     assert error["why"] == (
         "no array for the model's input 'signal'; the data have wave, label; "
-        "name it in the recipe: program.options.arrays: {signal: wave}"
+        "name it by `hone.program.options.arrays: {signal: wave}`"
     )

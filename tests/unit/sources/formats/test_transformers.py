@@ -257,7 +257,7 @@ def test_the_recipe_can_say_the_task(pulled):
     flavor = read_flavor(pulled, trust=NOTHING, task="ner")
 
     assert flavor.metadata["transformers"]["auto_class"] == "AutoModelForTokenClassification"
-    assert "Set hone.model.task to one of text-classification" in refuse(pulled, "recipe-invalid", task="cooking")
+    assert "Name one of text-classification" in refuse(pulled, "recipe-invalid", task="cooking")
 
 
 def test_a_task_for_another_kind_of_model_is_an_error(tmp_path):
@@ -460,7 +460,7 @@ def test_a_model_of_several_inputs_is_advised_no_task(pulled, task):
 
 def test_of_a_class_without_a_known_head_only_the_body_is_advised(pulled):
     (pulled / "config.json").write_text(json.dumps({"architectures": ["BertForMultipleChoice"], "model_type": "bert"}))
-    assert "Set hone.model.task to feature-extraction if" in refuse(pulled, "model-unsupported")
+    assert "Add `hone.model.task: feature-extraction` if" in refuse(pulled, "model-unsupported")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,3 @@ def register_pipelines():
     pipelines = find_pipelines(raise_errors=True)
     pipelines["__default__"] = sum(pipelines.values())
     return pipelines
-
-
-from kedro_hone.pipeline_registry import add_pipelines  # noqa: E402
-
-register_pipelines = add_pipelines(register_pipelines)  # hone, hone.pull, …; __default__ stays as it is

@@ -15,6 +15,7 @@ from hone_runtime.contract.registry import Publication
 from hone_runtime.text import clean_text
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.operators import describe_operators, tabulate_operators
 from kedro_hone.report.orders import list_orders
 from kedro_hone.report.records import group_reasons
 from kedro_hone.report.returns import describe_price, list_returns
@@ -164,7 +165,10 @@ TEMPLATES.globals.update(wording=wording, group_reasons=group_reasons)
 TEMPLATES.globals.update(
     {
         one.__name__: one
-        for one in (list_orders, list_returns, describe_price, describe_risk, list_changed_rows, list_changes)
+        for one in (
+            *(list_orders, list_returns, describe_price, describe_risk, list_changed_rows, list_changes),
+            *(tabulate_operators, describe_operators),
+        )
     }
 )
 TEMPLATES.filters.update(

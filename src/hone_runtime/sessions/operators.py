@@ -38,7 +38,7 @@ _CONVERSIONS = {
 def count_operators(session: Any, feeds: dict[str, Any]) -> dict[str, dict[str, int]] | None:
     """Return how many operators a session executes for some feeds, by precision and kind; None if it cannot count."""
     count = getattr(session, "count_operators", None)
-    return None if count is None else count(feeds)  # type: ignore[no-any-return]  # a session has no types
+    return None if count is None else count(feeds)
 
 
 def count_kinds(operators: Iterable[Operator]) -> dict[str, dict[str, int]]:

@@ -18,7 +18,7 @@ _QUANTIZED = ("quantized", "onednn")
 """Namespaces of operators whose weights are packed, and so no tensors."""
 
 
-class _Recorder(TorchDispatchMode):
+class _Recorder(TorchDispatchMode):  # type: ignore[misc]  # torch has no types for it
     """Lists the operators that are called while it is active."""
 
     def __init__(self) -> None:

@@ -36,6 +36,7 @@ from hone_runtime.values.measurement import (
     Status,
     Validation,
 )
+from hone_runtime.values.operators import Operators
 from kedro_hone.core.gates import Measurements
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
@@ -43,7 +44,8 @@ from kedro_hone.core.stats.ranking import Loss, rank_finalists
 from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
 from kedro_hone.search.context import RunContext, explain_source_failure, measure_alone
 from kedro_hone.search.plan.budget import bound_confirmation
-from kedro_hone.search.race.launches import measure_round, start_contestants
+from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
+from kedro_hone.search.race.operators import count_operators
 from kedro_hone.search.race.timings import SOURCE, Timings
 from kedro_hone.search.verdict.verdict import can_win, list_limits
 
@@ -90,6 +92,7 @@ def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
         looks=sum(look <= launches.count for look in context.recipe.confirm.looks),
         timings=launches.timings.store(context.store, "confirm"),
         workers=launches.timings.workers,
+        operators=tuple(launches.operators),
         hardware=host.model_copy(update={"threads": context.recipe.thread_count}),
         ended=dt.datetime.now(dt.UTC),
         **took,
@@ -109,6 +112,7 @@ class Launches:
         limit: float = math.inf,
     ) -> None:
         self.timings, self.count, self.cut = Timings(), 0, ""
+        self.operators: list[Operators] = []
         self._limit, self._ends, self._ignores_stop = limit, math.inf, False
         self._artifacts, self._context, self._confidence, self._losses = artifacts, context, confidence, losses
         self._ratios: dict[str, dict[str, list[float]]] = {}  # by id and shape, source time over its time in each
@@ -211,7 +215,9 @@ class Launches:
                 if self._find_end():
                     break
                 measure_round(entered.values(), order=order, timings=timings)
-        if self._find_end():
+            if not (ended := self._find_end()):
+                self._count_operators([one for name, one in entered.items() if name not in timings.failures])
+        if ended:
             self.timings.workers += timings.workers
             return
         if lost := {SOURCE, CONTROL} & set(timings.failures):
@@ -225,6 +231,12 @@ class Launches:
             if name != SOURCE:
                 ratios = self._ratios.setdefault(name, {}).setdefault(shape, [])
                 ratios.append(ratio_in_launch(*timings.pair(name, shape)))
+
+    def _count_operators(self, measured: Sequence[Contestant]) -> None:
+        """Count the operators of those that are not counted yet, at the end of a launch, outside the time limit."""
+        began, counted = time.monotonic(), {CONTROL, *(one.id for one in self.operators)}
+        self.operators += count_operators([one for one in measured if one.id not in counted], self._context)
+        self._ends += time.monotonic() - began
 
     def _describe(self, name: str) -> Finalist:
         failed, latency = self.timings.failures.get(name), self.timings.summarize(name)

@@ -137,6 +137,7 @@ def gather_evidence(
         program=_make_program(context),
         winner=_make_winner(decision, race, path),
         percentiles=_list_percentiles(context, confirmation, decision, timings),
+        operators=confirmation.operators,
         quality=decision.quality,
         gates=decision.gates,
         candidates=(_join_source(context.store.measure(source), reference, race), *joined),

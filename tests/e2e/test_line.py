@@ -62,6 +62,8 @@ def test_a_faster_candidate_passes_and_is_published(finished):
         assert {"race/source/eight", f"confirm/{FAST}/eight"} <= set(samples.files)
     done = {"builds": 6, "validations": 3, "reused_failures": 0}
     assert evidence["counts"] == done | {"launches": evidence["counts"]["launches"]}
+    known = {(row["id"], row["counts"]) for row in evidence["operators"]}
+    assert known == {("source", None), (FAST, None)}, "its runtime cannot list them"
     assert {row["name"]: row["n"] for row in evidence["data"]} == ROWS
     assert finished.candidate("source.shop_closed")["reason"] == "shop.closed: it is closed on Mondays"
     assert "the same artifact as source.shop_fast" in finished.candidate("tensorflow.shop_fast")["reason"]

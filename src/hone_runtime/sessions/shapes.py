@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hone_runtime.sessions.operators import count_operators
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -46,6 +48,10 @@ class ShapedSession:
         """Return every output by name, for inputs by name."""
         key = tuple([feeds[name].shape for name in self._names])
         return self.fixed.get(key, self._default).run(feeds)  # type: ignore[no-any-return]  # a session has no types
+
+    def count_operators(self, feeds: dict[str, Any]) -> dict[str, dict[str, int]] | None:
+        """Return the counts of the session that serves these feeds; None if it cannot count."""
+        return count_operators(self.find(tuple([feeds[name].shape for name in self._names])), feeds)
 
     def find(self, key: tuple[tuple[int, ...], ...]) -> Any:
         """Return the session for these shapes of the inputs."""

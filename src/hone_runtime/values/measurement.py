@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from hone_runtime.values.base import Derived, Value
+from hone_runtime.values.operators import Operators
 from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.unscored import Unscored
 
@@ -288,3 +289,4 @@ class ConfirmationResult(Confirmation, Derived):
 
     hardware: Hardware = Field(description="The machine that measured.")
     ended: AwareDatetime = Field(description="When all was measured.")
+    operators: tuple[Operators, ...] = Field((), description="Of the source and of each finalist, at each shape.")

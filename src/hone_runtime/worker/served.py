@@ -135,6 +135,15 @@ class Served:
             gc.enable()
         return {"times": times}
 
+    def count_operators(self, feeds: str) -> dict[str, Any]:
+        """Count the operators that run for these feeds, by precision and kind; None if the session cannot count.
+
+        Some runtimes load the model a second time for it, so nothing should be timed afterwards.
+        """
+        from hone_runtime.sessions import operators
+
+        return {"operators": operators.count_operators(self.session, _read_arrays(feeds))}
+
 
 def serve(
     served: Served, protect: Callable[[Callable[[], dict[str, Any]]], Any], *, commands: int, replies: int

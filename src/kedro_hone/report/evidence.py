@@ -17,6 +17,7 @@ from hone_runtime.values.base import Json, Value
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.judgement import Judgement
 from hone_runtime.values.measurement import Choice, Confirmation, Finalist, Hardware, Quality, Speedup
+from hone_runtime.values.operators import Operators
 from hone_runtime.values.samples import Split
 from kedro_hone.report import records
 
@@ -47,6 +48,9 @@ class Evidence(Value):
     latencies: tuple[records.LatencyRecord, ...] = Field((), description="The same at each shape.")
     percentiles: tuple[records.PercentilesRecord, ...] = Field(
         (), description="Of the source and of that candidate at each shape, where there are three launches."
+    )
+    operators: tuple[Operators, ...] = Field(
+        (), description="Of the source and of each finalist at each shape, counted after the first launch."
     )
     quality: tuple[Quality, ...] = Field((), description="On the gate split, of each finalist that was looked at.")
     gates: tuple[Judgement, ...] = Field((), description="On each finalist, fastest first; on the source if it stays.")

@@ -16,6 +16,7 @@ from kedro_hone.report import wording
 from kedro_hone.report.breaks import break_after_marks
 from kedro_hone.report.calls import tabulate_calls
 from kedro_hone.report.evidence import Evidence
+from kedro_hone.report.operators import describe_operators, tabulate_operators
 from kedro_hone.report.orders import list_orders
 from kedro_hone.report.records import group_reasons
 from kedro_hone.report.returns import describe_price, list_returns
@@ -158,7 +159,7 @@ TEMPLATES: Final = Environment(
 
 _FUNCTIONS: Final = (
     *(describe_price, describe_risk, group_reasons, list_changed_rows, list_changes, list_orders, list_returns),
-    tabulate_calls,
+    *(tabulate_calls, tabulate_operators, describe_operators),
 )
 TEMPLATES.globals.update({"wording": wording} | {one.__name__: one for one in _FUNCTIONS})
 TEMPLATES.filters.update(

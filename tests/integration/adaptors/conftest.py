@@ -241,6 +241,11 @@ class Bench:
         folder = self.call("run", path, form, feeds=feeds, **job)[1]
         return [dict(np.load(each)) for each in sorted(folder.glob("outputs-*.npz"))]
 
+    def count_operators(self, path: Path, form: str, feeds, **job):
+        """Load a directory in a fresh process and return its operators by precision and kind, for each of the feeds."""
+        job["described"] = job.get("described") or self.describe(path, form)
+        return self.call("count_operators", path, form, feeds=feeds, **job)[0]
+
 
 @pytest.fixture
 def make_bench(tmp_path, forks):

@@ -1,7 +1,7 @@
 """Call one function of a worker file in a process of its own, as the real host does, but thinner; see ``conftest.py``.
 
 ``run_worker.py FOLDER`` reads ``FOLDER/job.json`` and writes ``FOLDER/result.json``; the function ``run`` loads the
-artifact and writes for each ``feeds-<n>.npz`` an ``outputs-<n>.npz``.
+artifact and writes for each ``feeds-<n>.npz`` an ``outputs-<n>.npz``; ``count_operators`` returns the counts for each.
 
 ``run_worker.py --serve MODULE…`` imports the modules, reads folders from its standard input, and forks for each of
 them: a call then starts in a process that has imported the toolchain and used nothing of it. It prints the exit status
@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[3] / "src"))  # it is not installed in every environment
+from hone_runtime.sessions.operators import count_operators
 from hone_runtime.worker.packages import import_worker
 
 sys.path.pop()
@@ -40,6 +41,9 @@ def main(folder: Path) -> None:
                 again = session.run(feeds)  # an output must not be a view of something that the next call overwrites
                 assert all(np.array_equal(outputs[name], again[name]) for name in outputs)
                 np.savez(folder / path.name.replace("feeds", "outputs"), **outputs)
+        elif job["function"] == "count_operators":
+            session = worker.load(job)
+            result = [count_operators(session, dict(np.load(path))) for path in sorted(folder.glob("feeds-*.npz"))]
         else:
             result = getattr(worker, job["function"])(job)
     except Exception as error:

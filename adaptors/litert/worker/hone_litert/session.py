@@ -12,6 +12,7 @@ import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 from hone_runtime.sessions import compiled
+from hone_runtime.sessions.operators import count_kinds
 from hone_runtime.worker.imports import require_cpu
 
 ENDING = ".tflite"
@@ -78,6 +79,16 @@ class Session:
                 name: self.interpreter.get_tensor(index).astype(dtype, copy=False)
                 for name, index, dtype in self._outputs
             }
+
+    def count_operators(self, feeds: dict[str, Array]) -> dict[str, dict[str, int]]:  # noqa: ARG002 - as in the file
+        """Return how many operators the file has, by precision and kind; XNNPACK computes with the same types."""
+        types = {each["index"]: np.dtype(each["dtype"]).name for each in self.interpreter.get_tensor_details()}
+        nodes = self.interpreter._get_ops_details()  # noqa: SLF001 - there is no public name
+        return count_kinds(
+            (node["op_name"], *([types[i] for i in node[side] if i in types] for side in ("inputs", "outputs")))
+            for node in nodes
+            if node["op_name"] != "DELEGATE"
+        )
 
     def count_parts(self) -> int:
         """Return the number of partitions that XNNPACK computes: 1 if it computes the whole graph; 0 if nothing."""

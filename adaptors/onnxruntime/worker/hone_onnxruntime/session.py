@@ -38,6 +38,7 @@ class Session:
     """
 
     def __init__(self, path: Path, options: Any) -> None:
+        self._path = path
         self._session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         own = {value.name: value.shape for value in self._session.get_overridable_initializers()}
         cache = {name: shape for name, shape in own.items() if name.startswith(PAST)}
@@ -52,6 +53,12 @@ class Session:
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         """Return every output by name, for inputs by name."""
         return dict(zip(self._outputs, self._session.run(self._outputs, feeds), strict=True))
+
+    def count_operators(self, feeds: dict[str, Array]) -> dict[str, dict[str, int]]:
+        """Return how many operators run for these feeds, by precision and kind; the model is opened again for it."""
+        from . import operators
+
+        return operators.count(self._path, self._session.get_session_options(), feeds)
 
     def start(self) -> Continuation:
         """Return sequences that grow, without any computed columns; there may be several at the same time.

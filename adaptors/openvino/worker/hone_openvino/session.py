@@ -43,10 +43,10 @@ class Session:
     that retain it. Names are those of the IR: compilation also gives a tensor the names of those that it is fused with.
     """
 
-    def __init__(self, compiled: Any, model: Any) -> None:
+    def __init__(self, compiled: Any, model: Any, folder: str = "") -> None:
         self._inputs = {find_name(port): index for index, port in enumerate(model.inputs)}
         self._outputs = [find_name(port) for port in model.outputs]
-        self._compiled = compiled
+        self._compiled, self._folder = compiled, folder
         self._request, self._turn = compiled.create_infer_request(), threading.Lock()
         self._stateful = bool(self._request.query_state())
         self.has_cache = self._stateful and ORDER in self._inputs
@@ -58,6 +58,12 @@ class Session:
                 self._request.reset_state()
                 feeds = fill(feeds, self._inputs)
             return self._infer(self._request, feeds)
+
+    def count_operators(self, feeds: Arrays) -> dict[str, dict[str, int]]:  # noqa: ARG002 - the same for all feeds
+        """Return how many operators the compiled graph has, by precision and kind; the file is read again for it."""
+        from . import operators
+
+        return operators.count(self._compiled, read(self._folder))
 
     def start(self) -> Continuation:
         """Return sequences that grow, without any computed columns; there may be several at the same time.
@@ -143,7 +149,7 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     got = compiled.get_property("INFERENCE_PRECISION_HINT").get_type_name()
     if wanted not in (None, got):
         raise ValueError(f"OpenVINO computes in {got} on this CPU, not in {wanted}")
-    return Session(compiled, model)
+    return Session(compiled, model, str(job["input"]["path"]))
 
 
 def count_bytes(folder: str) -> int:

@@ -120,7 +120,17 @@ class Session:
         return {name: tensor.numpy() for name, tensor in zip(self.outputs, named.values(), strict=True)}
 
 
-class AuthorsSession(Session):
+class EagerSession(Session):
+    """A session whose operators are all dispatched one by one, and can be counted."""
+
+    def count_operators(self, feeds: dict[str, Array]) -> dict[str, dict[str, int]]:
+        """Return how many operators are dispatched in one call with these feeds, by precision and kind."""
+        from . import operators
+
+        return operators.count(lambda: self.run(feeds))
+
+
+class AuthorsSession(EagerSession):
     """A source model, timed as its author calls it: with tensors, and in inference mode."""
 
     def prepare(self, feeds: dict[str, Array]) -> Callable[[], Any]:
@@ -187,7 +197,7 @@ def open_session(job: models.Job) -> Session | StaticPackages:
     if form == "aot-inductor":
         return StaticPackages(folder)
     if form == "torchscript":
-        return Session(torch.jit.load(folder / "model.ts", map_location="cpu"), artifact)
+        return EagerSession(torch.jit.load(folder / "model.ts", map_location="cpu"), artifact)
     if form in {"pytorch-module", "torchscript-module", "transformers"}:
         flat = jobs.open_module(job)
     else:

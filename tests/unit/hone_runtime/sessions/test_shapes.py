@@ -29,6 +29,13 @@ def test_a_call_is_of_the_session_of_its_shapes(rows, others, due):
     assert opened.run(feeds) == (due, feeds)
 
 
+def test_operators_are_those_of_the_session_that_serves_the_shapes():
+    fixed = {((2, 3),): SimpleNamespace(count_operators=lambda feeds: {"int8": {"Gemm": len(feeds)}})}
+    opened = ShapedSession(SimpleNamespace(), fixed, ["x"])
+    assert opened.count_operators({"x": np.zeros((2, 3))}) == {"int8": {"Gemm": 1}}
+    assert opened.count_operators({"x": np.zeros((5, 3))}) is None
+
+
 def test_the_shapes_of_the_inputs_are_those_at_the_sizes():
     assert require_shapes(INPUTS, {"batch": 2, "length": 5, "unused": 1}) == ((2, 5), (2, 3))
     assert find_shapes([{"name": "x", "shape": [1, 3]}], {"batch": 2}) is None, "nothing is dynamic"

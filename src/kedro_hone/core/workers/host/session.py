@@ -14,11 +14,14 @@ from typing import TypeVar
 
 from hone_runtime.contract.job import Call, End
 from hone_runtime.values.base import Json
+from hone_runtime.values.operators import PRECISIONS
 from hone_runtime.values.outcome import Failed, FailureClass
 from kedro_hone.core.workers.host.full_disk import check_full_disk
 from kedro_hone.core.workers.host.guarded import Guarded, LineReader
 
 _Read = TypeVar("_Read")
+
+_MOST_OPERATORS = 10**9
 
 
 class WorkerSession:
@@ -82,6 +85,14 @@ class WorkerSession:
         """
         reply = self._request("time", shape=shape, calls=calls, warmup=warmup)
         return reply if isinstance(reply, Failed) else self._read(partial(_read_times, calls=calls), reply)
+
+    def count_operators(self, feeds: Path, *, seconds: float) -> dict[str, dict[str, int]] | Failed | None:
+        """Return how many operators run for the feeds, an npz file, by precision and kind; None if not known.
+
+        Nothing should be timed afterwards. After ``seconds`` the worker is ended.
+        """
+        reply = self._request("count_operators", seconds=seconds, feeds=str(feeds.absolute()))
+        return reply if isinstance(reply, Failed) else self._read(_read_operators, reply)
 
     @property
     def ended(self) -> bool:
@@ -183,6 +194,17 @@ def _read_times(reply: Json, *, calls: int) -> list[int]:
     if len(times) != calls or min(times, default=0) < 0:
         raise ValueError(f"{len(times)} times, or negative ones, for {calls} calls")
     return times
+
+
+def _read_operators(reply: Json) -> dict[str, dict[str, int]] | None:
+    found = reply["operators"]
+    if found is None:
+        return None
+    kinds = {name: {kind: int(count) for kind, count in each.items()} for name, each in found.items()}
+    counts = [count for each in kinds.values() for count in each.values()]
+    if not kinds.keys() <= {*PRECISIONS} or not all(0 <= count <= _MOST_OPERATORS for count in counts):
+        raise ValueError(f"operators of the precisions {[*kinds]!r:.80}, or counts that are none")
+    return kinds
 
 
 def _read_differing(reply: Json) -> int:

@@ -51,7 +51,14 @@ class OnDevice(Session):
     def synchronize(self): self.waits += 1; time.sleep(0.02)
     def run(self, feeds): return {"calls": np.array([self.calls]), "waits": np.array([self.waits])} | super().run(feeds)
 
+class Counted(Session):
+    def count_operators(self, feeds):
+        found = self.static
+        if isinstance(found, str): raise RuntimeError(found)
+        return {"fp32": {"Add": len(feeds["x"])}} if found is True else found
+
 def load(job):
+    if job["options"].get("counts"): return Counted(job["options"]["counts"])
     if job["options"].get("device"): return OnDevice(False)
     if job["options"].get("broken"): raise RuntimeError("corrupt model")
     if job["options"].get("prepared"): return Prepared(False)
@@ -219,6 +226,46 @@ def test_a_timed_call_ends_when_the_device_is_done(open_, tmp_path):
     assert loaded >= 20
     session.run(tmp_path / "feeds.npz", output)
     assert (read(output)["calls"].item(), read(output)["waits"].item()) == (6, 6)
+
+
+def test_operators_are_counted_for_the_feeds(open_, tmp_path):
+    session = open_(options={"counts": True})
+    session.load()
+    assert session.count_operators(feed(tmp_path / "f.npz", rows=3), seconds=HANG) == {"fp32": {"Add": 3}}
+
+
+def test_operators_of_a_session_that_cannot_count_are_not_known(open_, tmp_path):
+    session = open_()
+    session.load()
+    assert session.count_operators(feed(tmp_path / "f.npz"), seconds=HANG) is None
+
+
+def test_a_count_that_raises_leaves_the_session_as_it_was(open_, tmp_path):
+    session, feeds = open_(options={"counts": "no memory"}), feed(tmp_path / "f.npz")
+    session.load()
+    assert session.count_operators(feeds, seconds=HANG).reason == "RuntimeError: no memory"
+    assert session.arm("b", feeds) is None
+    assert len(session.time("b", 2)) == 2
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"int3": {"Add": 1}},
+        {"int8": {"Add": -1}},
+        {"int8": {"Add": 10**30}},
+        {"int8": {"Add": "many"}},
+        [1],
+        {"int8": 3},
+    ],
+    ids=str,
+)
+def test_counts_that_are_none_are_refused(open_, tmp_path, counts):
+    session = open_(options={"counts": counts})
+    session.load()
+    failed = session.count_operators(feed(tmp_path / "f.npz"), seconds=HANG)
+    assert "cannot be read" in failed.reason
+    assert session.ended
 
 
 def test_a_killed_worker(open_, tmp_path):

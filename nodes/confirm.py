@@ -292,10 +292,10 @@ def format_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
     """Return what is decided after so many launches, and how many there may be in the end."""
     decided = sum(finding.verdict is not Faster.UNDECIDED for finding in step.findings.values())
     if not step.findings:
-        said = "no finalist is left"
+        state = "no finalist is left"
     elif decided == len(step.findings):
-        said = "all decided"
+        state = "all decided"
     else:
         more = f", next look at {count + step.launches}, at most {looks[-1]}" if step.launches else ""
-        said = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
-    return f"{count} launches: {said}"
+        state = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
+    return f"{count} launches: {state}"

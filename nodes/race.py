@@ -188,8 +188,8 @@ class Race:
     def _list_confirmable(self) -> set[str]:
         """Return the candidates to confirm if the race ends now: only those that can win, if such a candidate waits."""
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
-        held = (self._running.keys() | measured) - {SOURCE}
-        return held - self._unable if {*self._waiting} - self._unable else held
+        candidates = (self._running.keys() | measured) - {SOURCE}
+        return candidates - self._unable if {*self._waiting} - self._unable else candidates
 
     def _drop_failed(self, when: str) -> None:
         for name, failed in self.timings.failures.items():

@@ -102,5 +102,5 @@ def _find_pause(error: BaseException) -> float | None:
     status = failures.read_status(error)
     if status is None:
         return 1.0 if type(error).__name__ in _BROKEN else None
-    asked = failures.read_wait(error)
-    return None if status not in _BUSY or (asked or 0) > LONGEST_WAIT else (1.0 if asked is None else asked)
+    requested = failures.read_wait(error)
+    return None if status not in _BUSY or (requested or 0) > LONGEST_WAIT else (1.0 if requested is None else requested)

@@ -193,8 +193,8 @@ class _Judge:
         try:
             made = self._graph(given)
         except Exception as error:  # noqa: BLE001 - its runtime may raise anything
-            said = " ".join(str(error).split())[:300]
-            return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
+            message = " ".join(str(error).split())[:300]
+            return f"the source answers row {places[0]} {what}, and the converted model fails: {message}"
         part: dict[str, Tally] = {}
         shared = {name: array for name, array in due.items() if name in made or name not in self._scores.values()}
         numbers_first = sorted(shared.items(), key=lambda one: one[1].dtype.kind not in "fc")

@@ -126,9 +126,9 @@ class Gate:
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
         return rows or (self.rule(candidate.id, GateOutcome.UNDECIDED, reason),)
 
-    def rule(self, candidate: str, judged: GateOutcome, reason: str, **told: Any) -> Judgement:
+    def rule(self, candidate: str, judged: GateOutcome, reason: str, **fields: Any) -> Judgement:
         """Return a judgement of this gate, with further fields such as ``limit`` and ``measured``."""
-        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **told)
+        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **fields)
 
 
 def has_limit(limit: Any) -> bool:
@@ -154,13 +154,13 @@ def judge_at_most(
     ``unit`` is the unit of both in words, and ``shape`` the shape that the number is about, if any.
     """
     if measured is None or not math.isfinite(measured):
-        judged, said = GateOutcome.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
+        judged, statement = GateOutcome.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
     else:
         judged = GateOutcome.HOLDS if measured <= limit else GateOutcome.FAILS
-        said = f"{subject} {verb} {measured:{digits}} {unit}"
-    reason = f"{said}, where {limit:g} {unit} is allowed"
-    told = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
-    return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **told)
+        statement = f"{subject} {verb} {measured:{digits}} {unit}"
+    reason = f"{statement}, where {limit:g} {unit} is allowed"
+    fields = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
+    return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **fields)
 
 
 _PLUGINS: Final = Plugins[Gate](
@@ -263,16 +263,16 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
     """Return what is wrong with the sentences of a relative gate, such as a placeholder that cannot be formatted."""
-    asks: dict[str, Any] = {"limit": None}
-    for name, known in (("asks", asks), ("doubt", {"names": "a, b", **asks, "launches": 7})):
+    fields: dict[str, Any] = {"limit": None}
+    for name, known in (("asks", fields), ("doubt", {"names": "a, b", **fields, "launches": 7})):
         words = getattr(gate, name)
         try:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]
         except (ValueError, TypeError) as error:
             return f"its {name} is not a template of a sentence: {describe_exception(error)}"
         if unknown := [place for place in places if place.partition(".")[0].partition("[")[0] not in known]:
-            said = " and ".join(f"{{{place}}}" for place in known)
-            return f"its {name} has the place {{{unknown[0]}}}, and there is {said}"
+            allowed = " and ".join(f"{{{place}}}" for place in known)
+            return f"its {name} has the place {{{unknown[0]}}}, and there is {allowed}"
         for limit in limits:
             try:
                 if has_limit(limit):

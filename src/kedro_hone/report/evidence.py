@@ -86,8 +86,8 @@ class Evidence(Value):
         """The id of the candidate that the report is about: the winner, or else a finalist."""
         if self.winner:
             return self.winner.candidate
-        told = self.confirmation.find_reported(None, self.speedup)
-        return told.id if told else None
+        finalist = self.confirmation.find_reported(None, self.speedup)
+        return finalist.id if finalist else None
 
     @property
     def subject_quality(self) -> tuple[Quality, ...]:

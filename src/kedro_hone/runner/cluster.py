@@ -112,8 +112,8 @@ class Cluster:
             alive = self._client.scheduler_info(n_workers=-1)["workers"]
             self._known = {address: self._known[address] for address in alive if address in self._known}
             new = [address for address in alive if address not in self._known]
-            said = self._client.run(introduce, self._setup, workers=new, on_error="return") if new else {}
-        for address, facts in said.items():
+            replies = self._client.run(introduce, self._setup, workers=new, on_error="return") if new else {}
+        for address, facts in replies.items():
             if isinstance(facts, OSError):
                 _LOGGER.warning("no answer of the worker %s: %s", address, describe_exception(facts))
                 continue  # it died meanwhile, or will be queried again

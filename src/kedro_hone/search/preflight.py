@@ -90,16 +90,16 @@ def _check_target(recipe: Recipe, run: RunFolder) -> None:
 
 
 def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
-    asked = recipe.program
-    program = find_program(asked.name, project=run.project)
-    metric = digest_metric(asked.metric, project=run.project)
+    section = recipe.program
+    program = find_program(section.name, project=run.project)
+    metric = digest_metric(section.metric, project=run.project)
     others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
-    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.content, others]
+    inputs = [digest_programs(), program.digest, section.model_dump(mode="json"), metric, gate.content, others]
     key = digest_json(["recipe-checks", VERSION, *inputs])
     found = store.read_value(key, _Checked.model_validate)
     if found is None:
-        job: dict[str, Json] = {"program": program.path, "program_options": {**asked.options}, "gate": gate.path}
-        job |= {"metric": asked.metric, "metrics": list(others)}
+        job: dict[str, Json] = {"program": program.path, "program_options": {**section.options}, "gate": gate.path}
+        job |= {"metric": section.metric, "metrics": list(others)}
         found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
         store.write_value(key, found.model_dump())
     if found.rows:  # without any rows, preparing the data explains the error
@@ -132,7 +132,7 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
         HoneError: ``gate-unprovable``, with the number of rows needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
-    limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
+    limit, key, suffix = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
     least = UNITS if score is not None and score.kind != "proportion" else 1
     if score is not None:
@@ -143,7 +143,7 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     bound = _round_up(possible)
     estimated = "" if span == 1 else f" by the metric's span on the search split, {span:.4g}"
     shared = f", shared by {finalists} finalists" if finalists > 1 else ""
-    what = f"prove a drop under {limit:g}{said}, even if nothing is lost."
+    what = f"prove a drop under {limit:g}{suffix}, even if nothing is lost."
     why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
     needed = max(least, needed_rows(max(limit / span, sys.float_info.epsilon), confidence))
     hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."

@@ -153,8 +153,8 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     interface = found.interface or source.interface
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")
-    said = pulled.mlmodel or MlModel(flavors={})
-    specs = {side: getattr(found, side) or getattr(said, side) for side in ("inputs", "outputs")}
+    mlmodel = pulled.mlmodel or MlModel(flavors={})
+    specs = {side: getattr(found, side) or getattr(mlmodel, side) for side in ("inputs", "outputs")}
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 

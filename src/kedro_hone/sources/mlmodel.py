@@ -74,8 +74,12 @@ def read_mlmodel(path: Path) -> MlModel:
         columns = _read_columns(model.get("signature"))
     except (AttributeError, KeyError, TypeError, *_BROKEN) as error:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
-    said = model.get("signature")
-    sides = {name: said[name] for name in _SIDES if isinstance(said.get(name), str)} if isinstance(said, dict) else {}
+    signature = model.get("signature")
+    sides = (
+        {name: signature[name] for name in _SIDES if isinstance(signature.get(name), str)}
+        if isinstance(signature, dict)
+        else {}
+    )
     return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns, signature=sides)
 
 
@@ -96,8 +100,8 @@ def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[Tenso
     and ``output_0``: the file's own names take precedence if a worker can read them. A side that is missing or not made
     of tensors (columns of a table) is empty.
     """
-    said = signature if isinstance(signature, dict) else {}
-    return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
+    sides = signature if isinstance(signature, dict) else {}
+    return _read_side(sides.get("inputs"), "input"), _read_side(sides.get("outputs"), "output")
 
 
 def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
@@ -117,7 +121,7 @@ def _name_type(row: Mapping[str, Json]) -> Json:
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
     rows = json.loads(text) if isinstance(text, str) else (text or [])
-    said = 0
+    length = 0
     if any(row.get("type") != "tensor" for row in rows):
         return ()
     specs = []
@@ -126,8 +130,8 @@ def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
         shape = row["tensor-spec"]["shape"]
         if not (isinstance(name, str) and isinstance(dtype, str)):  # YAML aliases can expand to endless text
             raise TypeError("a name or a type is not text")
-        said += len(dtype) + (len(name) + 1) * (len(shape) + 1)
-        if said > LARGEST_MLMODEL:  # aliases repeat the same text or list
+        length += len(dtype) + (len(name) + 1) * (len(shape) + 1)
+        if length > LARGEST_MLMODEL:  # aliases repeat the same text or list
             raise ValueError("its names and shapes have no end")
         sizes = [int(size) for size in shape]
         dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]

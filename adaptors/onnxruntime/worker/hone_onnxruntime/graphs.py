@@ -64,8 +64,8 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
     if job.get("adaptor") == "source" and not kept:
         from . import measured
 
-        asked = job["shapes"][0]["sizes"] if job.get("shapes") else {}
-        described = measured.correct(Path(job["input"]["path"]), described, asked)
+        requested = job["shapes"][0]["sizes"] if job.get("shapes") else {}
+        described = measured.correct(Path(job["input"]["path"]), described, requested)
     return {**described, "graph": _digest(model), **describe_file(model)}
 
 

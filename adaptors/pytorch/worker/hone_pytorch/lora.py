@@ -137,8 +137,8 @@ def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], 
         auto = getattr(import_transformers(), name)
         model, found = auto.from_pretrained(folder, **options)
     except (ValueError, KeyError, AttributeError, ImportError, RuntimeError, TypeError) as error:
-        said = " ".join(str(error).split())
-        raise UnsuitedError(f"{name} cannot open the base model: {said:.300}") from error
+        message = " ".join(str(error).split())
+        raise UnsuitedError(f"{name} cannot open the base model: {message:.300}") from error
     lacking = {*found["missing_keys"], *(str(key[0]) for key in found["mismatched_keys"])}
     return model.eval(), lacking
 

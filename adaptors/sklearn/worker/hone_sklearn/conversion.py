@@ -42,7 +42,7 @@ def transform(job: Json) -> Json:
     found = comparison.compare(source, graph, job)
     if found.problem:
         return {"refused": found.problem}
-    apart = {"apart": said} if (said := found.describe()) else {}
+    apart = {"apart": description} if (description := found.describe()) else {}
     return {"metadata": {"skl2onnx": skl2onnx.__version__, **apart}}
 
 

@@ -171,9 +171,9 @@ def _find_reason(text: str) -> str:
     if (found := _UNREACHABLE.search(text)) and (_NOT_FOUND.search(text) or found[2]):
         return f"the package index cannot be reached: {found[1] or found[2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
-    errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
-    return (errors or told or ["the installer printed nothing"])[-1]
+    relevant = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
+    errors = [line for line in relevant if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
+    return (errors or relevant or ["the installer printed nothing"])[-1]
 
 
 def _find_problem(toolchain: Toolchain, versions: Mapping[str, str]) -> str | None:

@@ -35,8 +35,10 @@ class Discrepancy:
 
     def describe(self, first: str, second: str) -> str:
         """Return it as one sentence; ``first`` and ``second`` describe the origin of each result."""
-        said = f"{self.output!r} of row {self.row} of the search split is {self.one} {first}, and {self.other} {second}"
-        return f"{said}; {self.rows} of {self.compared} rows differ."
+        example = (
+            f"{self.output!r} of row {self.row} of the search split is {self.one} {first}, and {self.other} {second}"
+        )
+        return f"{example}; {self.rows} of {self.compared} rows differ."
 
 
 def find_discrepancy(

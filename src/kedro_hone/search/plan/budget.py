@@ -109,8 +109,8 @@ def start_budget(context: RunContext) -> Budget:
 
 def scale_budget(recipe: Recipe, size: int) -> float:
     """Return a recipe's budget in seconds for a source model of so many bytes."""
-    asked = recipe.budget
-    return NAMED[asked] * max(1.0, size / SMALL) if isinstance(asked, str) else asked
+    budget = recipe.budget
+    return NAMED[budget] * max(1.0, size / SMALL) if isinstance(budget, str) else budget
 
 
 def bound_confirmation(context: RunContext) -> float:

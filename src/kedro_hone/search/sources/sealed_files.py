@@ -85,8 +85,8 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
 
 def _list_warnings(described: Mapping[str, Json]) -> list[str]:
     """Return what a worker warns of, such as a pickle of another version; no more than a log can hold."""
-    said = described.get("warnings")
-    return [" ".join(str(one).split())[:500] for one in said[:10]] if isinstance(said, list) else []
+    listed = described.get("warnings")
+    return [" ".join(str(one).split())[:500] for one in listed[:10]] if isinstance(listed, list) else []
 
 
 def _read_description(

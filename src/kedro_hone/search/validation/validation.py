@@ -100,8 +100,8 @@ def _find_terms(named: Candidate, outcome: Artifact) -> dict[str, Any]:
 def _make_key(outcome: Artifact, reference: Reference, context: RunContext, *, exact: bool) -> str:
     """Return the key of a validation in the store: everything that it depends on."""
     gates, compared = context.recipe.gates, [outcome.digest, reference.digest, context.samples.digest]
-    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, context.recipe.seed, exact]
-    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, context.recipe)])
+    settings = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, context.recipe.seed, exact]
+    return digest_json(["validation", VERSION, *compared, *settings, *identify_runtime(outcome, context.recipe)])
 
 
 def _may_pass_now(known: Validation, context: RunContext) -> bool:

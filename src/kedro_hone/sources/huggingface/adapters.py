@@ -90,20 +90,20 @@ def refuse_adapter(pulled: Pulled) -> None:
         name = next((name for name in (CONFIG, *_WEIGHTS) if (folder / name).is_file()), None)
         if name is None:
             continue
-        said = read_document(folder / CONFIG) if name == CONFIG else {}
-        base = said.get("base_model_name_or_path")
+        config = read_document(folder / CONFIG) if name == CONFIG else {}
+        base = config.get("base_model_name_or_path")
         of = f" of {base!r:.100}" if isinstance(base, str) and base else ""
         raise HoneError(
             "model-unsupported",
             "The model is an adapter of PEFT that is not merged into its base model.",
-            why=f"{name} says so: its weights{_name_kind(said)} are added to those{of}, and would be lost.",
+            why=f"{name} says so: its weights{_name_kind(config)} are added to those{of}, and would be lost.",
             hint=f"Name its base model in hone.model.base, to merge them here. {ADVICE} "
             f"If the weights are merged already, remove {name}.",
         )
 
 
-def _name_kind(said: dict[str, Json]) -> str:
-    kind = said.get("peft_type")
+def _name_kind(config: dict[str, Json]) -> str:
+    kind = config.get("peft_type")
     return f" ({kind!r:.40})" if isinstance(kind, str) else ""
 
 

@@ -120,8 +120,8 @@ def _read_modules(root: Path) -> list[dict[str, Any]]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    said = row.get("type")
-    return said.rpartition(".")[2][:100] if isinstance(said, str) else ""
+    type_name = row.get("type")
+    return type_name.rpartition(".")[2][:100] if isinstance(type_name, str) else ""
 
 
 def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:

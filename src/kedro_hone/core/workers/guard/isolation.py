@@ -73,12 +73,12 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
         )
         with contextlib.suppress(ValueError):  # the hard limit is lower
             resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
-    held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
+    in_force: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
     shown = {"reads": reads, "lists": limits["lists"], "writes": writes, "changes": [*devices, _TASKS]}
     version = landlock.confine(libc, **shown) if "landlock" in layers else 0
     # Only namespaces hide a socket with a path; a network namespace or Landlock hides an abstract socket.
     filtered = "seccomp" in layers and seccomp.confine(libc, connects=own_files)
-    return {**held, "landlock": version, "seccomp": filtered}
+    return {**in_force, "landlock": version, "seccomp": filtered}
 
 
 def drop_capabilities(libc: ctypes.CDLL) -> bool:

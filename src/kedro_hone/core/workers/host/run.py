@@ -241,10 +241,10 @@ def _read_outcome(call: Call, end: End) -> StepResult | Refused | Failed:
     if end.reason is not None or end.exit != 0 or not os.path.lexists(path):
         return call.explain_end(end)
     try:
-        told = parse_object(read_regular(path))
-        if "error" in told:
-            return call.explain_error(told["error"], call.job.failure)
-        result = StepResult(**told, end=end)
+        reply = parse_object(read_regular(path))
+        if "error" in reply:
+            return call.explain_error(reply["error"], call.job.failure)
+        result = StepResult(**reply, end=end)
         return _read_flags(call, result.notes) or result
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return call.fail(f"the worker's result cannot be read: {''.join(str(error).splitlines()[:1])}")

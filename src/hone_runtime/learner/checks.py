@@ -17,7 +17,7 @@ MOST_THREADS: Final = 4096
 
 
 class ArgumentError(ValueError):
-    """An argument of ``load`` does not fit the winner, or fits none: it says nothing about the winner itself."""
+    """An argument of ``load`` is invalid, or does not fit the winner, which itself may be intact."""
 
 
 def check_artifact(artifact: Artifact) -> None:

@@ -1,4 +1,4 @@
-"""Check what the evidence of a published version proves, without opening its model."""
+"""Check the evidence of a published version, without opening its model."""
 
 from __future__ import annotations
 

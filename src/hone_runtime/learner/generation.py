@@ -52,7 +52,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         self._output_class = find_output_class(artifact.metadata["transformers"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the source's ``forward`` returns without a cache."""
+        """Return the result of the source's ``forward`` without a cache."""
         if args:
             kwargs = self._bind(args, kwargs)
         return_dict, keep = kwargs.pop("return_dict", None), kwargs.pop("logits_to_keep", None)

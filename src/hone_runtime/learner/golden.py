@@ -1,4 +1,4 @@
-"""Golden rows: inputs with the outputs that a winner gave when it was measured, for comparison when it is loaded."""
+"""Golden rows: inputs with a winner's outputs at its measurement, for comparison when it is loaded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gates: what a candidate must pass to be published, one value each, and where they are found.
+"""Gates: the conditions for publishing a candidate, one value each, and how they are registered.
 
 A gate is a module in ``kedro_hone.search.gates`` that exports ``GATE``. Other packages name theirs in the
 entry-point group ``kedro_hone.gates``, and a Kedro project calls ``register_gate`` in its ``settings.py``. The recipe's
@@ -224,7 +224,7 @@ _LIMITS: Final[tuple[Any, ...]] = (
 
 @lru_cache(maxsize=64)
 def _find_fault(gate: Gate) -> str | None:
-    """Return why a gate cannot be a key of the recipe or format its reasons, or None: detected before measuring."""
+    """Return why a gate cannot be a key of the recipe or format its reasons; None if it can: before measuring."""
     if not callable(gate.judge):
         return f"its judge is {gate.judge!r:.80}, which cannot be called"
     field: FieldInfo = gate.field
@@ -235,7 +235,7 @@ def _find_fault(gate: Gate) -> str | None:
     try:
         section = _make_section(gate)
         default = getattr(section(), gate.name)
-    except Exception as error:  # noqa: BLE001 - of pydantic there are many kinds, and a stranger's type may raise any
+    except Exception as error:  # noqa: BLE001 - pydantic raises many kinds, and another package's type any
         return f"its limit cannot be a key of the recipe: {' '.join(describe_exception(error).split())}"
     if gate.per_shape and (_read_limits(section, gate, [None]) or not _read_limits(section, gate, [{}])):
         return "it is per_shape, so its limit must be a map from shapes, which may be empty and not None"
@@ -262,7 +262,7 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
-    """Return what is wrong with the sentences of a relative gate, such as a placeholder that cannot be formatted."""
+    """Return the fault in the sentences of a relative gate, such as an unknown placeholder; None if absent."""
     fields: dict[str, Any] = {"limit": None}
     for name, known in (("asks", fields), ("doubt", {"names": "a, b", **fields, "launches": 7})):
         words = getattr(gate, name)
@@ -277,6 +277,6 @@ def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
             try:
                 if has_limit(limit):
                     words.format(**{**known, "limit": limit})
-            except Exception as error:  # noqa: BLE001 - a stranger's type may raise any
+            except Exception as error:  # noqa: BLE001 - another package's type may raise any
                 return f"its {name} cannot be written with a limit of {limit!r}: {describe_exception(error)}"
     return None

@@ -204,7 +204,7 @@ class EnvironmentStore:
 
 
 def measure_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder, which may change meanwhile; 0 if there is none."""
+    """Return the bytes of all files below a folder, which may change meanwhile; 0 if absent."""
     size = 0
     for place, _, files in os.walk(folder):
         for name in files:

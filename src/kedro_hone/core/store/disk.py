@@ -145,7 +145,7 @@ class Disk:
             remove_tree(folder)
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, or None when there is none."""
+        """Return the content of a file; None if absent."""
         with suppress(FileNotFoundError):
             return (self.root / name).read_bytes()
         return None

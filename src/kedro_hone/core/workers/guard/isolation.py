@@ -48,9 +48,9 @@ processes."""
 def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     """Isolate this process permanently according to ``limits``, and return which layers are in force.
 
-    ``limits`` contain the paths that may be read (``reads``), listed (``lists``) and written (``writes``), the size of
-    ``/dev/shm`` (``shared_bytes``), links to make (``links``), and which ``layers`` to try: ``namespaces``,
-    ``landlock``, ``seccomp``.
+    ``limits`` contain the paths that may be read (``reads``), listed (``lists``) and written (``writes``). They also
+    contain the size of ``/dev/shm`` (``shared_bytes``), links to make (``links``), and the ``layers`` to try:
+    ``namespaces``, ``landlock``, ``seccomp``.
 
     Raises:
         OSError: There are no namespaces: this process cannot be used any more; try without them in another.

@@ -136,8 +136,8 @@ def read_whole(path: str) -> bytes:
 def become_worker(config: dict[str, Any], log: int, pipe: int) -> NoReturn:
     """Turn the forked child into the worker: its own session, its limits, its streams, its program.
 
-    Before the program starts, this reports to the guard, in lines of JSON, the ``isolation`` in force, a ``problem``,
-    or the reason for ``no_namespaces``: the worker is then started again without them.
+    Before the program starts, this writes lines of JSON to the guard's ``pipe``: the ``isolation`` in force, a
+    ``problem``, or the reason for ``no_namespaces``. After the latter, the guard starts the worker again without them.
     """
     try:
         guard = os.getppid()
@@ -164,7 +164,7 @@ def become_worker(config: dict[str, Any], log: int, pipe: int) -> NoReturn:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no names
         os.chdir(config["folder"])
         os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
-    except Exception as error:  # noqa: BLE001 - whatever it is, the host has to hear of it
+    except Exception as error:  # noqa: BLE001 - any error must be reported to the host
         _report(pipe, "problem", f"{config['command'][0]}: {error}")
     finally:
         os._exit(127)

@@ -152,8 +152,8 @@ def make_environment(
 ) -> dict[str, str]:
     """Return all variables of a worker, without those of the host that may be secrets.
 
-    They are the inherited variables on an allow-list, without names that look like secrets; the worker's folders and
-    number of threads; those of the toolchain; and finally the variables in ``UNTRACKED`` that the user has set.
+    Inherited are variables on an allow-list, without names that look like secrets. Then follow the worker's folders and
+    number of threads, those of the toolchain, and finally the variables in ``UNTRACKED`` that the user has set.
     """
     passed = {
         name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET_NAME.search(name)

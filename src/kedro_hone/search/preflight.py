@@ -124,8 +124,8 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     Args:
         rows: The number of rows of the gate split.
         recipe: Contains the limit of its metric.
-        score: The source's score on the search split, with the metric's span, which is also used for the gate split; it
-            is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
+        score: The source's score on the search split, with the metric's span, which is also used for the gate split.
+            The span is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
         other: The metric's name in ``gates.drops``, to check that limit instead.
 
     Raises:

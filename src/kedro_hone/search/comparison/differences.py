@@ -114,7 +114,7 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
     """Return how much each number of two results differs, as (rows, numbers).
 
     For floats the difference is relative to the unit of the first result's part (``measure_units``), or to the number
-    itself if that is larger; equal infinities do not differ, nor do NaN. Classes and values that are not numbers differ
+    itself if that is larger. Equal infinities do not differ, nor do NaN. Classes and values that are not numbers differ
     by 1 or 0. A part that is far smaller than the others has its own unit, except where ``noise``, in the shape of a
     row, is true.
     """

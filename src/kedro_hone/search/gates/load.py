@@ -1,4 +1,4 @@
-"""Load: how much of the cores other processes may take while the finalists are confirmed.
+"""Load: the share of the cores that other processes may use while the finalists are confirmed.
 
 A ratio that was measured under load is valid for that load only. Pairing does not remove different effects of load on
 two programs: a program with threads that wait for each other loses most. ``docs/concepts/measuring.md`` has figures.

@@ -1,4 +1,4 @@
-"""The budget of a search: how long building, validating and racing may take, and what is left out because of it.
+"""The budget of a search: the time limit of building, validating and racing, and the steps that it leaves out.
 
 A step that takes longer than the remaining time is not started; at the end of the budget the best so far is confirmed.
 """

@@ -43,7 +43,7 @@ def decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> 
         machine_options = list_machine_options(adaptor, resolved, host)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - it is told in the report, not lost
+    except BaseException as error:  # noqa: BLE001 - it is reported, not lost
         fault: str | None = f"{called} failed: {describe_exception(error)}"
     else:
         fault = adaptor.toolchain.find_bad_option(run_options)

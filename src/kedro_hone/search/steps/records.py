@@ -67,7 +67,7 @@ def merge_records(stored: Path, copy: Path) -> None:
 
 
 def _read(path: Path) -> bytes:
-    """Return a file's bytes; empty if there is none, or if a worker left something else in its place."""
+    """Return a file's bytes; empty if absent, or if a worker left something else in its place."""
     try:
         return read_regular(path, limit=2 * MOST_BYTES)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Why no candidate won: how many were lost for which cause, and what may help against the most frequent one."""
+"""Why no candidate won: the number lost for each cause, and a remedy for the most frequent one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _STEPS: Final = {
 
 
 def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> list[str]:
-    """Return how many candidates were lost for which cause, and what may help against the most frequent one.
+    """Return the number of candidates lost for each cause, and a remedy for the most frequent one.
 
     Args:
         race: The candidates, and their results in the race.

@@ -42,9 +42,9 @@ def take_baseline(*, context: RunContext) -> Reference:
     function of each row.
 
     Raises:
-        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
-            nothing can be proved by a metric, or the gate split is too small for the recipe's limit, before anything is
-            built; ``source-random``, ``source-stateful``, ``source-mixes-rows``, ``source-not-rowwise`` or
+        HoneError: ``model-unsupported``: the source cannot be run. ``labels-mismatch``. ``gate-unprovable``: a metric
+            proves nothing, or the gate split is too small for the recipe's limit; raised before anything is built.
+            ``source-random``, ``source-stateful``, ``source-mixes-rows``, ``source-not-rowwise`` or
             ``source-not-finite``.
     """
     source, samples, recipe, store = context.source, context.samples, context.recipe, context.store

@@ -44,8 +44,8 @@ def challenge(
 
     If there is no winner, or only the source is published yet, the source is returned. If the winner is already
     published, it is returned itself. If the published version cannot be opened, the source is returned, and the reason
-    is in the winner's standing. In none of these cases anything is measured. A published version that is not a winner
-    of kedro-hone is compared like any other: the recipe's model section describes how to make its author's class.
+    is in the winner's standing. Nothing is measured in these cases. A published version that is not a winner of
+    kedro-hone is compared like any other: the recipe's model section describes how to make its author's class.
 
     Raises:
         HoneError: As raised by the registry if it is unreachable: then nothing may be published.
@@ -133,7 +133,7 @@ def _select_candidate(
 
 
 def _find_published(context: RunContext, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
-    """Return the version that the alias points to, with its registry; None if there is none, or it is the source."""
+    """Return the version that the alias points to, with its registry; None if absent, or if it is the source."""
     publish = context.recipe.publish
     target = find_target(version.uri, uri=publish.uri, name=publish.name, project=context.run.project)
     registry, name = target.registry, find_name(target, version.uri)

@@ -69,7 +69,7 @@ def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
     limit = bound_confirmation(context) if artifacts else 0.0
     launches = Launches(artifacts, context, confidence=confidence, losses=losses, limit=limit)
     took: dict[str, Any] = {"seconds": 0.0}
-    if artifacts and not chosen:  # the race of a person's choice may be of another day
+    if artifacts and not chosen:  # a person's choice may follow days after the race
         _warn(context, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
         logger.info("confirm   %s", format_plan(len(artifacts), context.recipe.confirm.looks))
@@ -289,7 +289,7 @@ def format_expected_time(launch: float | None, looks: Sequence[int], *, limit: f
 
 
 def format_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
-    """Return what is decided after so many launches, and how many there may be in the end."""
+    """Return the decisions after some number of launches, and how many launches there may be in the end."""
     decided = sum(finding.verdict is not Faster.UNDECIDED for finding in step.findings.values())
     if not step.findings:
         state = "no finalist is left"

@@ -93,7 +93,7 @@ def gate(
         shared_failures = list_shared(result.validations)
         reasons = [*reasons, *shared_failures] if finalists else [*shared_failures, *reasons]
     reasons += filter(None, (format_choice(result.choice), format_untried(result, context.run)))
-    if context.samples.drawn:  # such rows are not the user's: whatever holds on them, nothing is proved
+    if context.samples.drawn:  # such rows are not the user's: no result on them proves anything
         verdict, reasons, winner, golden = Verdict.DRAFT, [DRAWN, *reasons], None, None
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None

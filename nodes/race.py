@@ -218,7 +218,7 @@ class Race:
             self._leave(name, Status.MEASURED)
 
     def _describe_best(self) -> str:
-        """Return the best running candidate with its interval, for the display; empty if there is none."""
+        """Return the best running candidate with its interval, for the display; empty if absent."""
         objectives = {name: one for name, one in self._find_objectives().items() if name not in self._unable}
         best = max(objectives, key=lambda name: objectives[name].estimate, default=None)
         return f"best so far {describe_speed(best, objectives[best])}" if best else ""

@@ -1,4 +1,4 @@
-"""What a toolchain takes, by its ``capabilities.yml``: a route that must fail is refused before anything starts.
+"""The limits of a toolchain in its ``capabilities.yml``: a route that must fail is refused before anything starts.
 
 The key ``takes`` is below a version, for all adaptors of the toolchain, or below an adaptor's name, only for it::
 
@@ -32,7 +32,7 @@ from hone_runtime.values.outcome import Refused
 from kedro_hone.core.problems import explain_unknown
 
 CAPABILITIES: Final = "capabilities.yml"
-"""The file in a toolchain's folder with what it takes, and what was tested with each adaptor."""
+"""The file in a toolchain's folder with its limits, and the tests of each adaptor."""
 
 MOST_OPERATORS: Final = 60
 """The most kinds of operators stored for a source; a list of that length may be truncated, so missing ones prove
@@ -150,7 +150,7 @@ def find_versions_to_write(
 
 
 def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str]]) -> tuple[Takes, ...]:
-    """Return what a version takes for all adaptors of the toolchain, and for this one; raises as ``find_limit``."""
+    """Return the limits of a version, for all adaptors of the toolchain and for this one; raises as ``find_limit``."""
     path = adaptor.toolchain.folder / CAPABILITIES
     try:
         known = read_file(path)
@@ -175,7 +175,7 @@ def list_versions(toolchain: Toolchain) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def read_file(path: Path) -> Mapping[str, Json]:
-    """Return the content of a file; empty if there is none.
+    """Return the content of a file; empty if absent.
 
     Raises:
         yaml.YAMLError: It is not YAML.
@@ -240,7 +240,7 @@ def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
 
 
 def _choose_row(known: Mapping[str, Json], find_versions: Callable[[], Mapping[str, str]]) -> Mapping[str, Any]:
-    """Return the row of the installed version; the only row if there is one; an empty one if none fits."""
+    """Return the row of the installed version; if there is only one row, that one; empty if none fits."""
     rows = known.get("versions") or []
     if len(rows) > 1:
         installed = find_versions().get(known["package"], "")

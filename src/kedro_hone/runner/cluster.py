@@ -1,8 +1,8 @@
 """A Dask cluster in one run: which workers take part, which one measures, and the nodes that run there.
 
 Dask's scheduler decides where a node runs, by the resources that its workers were started with: ``build``, ``bench``,
-``gpu``. This module adds what the scheduler does not check: which workers can access the run's folder, run the same
-code and have the processor of the measuring machine; and that everything is measured on one machine.
+``gpu``. This module adds checks that the scheduler does not make. A worker must access the run's folder, run the same
+code and have the processor of the measuring machine. Everything is measured on one machine.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The evidence of one run: everything that proves a verdict, as it is written to ``evidence.json``.
 
-Fields may be added under the same schema id, so readers ignore what they do not know; a changed or removed field raises
-the number at the end of the id.
+Fields may be added under the same schema id, so readers ignore unknown ones. A changed or removed field raises the
+number at the end of the id.
 """
 
 from __future__ import annotations

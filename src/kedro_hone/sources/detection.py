@@ -67,7 +67,7 @@ def open_pulled(
 
 
 def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
-    """Return the first source format that recognises a folder, with its result; None if there is none."""
+    """Return the first source format that recognises a folder, with its result; None if absent."""
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))

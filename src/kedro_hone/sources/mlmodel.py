@@ -55,7 +55,7 @@ for _name, _number in (("int", int), ("float", float)):
 
 
 def read_mlmodel(path: Path) -> MlModel:
-    """Return the entries of an ``MLmodel`` about the model beside it, without importing MLflow.
+    """Return the entries of an ``MLmodel`` about the model next to it, without importing MLflow.
 
     Raises:
         HoneError: ``model-corrupt``: it cannot be read, or has no flavors.

@@ -25,7 +25,7 @@ ADVICE: Final = (
 
 
 def find_adapter(pulled: Pulled) -> Path | None:
-    """Return the folder of an adapter's configuration, or None if there is none."""
+    """Return the folder of an adapter's configuration; None if absent."""
     return next((folder for folder in _list_folders(pulled) if (folder / CONFIG).is_file()), None)
 
 
@@ -33,7 +33,7 @@ def check_weights(folder: Path) -> None:
     """Refuse an adapter without weights in safetensors.
 
     Raises:
-        HoneError: ``pickle-not-trusted``, or ``model-corrupt``: there are none.
+        HoneError: ``pickle-not-trusted``, or ``model-corrupt``: it has no weights.
     """
     if (folder / _WEIGHTS[0]).is_file():
         return

@@ -44,8 +44,8 @@ def list_modules(root: Path) -> list[Json]:
     Each has its ``kind``, its ``path`` and its ``config``, and a pooling its ``modes``.
 
     Raises:
-        HoneError: ``model-corrupt``: the files do not have the format of sentence-transformers; ``pickle-not-trusted``:
-            a module's weights are a pickle; ``model-unsupported``: a module is a class of the author's; or one with
+        HoneError: ``model-corrupt``: the files do not have the format of sentence-transformers. ``pickle-not-trusted``:
+            a module's weights are a pickle. ``model-unsupported``: a module is a class of the author's; or one with
             weights is combined with an unknown one, has no pooling before it, or has a pooling that leaves out the
             default prompt.
     """

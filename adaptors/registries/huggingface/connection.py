@@ -1,4 +1,4 @@
-"""A connection to the Hub: every call has a time limit, is retried if useful, and has its errors explained.
+"""A connection to the Hub: every call has a time limit, is retried if useful, and raises errors for people.
 
 ``huggingface_hub`` reads ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HUB_CACHE``, ``HF_HUB_OFFLINE``,
 ``HF_HUB_DOWNLOAD_TIMEOUT``, ``HF_HUB_ETAG_TIMEOUT`` and others itself; its settings are not changed here. It waits for

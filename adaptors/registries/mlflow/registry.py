@@ -154,7 +154,7 @@ class MlflowRegistry(Registry):
             publication.finish_version(client, info.name, info.version, alias)
 
     def versions_since(self, cursor: str | None) -> NewVersions:
-        """Return what is new since a cursor, as in the contract, or raise ``registry-unreachable``."""
+        """Return the versions that are new since a cursor, as in the contract, or raise ``registry-unreachable``."""
         with self._open() as client:
             return versions.list_arrivals(client, cursor)
 

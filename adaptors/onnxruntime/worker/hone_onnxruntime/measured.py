@@ -46,7 +46,7 @@ class _Trial:
     def __init__(self, folder: Path, described: Json) -> None:
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4  # no warnings about wrongly declared shapes, which are what this class looks for
+        options.log_severity_level = 4  # no warnings about wrongly declared shapes, for which this class searches
         options.enable_mem_pattern, options.enable_mem_reuse = False, False  # they rely on the names of dimensions
         self._session = ort.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
         self._described, self._slow = described, False

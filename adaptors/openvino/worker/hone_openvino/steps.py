@@ -63,7 +63,7 @@ def _compile(job: Json, output: Path) -> Json:
 
 
 def _find_fault(opened: session.Session, source: Json) -> str | None:
-    """Return what is wrong with steps that use the cache on this machine: their logits differ from a single run's."""
+    """Return how the logits of steps that use the cache differ from a single run's on this machine; None if equal."""
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
     feeds = key_values.make_rows(words, limit)
     del feeds[key_values.POSITIONS]  # the source may have no such input

@@ -109,7 +109,7 @@ def open_module(job: Job) -> Flat:
 
 
 def find_distrust(job: Job) -> str | None:
-    """Return why a class or a pickle must not be run: the recipe does not trust it. None if it does."""
+    """Return why a class or a pickle must not be run, as the recipe does not trust it; None if it does."""
     reference = json.loads(Path(job["input"]["path"], "module.json").read_text())
     needed = "pickle" if "pickle" in reference else "module"
     if needed in job["trust"]:
@@ -211,7 +211,7 @@ def _describe_module(job: Job) -> Notes:
 
 
 def _describe_state(job: Job) -> Notes:
-    """Return the specs of the exported program that contains a class's state, or why there are none."""
+    """Return the specs of the exported program that contains a class's state, or why they are unknown."""
     folder = Path(job["input"]["path"])
     reference = json.loads((folder / "module.json").read_text())
     if Path(reference.get("state", "")).suffix != ".pt2":

@@ -141,7 +141,7 @@ def _find_class(tree: Any, depth: int) -> str | None:
 
 
 def find_misused(place: str, text: str) -> Iterator[str]:
-    """Yield what a text is if not allowed at this place: a class of the schema with its field, ``[]`` for a key."""
+    """Yield why a text is not allowed at this place: a class of the schema with its field, ``[]`` for a key."""
     problem, allowed = _PLACES.get(place, (f"is a text, and none may be its {place}", lambda _: False))
     if not allowed(text):
         yield f"{text[:80]!r} {problem}"

@@ -17,7 +17,7 @@ Categories = dict[str, list[Any]]
 
 
 def list_categories(estimator: Any) -> Categories:
-    """Return the columns whose categories an estimator numbers itself, as texts or numbers; empty if there are none.
+    """Return the columns whose categories an estimator numbers itself, as texts or numbers; empty if absent.
 
     Numeric columns that scikit-learn treats as categories count as ordinary columns.
 

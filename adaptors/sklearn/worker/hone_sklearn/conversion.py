@@ -47,7 +47,7 @@ def transform(job: Json) -> Json:
 
 
 def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
-    """Return a model with the source's inputs and outputs, or why there is none."""
+    """Return a model with the source's inputs and outputs, or why it cannot be made."""
     import skl2onnx
 
     try:

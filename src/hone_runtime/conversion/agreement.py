@@ -271,7 +271,7 @@ def _call_accepted(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tu
 
 
 def _call_parts(source: Model, probe: Probe) -> Iterator[tuple[str, list[int], Arrays, Arrays]]:
-    """Yield the parts of a probe that a source accepts: what was changed, the rows, the inputs and the outputs."""
+    """Yield the parts of a probe that a source accepts: the change, the rows, the inputs and the outputs."""
     whole = _try(source, probe.feeds)
     if any(np.ndim(array) == 0 or len(array) != len(probe.origins) for array in (whole or {}).values()):
         whole = None  # an output without one row per input row depends on these rows together

@@ -101,7 +101,7 @@ class Golden(Value):
             host: This machine.
 
         Raises:
-            Exception: What the runtime raises.
+            Exception: As raised by the runtime.
         """
         each = self.parts if len(self.parts) == len(runs) else (self.outputs,) * len(runs)
         tolerance = self._choose_tolerance(host)

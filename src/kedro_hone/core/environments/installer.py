@@ -1,4 +1,4 @@
-"""Installing a toolchain's locked requirements into a virtual environment, and checking what was installed.
+"""Installs a toolchain's locked requirements into a virtual environment, and checks the installed versions.
 
 Everything runs behind the guard of the workers: if this process is killed, the installer and all its children are
 killed too.

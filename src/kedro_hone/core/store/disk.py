@@ -107,7 +107,7 @@ def remove_tree(folder: Path) -> None:
                 Path(path).chmod(0o700)
             shutil.rmtree(folder)
         except FileNotFoundError:
-            continue  # the other process removed it first; see what is left
+            continue  # the other process removed it first; look again
 
 
 class Disk:

@@ -198,7 +198,7 @@ class Guard:
             self.confirmed = memory
 
     def _look_at_disks(self) -> None:
-        """Record the least free space: a worker may remove what filled the disk before it ends."""
+        """Record the least free space: a worker may remove the files that filled the disk before it ends."""
         for folder in self.config.get("disks", ()):
             with contextlib.suppress(OSError):
                 found = os.statvfs(folder)
@@ -207,7 +207,7 @@ class Guard:
                     self.disk, self.free = folder, free
 
     def _drain(self) -> bytes | None:
-        """Read once what is in the pipe; return empty bytes if it is closed, None if there is no data yet."""
+        """Read the pipe's available data once; empty bytes if it is closed, None if there is no data yet."""
         try:
             data = os.read(self.log_end, 1 << 16)
         except BlockingIOError:

@@ -69,7 +69,7 @@ _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two checks; a 
 
 
 def digest_worker(worker: Path) -> str:
-    """Return the digest of the code that runs in a worker file's process: its folder, and what it imports of ours."""
+    """Return the digest of the code in a worker file's process: its folder, and our packages that it imports."""
     files = (path for path in worker.parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     converts = any(_IMPORTS_IT.search(path.read_bytes()) for path in files)
     rooms = (*IN_WORKERS, _OF_SOME) if converts else IN_WORKERS

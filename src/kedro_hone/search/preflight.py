@@ -59,7 +59,7 @@ def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run
 
 
 def collect_errors(checks: Iterable[Callable[[], object]]) -> Iterator[HoneError]:
-    """Call checks one after another, and yield what they raise for people."""
+    """Call checks one after another, and yield the errors for people that they raise."""
     for check in checks:
         try:
             check()

@@ -25,7 +25,7 @@ def recognize(
 
     Args:
         place: The files: those of the version, or an adapter that was merged into its base model.
-        recipe: Contains what is trusted, and how to make the author's class.
+        recipe: Contains the trusted names, and how to make the author's class.
         run: The run, whose project has the author's class.
         version: The version that was pulled.
         due: The artifact's digest in the registry; None if absent.
@@ -48,7 +48,7 @@ def recognize(
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:
-    """Return whether a version is signed by the key that signs what is published here."""
+    """Return whether a version is signed by the key that signs publications here."""
     signer = find_signer() if (folder / SIGNATURE).is_file() else None
     if signer is None or not signer.public:
         return False

@@ -1,4 +1,4 @@
-"""The files of a source model, sealed in the store with what its toolchain reads of them."""
+"""The files of a source model, sealed in the store with their description by its toolchain."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
 
 
 def _list_warnings(described: Mapping[str, Json]) -> list[str]:
-    """Return what a worker warns of, such as a pickle of another version; limited in number and length."""
+    """Return a worker's warnings, such as of a pickle of another version; limited in number and length."""
     listed = described.get("warnings")
     return [" ".join(str(one).split())[:500] for one in listed[:10]] if isinstance(listed, list) else []
 
@@ -92,7 +92,7 @@ def _list_warnings(described: Mapping[str, Json]) -> list[str]:
 def _read_description(
     described: Mapping[str, Json], uri: str
 ) -> tuple[dict[str, tuple[TensorSpec, ...]], dict[str, Json]]:
-    """Return the tensors of each side that a worker found in a model, and what else it noted."""
+    """Return the inputs and outputs that a worker found in a model, and its other notes."""
     try:
         specs = {
             side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ())

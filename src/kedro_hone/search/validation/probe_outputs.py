@@ -174,7 +174,7 @@ class Probing:
         return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *remainder, *stated))
 
     def _suggest(self, probe: ProbeRows) -> str:
-        """Return what to do if no caller sends such rows, as a sentence; empty if any caller may."""
+        """Return a remedy if no caller sends such rows, as a sentence; empty if any caller may."""
         if probe.sizes:
             return f". If {' and '.join(probe.sizes)} never changes in use, fix its size in the model"
         numbers = (spec.name for spec in self._artifact.inputs if "int" in spec.dtype)

@@ -64,8 +64,8 @@ def report(
         The evidence as it is in ``evidence.json``, and the digests of all files, which identify the tree in the store.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the decision contradicts what was measured, or the raw timings of the
-            race or of the confirmation are not in the store.
+        HoneError: ``evidence-incomplete``: the decision contradicts the measurements, or the raw timings of the race or
+            of the confirmation are not in the store.
     """
     run, store, won = context.run, context.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation, gates=context.recipe.gates):

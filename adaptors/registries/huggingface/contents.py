@@ -33,7 +33,7 @@ _LARGEST_CARD: Final = 4 << 20
 
 
 class Submission(NamedTuple):
-    """What to publish, and where."""
+    """The winner to publish, its target, its tags and its metrics."""
 
     winner: ProvenWinner
     target: Reference

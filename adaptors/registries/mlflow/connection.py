@@ -1,4 +1,4 @@
-"""A connection to MLflow: network calls have a time limit, local files have none; errors explain what to do.
+"""A connection to MLflow: network calls have a time limit, local files have none; errors have remedies.
 
 Neither MLflow's global tracking URI nor a variable that configures it is changed: other threads, and the program that
 uses this package, have their own. One exception: while files are transferred, MLflow's progress bars are disabled.

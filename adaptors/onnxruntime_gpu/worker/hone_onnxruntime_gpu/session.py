@@ -187,7 +187,7 @@ def _can_capture(job: Json, settings: Json, feeds: dict[str, Array]) -> bool:
         session = _open_session(job, settings)
         for _ in range(2):  # the second call is a replay
             session.run(feeds)
-    except Exception:  # noqa: BLE001 - what ONNX Runtime and CUDA raise has no other class in common
+    except Exception:  # noqa: BLE001 - the exceptions of ONNX Runtime and CUDA have no other class in common
         traceback.print_exc()  # into the step's log
         return False
     return True

@@ -82,7 +82,7 @@ def _quantize(job: Json, output: Path) -> Json:
         if (unseen := _explain_unseen(session.read(job["input"]["path"]), error)) is None:
             raise
         return {"refused": unseen}
-    except RuntimeError as error:  # accuracy control runs what it has quantized so far
+    except RuntimeError as error:  # accuracy control runs the partly quantized model
         if "does not support f64" not in str(error):
             raise
         return {"refused": "it computes in float64, in which OpenVINO runs no quantized operators"}

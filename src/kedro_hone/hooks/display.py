@@ -103,7 +103,7 @@ def open_display(console: Console, take: Callable[[], Snapshot]) -> Display:
 
 
 class LiveDisplay:
-    """One block at the bottom of a terminal; what is printed meanwhile goes above it."""
+    """One block at the bottom of a terminal; other output goes above it."""
 
     shows_events = True
 

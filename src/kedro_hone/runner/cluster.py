@@ -265,7 +265,7 @@ class Cluster:
     def _find_labels(self, needs: frozenset[str]) -> frozenset[str]:
         """Return the resources of a node: ``build`` and ``bench``, others only if some worker offers them.
 
-        If none does, the node runs on a machine without them, and reports what is missing, as in a local run.
+        If none does, the node runs on a machine without them, and reports the missing ones, as in a local run.
         """
         offered = frozenset[str]().union(*(one.resources for one in self._members))
         return needs & (offered | {BENCH, BUILD})

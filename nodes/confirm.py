@@ -289,13 +289,13 @@ def format_expected_time(launch: float | None, looks: Sequence[int], *, limit: f
 
 
 def format_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
-    """Return the decisions after some number of launches, and how many launches there may be in the end."""
+    """Return what is decided after so many launches, and how many there may be in the end."""
     decided = sum(finding.verdict is not Faster.UNDECIDED for finding in step.findings.values())
     if not step.findings:
-        state = "no finalist is left"
+        said = "no finalist is left"
     elif decided == len(step.findings):
-        state = "all decided"
+        said = "all decided"
     else:
         more = f", next look at {count + step.launches}, at most {looks[-1]}" if step.launches else ""
-        state = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
-    return f"{count} launches: {state}"
+        said = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
+    return f"{count} launches: {said}"

@@ -262,17 +262,17 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 
 
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
-    """Return the fault in the sentences of a relative gate, such as an unknown placeholder; None if absent."""
-    fields: dict[str, Any] = {"limit": None}
-    for name, known in (("asks", fields), ("doubt", {"names": "a, b", **fields, "launches": 7})):
+    """Return what is wrong with the sentences of a relative gate, such as a placeholder that cannot be formatted."""
+    asks: dict[str, Any] = {"limit": None}
+    for name, known in (("asks", asks), ("doubt", {"names": "a, b", **asks, "launches": 7})):
         words = getattr(gate, name)
         try:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]
         except (ValueError, TypeError) as error:
             return f"its {name} is not a template of a sentence: {describe_exception(error)}"
         if unknown := [place for place in places if place.partition(".")[0].partition("[")[0] not in known]:
-            allowed = " and ".join(f"{{{place}}}" for place in known)
-            return f"its {name} has the place {{{unknown[0]}}}, and there is {allowed}"
+            said = " and ".join(f"{{{place}}}" for place in known)
+            return f"its {name} has the place {{{unknown[0]}}}, and there is {said}"
         for limit in limits:
             try:
                 if has_limit(limit):

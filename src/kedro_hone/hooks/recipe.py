@@ -142,5 +142,5 @@ def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> 
 
 def _write_lines(names: Iterable[str]) -> str:
     lines = (f"{name}: {{type: kedro_hone.datasets.FileDataset, path: data/{name}.csv}}" for name in names)
-    instruction = "Add to conf/base/catalog.yml, with the paths of your own files:"
-    return "\n        ".join((instruction, *lines))
+    said = "Add to conf/base/catalog.yml, with the paths of your own files:"
+    return "\n        ".join((said, *lines))

@@ -149,7 +149,7 @@ class Listener(logging.Handler):
         self._handlers: list[logging.Handler] = []
 
     def attach(self) -> None:
-        """Start passing messages."""
+        """Listen to the log."""
         logging.getLogger("kedro_hone").addHandler(self)
         if self._display.shows_events:
             self._handlers = [one for one in logging.getLogger().handlers if isinstance(one, LineHandler)]
@@ -157,7 +157,7 @@ class Listener(logging.Handler):
                 one.addFilter(_leave_out)
 
     def detach(self) -> None:
-        """Stop passing messages."""
+        """Listen no more."""
         logging.getLogger("kedro_hone").removeHandler(self)
         for one in self._handlers:
             one.removeFilter(_leave_out)

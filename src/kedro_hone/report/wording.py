@@ -1,4 +1,4 @@
-"""The format of numbers, names and verdicts in every report."""
+"""How numbers, names and verdicts are written in every report."""
 
 # ruff: noqa: RUF001, RUF002 - typographic signs are what this module is about
 
@@ -34,12 +34,12 @@ _FRACTIONS: Final = re.compile(
 
 
 def format_ratio(ratio: float, decimals: int | None = None) -> str:
-    """Return a ratio such as ``4.6×``, with about two significant digits beyond 1 if no decimals are given."""
+    """Return such as ``4.6×``, with about two significant digits beyond 1 if no decimals are given."""
     return f"{ratio:,.{_count_decimals(ratio) if decimals is None else decimals}f}×"
 
 
 def format_range(ratio: Interval) -> str:
-    """Return an interval such as ``4.2–5.1×``, with the estimate's decimals, or one more if the ends look equal."""
+    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal."""
     decimals = _count_decimals(ratio.estimate)
     if not is_bounded(ratio.high):
         return f"{format_ratio(ratio.low)} or more"
@@ -49,7 +49,7 @@ def format_range(ratio: Interval) -> str:
 
 
 def describe_speed(name: str, ratio: Interval) -> str:
-    """Return a named ratio such as ``2.4× (2.3–2.5×): NAME``."""
+    """Return such as ``2.4× (2.3–2.5×): NAME``."""
     return f"{format_ratio(ratio.estimate)} ({format_range(ratio)}): {name}"
 
 
@@ -91,7 +91,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_percent(fraction: float) -> str:
-    """Return a share such as ``95 %`` or ``98.3 %``."""
+    """Return such as ``95 %`` or ``98.3 %``."""
     return f"{fraction * 100:.3g} %"
 
 
@@ -170,7 +170,7 @@ def _describe_route(route: tuple[str, ...]) -> str:
 
 
 def _find_precision(route: tuple[str, ...]) -> str:
-    """Return the lowest precision that an adaptor of a route introduces; otherwise that of the model.
+    """Return the lowest precision that an adaptor of a route introduces; that of the model if there is none.
 
     A runtime for fp32 and int8 computes in the precision of the graph.
     """
@@ -220,7 +220,7 @@ def format_spread(quality: Quality) -> tuple[str, ...]:
 
 
 def format_speed(speedups: tuple[Speedup, ...]) -> str:
-    """Return the speed-ups of the shapes as the beginning of a sentence."""
+    """Return how much faster it is at which shapes, as the beginning of a sentence."""
     ratios = [speedup.ratio for speedup in speedups]
     if not ratios:
         text = "every gate holds"
@@ -265,7 +265,7 @@ def format_loss(quality: Quality) -> str:
 
 
 def _join_words(words: Iterable[str]) -> str:
-    """Return a list of words such as ``a, b and c``."""
+    """Return such as ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 

@@ -90,16 +90,16 @@ def _check_target(recipe: Recipe, run: RunFolder) -> None:
 
 
 def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFolder) -> None:
-    section = recipe.program
-    program = find_program(section.name, project=run.project)
-    metric = digest_metric(section.metric, project=run.project)
+    asked = recipe.program
+    program = find_program(asked.name, project=run.project)
+    metric = digest_metric(asked.metric, project=run.project)
     others = {name: digest_metric(name, project=run.project) for name in recipe.gates.drops}
-    inputs = [digest_programs(), program.digest, section.model_dump(mode="json"), metric, gate.content, others]
+    inputs = [digest_programs(), program.digest, asked.model_dump(mode="json"), metric, gate.content, others]
     key = digest_json(["recipe-checks", VERSION, *inputs])
     found = store.read_value(key, _Checked.model_validate)
     if found is None:
-        job: dict[str, Json] = {"program": program.path, "program_options": {**section.options}, "gate": gate.path}
-        job |= {"metric": section.metric, "metrics": list(others)}
+        job: dict[str, Json] = {"program": program.path, "program_options": {**asked.options}, "gate": gate.path}
+        job |= {"metric": asked.metric, "metrics": list(others)}
         found = _Checked.model_validate(call_program("check", job=job, store=store, run=run))
         store.write_value(key, found.model_dump())
     if found.rows:  # without any rows, preparing the data explains the error

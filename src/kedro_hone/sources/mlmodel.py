@@ -74,12 +74,8 @@ def read_mlmodel(path: Path) -> MlModel:
         columns = _read_columns(model.get("signature"))
     except (AttributeError, KeyError, TypeError, *_BROKEN) as error:
         raise make_corrupt(path, f"the signature cannot be read: {error!r}") from error
-    signature = model.get("signature")
-    sides = (
-        {name: signature[name] for name in _SIDES if isinstance(signature.get(name), str)}
-        if isinstance(signature, dict)
-        else {}
-    )
+    said = model.get("signature")
+    sides = {name: said[name] for name in _SIDES if isinstance(said.get(name), str)} if isinstance(said, dict) else {}
     return MlModel(flavors=flavors, inputs=inputs, outputs=outputs, columns=columns, signature=sides)
 
 

@@ -98,11 +98,11 @@ def open_estimator(job: Json) -> tuple[Any, list[str]]:
         except Exception as error:
             made = f", saved by version {reference['version']}" if reference.get("version") else ""
             raise ValueError(f"{path.name}{made}, cannot be opened: {type(error).__name__}: {error}") from error
-    messages = [f"{one.message}".strip().splitlines()[0] for one in caught if "ersion" in type(one.message).__name__]
+    said = [f"{one.message}".strip().splitlines()[0] for one in caught if "ersion" in type(one.message).__name__]
     _limit_threads(estimator, job["threads"])
     if type(estimator).__name__ == "Booster":
         estimator = BoosterModel(estimator, job["threads"])
-    return estimator, list(dict.fromkeys(messages))
+    return estimator, list(dict.fromkeys(said))
 
 
 def _read(reference: Json, path: Path, *, trusted: bool) -> Any:

@@ -247,8 +247,8 @@ def _find_hidden_row(name: str, quality: Quality) -> str:
 def _format_undecided(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
     """Return a gate's doubt about candidates; for a speed-up, with the first candidate's reason."""
     names = ", ".join(dict.fromkeys(row.candidate for row in rows))
-    sentence = gate.doubt.format(names=names, limit=results.limits[gate], launches=launches)
-    return f"{sentence}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else sentence
+    said = gate.doubt.format(names=names, limit=results.limits[gate], launches=launches)
+    return f"{said}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
 
 
 def _evaluate_source(verdict: Verdict, results: GateResults, reasons: list[str]) -> Verdict:

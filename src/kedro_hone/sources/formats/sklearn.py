@@ -42,12 +42,12 @@ def detect(pulled: Pulled) -> Flavor | None:
     Raises:
         HoneError: ``pickle-not-trusted``, ``model-corrupt``, or ``model-unsupported`` for a column of a strange type.
     """
-    mlmodel = pulled.mlmodel
-    name = next((flavor for flavor in _KEYS if mlmodel and flavor in mlmodel.flavors), None)
-    if mlmodel is None or name is None:
+    said = pulled.mlmodel
+    name = next((flavor for flavor in _KEYS if said and flavor in said.flavors), None)
+    if said is None or name is None:
         return None
     key, version = _KEYS[name]
-    path, entry = find_entry(pulled, name, key), mlmodel.flavors[name]
+    path, entry = find_entry(pulled, name, key), said.flavors[name]
     if path is None or not isinstance(entry, dict):
         return None
     if path.is_dir():  # as written by very old versions of MLflow
@@ -63,16 +63,16 @@ def detect(pulled: Pulled) -> Flavor | None:
     }
     if serialization == "skops" and isinstance(named := entry.get("skops_trusted_types"), list):
         reference["trusted"] = [str(one)[:200] for one in named[:_MOST_TYPES]]
-    if method := _find_method(mlmodel.flavors.get("python_function")):
+    if method := _find_method(said.flavors.get("python_function")):
         reference |= {"predict_fn": method}
-    noted: dict[str, Json] = {"columns": [name for name, _ in mlmodel.columns]} if mlmodel.columns else {}
-    noted |= {"signature": dict(mlmodel.signature)} if mlmodel.signature else {}
+    noted: dict[str, Json] = {"columns": [name for name, _ in said.columns]} if said.columns else {}
+    noted |= {"signature": dict(said.signature)} if said.signature else {}
     code = list_code(pulled, entry) if "pickle" in pulled.trust else ()
     return Flavor(
         format="sklearn",
         files=((find_relative_name(pulled.folder, path), path.name), *code),
         texts=((REFERENCE, json.dumps(reference, indent=2) + "\n"),),
-        inputs=tuple(_list_inputs(mlmodel.columns)),
+        inputs=tuple(_list_inputs(said.columns)),
         metadata={"sklearn": noted} if noted else {},
     )
 

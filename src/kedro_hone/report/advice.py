@@ -19,7 +19,7 @@ _HELP: Final = "what may help: "
 
 
 def find_next_step(evidence: Evidence) -> str:
-    """Return the next step; empty after a PASS."""
+    """Return what to do next; empty after a PASS."""
     step = _STEPS.get(evidence.verdict, "")
     helps = [reason.removeprefix(_HELP) for reason in evidence.reasons if reason.startswith(_HELP)]
     return f"{step} What may help: {'; '.join(helps)}." if step and helps else step

@@ -113,7 +113,7 @@ class SourceFormat:
         order: Formats are tried in ascending order, and the first that recognises a folder is used. Built-in formats
             are pytorch-module (10), published (20), transformers (25), onnx (30), sklearn (35), pytorch (40), diffusers
             (80), tensorflow (81), keras (82), litert (83), torchscript (85) and pickle (90).
-        trust: The name that the recipe must list under ``trust`` before such a model is used; None if none is needed.
+        trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised but not supported; None if it is supported.
         hint: A remedy if it is not trusted or not supported.

@@ -42,26 +42,26 @@ def take_baseline(*, context: RunContext) -> Reference:
     function of each row.
 
     Raises:
-        HoneError: ``model-unsupported`` when the source cannot be run; ``labels-mismatch``; ``gate-unprovable`` when
-            nothing can be proved by a metric, or the gate split is too small for the recipe's limit, before anything is
-            built; ``source-random``, ``source-stateful``, ``source-mixes-rows``, ``source-not-rowwise`` or
+        HoneError: ``model-unsupported``: the source cannot be run. ``labels-mismatch``. ``gate-unprovable``: a metric
+            proves nothing, or the gate split is too small for the recipe's limit; raised before anything is built.
+            ``source-random``, ``source-stateful``, ``source-mixes-rows``, ``source-not-rowwise`` or
             ``source-not-finite``.
     """
     source, samples, recipe, store = context.source, context.samples, context.recipe, context.store
-    asked = [source.digest, samples.digest, recipe.thread_count, recipe.seed, recipe.program.model_dump(mode="json")]
+    parts = [source.digest, samples.digest, recipe.thread_count, recipe.seed, recipe.program.model_dump(mode="json")]
     if recipe.model.ranges:
-        asked.append([[name, *ends] for name, ends in sorted(recipe.model.ranges.items())])
+        parts.append([[name, *ends] for name, ends in sorted(recipe.model.ranges.items())])
     if recipe.gates.drops:
-        asked.append([[name, digest_metric(name, project=context.run.project)] for name in recipe.gates.drops])
+        parts.append([[name, digest_metric(name, project=context.run.project)] for name in recipe.gates.drops])
     code = [digest_metric(recipe.program.metric, project=context.run.project), digest_programs()]
-    key = digest_json(["reference", VERSION, *asked, *code, *identify_runtime(source, recipe)])
+    key = digest_json(["reference", VERSION, *parts, *code, *identify_runtime(source, recipe)])
     reference = store.read_value(key, Reference.model_validate)
     if reference is None or store.find_tree(key) is None:
         reference = _make_reference(key, context)
         store.write_value(key, reference.model_dump(mode="json"))
     reference = reference.model_copy(update={"since": context.run.run_id})
-    for said in filter(None, (reference.doubt, *reference.warnings)):
-        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, said)
+    for warning in filter(None, (reference.doubt, *reference.warnings)):
+        logger.warning("warning   %s (%s): %s", SEARCH, Path(samples.splits[SEARCH].path).name, warning)
     for name, score in ((None, reference), *zip(recipe.gates.drops, reference.others, strict=True)):
         check_provable(samples.splits[GATE].n, recipe, score=score, other=name)
     return reference
@@ -108,5 +108,5 @@ def _make_reference(key: str, context: RunContext) -> Reference:
 
 
 def _read_score(quality: Quality) -> dict[str, Any]:
-    told = quality.model_dump(include={"metric", "kind", "n", "higher_is_better", "span"})
-    return {"value": quality.source, **told}
+    fields = quality.model_dump(include={"metric", "kind", "n", "higher_is_better", "span"})
+    return {"value": quality.source, **fields}

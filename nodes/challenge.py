@@ -44,8 +44,8 @@ def challenge(
 
     If there is no winner, or only the source is published yet, the source is returned. If the winner is already
     published, it is returned itself. If the published version cannot be opened, the source is returned, and the reason
-    is in the winner's standing. In none of these cases anything is measured. A published version that is not a winner
-    of kedro-hone is compared like any other: the recipe's model section describes how to make its author's class.
+    is in the winner's standing. Nothing is measured in these cases. A published version that is not a winner of
+    kedro-hone is compared like any other: the recipe's model section describes how to make its author's class.
 
     Raises:
         HoneError: As raised by the registry if it is unreachable: then nothing may be published.
@@ -62,10 +62,10 @@ def challenge(
     if info.tags.get(DIGEST) == assessed.artifact.digest:
         return assessed.artifact, _select_candidate(result, None)
     logger.info("challenge %s by %s", info.uri, assessed.winner)
-    said = ModelSection(uri=info.uri)  # a winner of kedro-hone contains the rest itself
+    section = ModelSection(uri=info.uri)  # a winner of kedro-hone contains the rest itself
     if not info.is_optimized:
-        said = context.recipe.model.model_copy(update={"uri": info.uri})
-    own = context.recipe.model_copy(update={"model": said})
+        section = context.recipe.model.model_copy(update={"uri": info.uri})
+    own = context.recipe.model_copy(update={"model": section})
     try:
         _, artifact = fetch(info.uri, registry, own, context.store, context.run)
     except HoneError as error:
@@ -99,8 +99,8 @@ def compare_with_published(
     reasons = tuple(f"against {alias}: {reason}" for reason in challenged.reasons)
     # Rows named source would be about the published version, which is not in the evidence.
     rows = (row for row in challenged.gates if row.candidate == assessed.winner)
-    asked = (row.model_copy(update={"against": alias}) for row in rows)
-    assessed = assessed.model_copy(update={"gates": (*assessed.gates, *asked)})
+    compared = (row.model_copy(update={"against": alias}) for row in rows)
+    assessed = assessed.model_copy(update={"gates": (*assessed.gates, *compared)})
     if challenged.verdict is Verdict.PASS:
         return assessed.model_copy(update={"reasons": (*assessed.reasons, *reasons)})
     verdict = Verdict.INCONCLUSIVE if challenged.verdict is Verdict.INCONCLUSIVE else Verdict.KEEP
@@ -112,8 +112,8 @@ def _stays(alias: str) -> str:
 
 
 def _refuse(assessed: Decision, verdict: Verdict, reasons: tuple[str, ...]) -> Decision:
-    nobody = {"winner": None, "artifact": None, "golden": None}
-    return assessed.model_copy(update={**nobody, "verdict": verdict, "reasons": (*assessed.reasons, *reasons)})
+    no_winner = {"winner": None, "artifact": None, "golden": None}
+    return assessed.model_copy(update={**no_winner, "verdict": verdict, "reasons": (*assessed.reasons, *reasons)})
 
 
 def _select_candidate(
@@ -133,7 +133,7 @@ def _select_candidate(
 
 
 def _find_published(context: RunContext, version: VersionInfo) -> tuple[Registry, VersionInfo] | None:
-    """Return the version that the alias points to, with its registry; None if there is none, or it is the source."""
+    """Return the version that the alias points to, with its registry; None if absent, or if it is the source."""
     publish = context.recipe.publish
     target = find_target(version.uri, uri=publish.uri, name=publish.name, project=context.run.project)
     registry, name = target.registry, find_name(target, version.uri)

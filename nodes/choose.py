@@ -63,15 +63,15 @@ def _leave(standing: Standing, chosen: str) -> Standing:
 
 
 def _explain_unknown(name: str, offered: list[str], result: RaceResult) -> HoneError:
-    said = {one.candidate.id: one.reason or one.status.value for one in result.validations}
-    said |= {one.id: one.reason or one.status.value for one in result.standings}
+    results = {one.candidate.id: one.reason or one.status.value for one in result.validations}
+    results |= {one.id: one.reason or one.status.value for one in result.standings}
     if not name:
         what, why = (
             "The recipe names no candidate.",
             "The recipe has no `choose`, which `kedro-hone choose CANDIDATE` sets.",
         )
-    elif name in said:
-        what, why = f"{name} cannot be chosen.", f"It has no result in the race: {said[name]}"
+    elif name in results:
+        what, why = f"{name} cannot be chosen.", f"It has no result in the race: {results[name]}"
     else:
         near = difflib.get_close_matches(name, offered, n=3, cutoff=0.4)
         what = f"There is no candidate {name!r}."

@@ -55,7 +55,7 @@ def compose(*, context: RunContext, result: RaceResult) -> Outcome:
 
 
 def add_composite(*, context: RunContext, result: RaceResult, validation: Validation) -> RaceResult:  # noqa: ARG001 - see below
-    """Return the race's result with a valid composite first; unchanged if there is none.
+    """Return the race's result with a valid composite first; unchanged if absent.
 
     It takes the ``context``, like every node that does not make a part of it, so that its inputs are of one recipe.
     """

@@ -71,7 +71,7 @@ def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
     limit = bound_confirmation(context) if artifacts else 0.0
     launches = Launches(artifacts, context, confidence=confidence, losses=losses, limit=limit)
     took: dict[str, Any] = {"seconds": 0.0}
-    if artifacts and not chosen:  # the race of a person's choice may be of another day
+    if artifacts and not chosen:  # a person's choice may follow days after the race
         _warn(context, Measurements(id=SOURCE, other_load=result.other_load))
     if artifacts:
         logger.info("confirm   %s", format_plan(len(artifacts), context.recipe.confirm.looks))

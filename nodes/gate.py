@@ -90,10 +90,10 @@ def gate(
     if verdict is Verdict.PASS:
         reasons += _list_waits(results)
     else:
-        told = list_shared(result.validations)
-        reasons = [*reasons, *told] if finalists else [*told, *reasons]
+        shared_failures = list_shared(result.validations)
+        reasons = [*reasons, *shared_failures] if finalists else [*shared_failures, *reasons]
     reasons += filter(None, (format_choice(result.choice), format_untried(result, context.run)))
-    if context.samples.drawn:  # such rows are not the user's: whatever holds on them, nothing is proved
+    if context.samples.drawn:  # such rows are not the user's: no result on them proves anything
         verdict, reasons, winner, golden = Verdict.DRAFT, [DRAWN, *reasons], None, None
     logger.info("verdict   %s: %s", verdict, "; ".join(reasons))
     outcome = found[winner].candidate.outcome if winner else None
@@ -163,9 +163,9 @@ def format_untried(result: RaceResult, run: RunFolder) -> str:
     untried = len(built) - len(slower) + [one.slug for one in result.standings].count(BUDGET)
     budget = "hone.budget: thorough" if end or result.choice else "a larger hone.budget"
     more = f", and {budget} tries more" if len(built) > len(slower) and not run.is_stopped() else ""
-    said = [f"{_count(len(slower))} left out, being slower by expectation: {end}"] if slower else []
-    said += [f"{_count(untried)} not tried: the report has the reasons{more}"] if untried else []
-    return "; ".join(said)
+    clauses = [f"{_count(len(slower))} left out, being slower by expectation: {end}"] if slower else []
+    clauses += [f"{_count(untried)} not tried: the report has the reasons{more}"] if untried else []
+    return "; ".join(clauses)
 
 
 def _count(number: int) -> str:

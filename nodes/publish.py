@@ -39,8 +39,8 @@ def publish(
     run, also on another machine. The record of the publication is written to the folder of that run, which is made
     again if it is missing.
 
-    A winner that was measured on a busy machine waits: it becomes a version without the alias, or is not written if the
-    registry has no such versions, as on a branch of the Hub. The next quiet run publishes its own winner.
+    A winner that was measured on a busy machine waits: it becomes a version without the alias. If the registry has no
+    such versions, as on a branch of the Hub, it is not written. The next quiet run publishes its own winner.
 
     Raises:
         HoneError: ``evidence-incomplete``: the evidence is missing, was altered, or proves something else; nothing was

@@ -188,8 +188,8 @@ class Race:
     def _list_confirmable(self) -> set[str]:
         """Return the candidates to confirm if the race ends now: only those that can win, if such a candidate waits."""
         measured = {name for name, left in self._left.items() if left["status"] is Status.MEASURED}
-        held = (self._running.keys() | measured) - {SOURCE}
-        return held - self._unable if {*self._waiting} - self._unable else held
+        candidates = (self._running.keys() | measured) - {SOURCE}
+        return candidates - self._unable if {*self._waiting} - self._unable else candidates
 
     def _drop_failed(self, when: str) -> None:
         for name, failed in self.timings.failures.items():
@@ -218,7 +218,7 @@ class Race:
             self._leave(name, Status.MEASURED)
 
     def _describe_best(self) -> str:
-        """Return the best running candidate with its interval, for the display; empty if there is none."""
+        """Return the best running candidate with its interval, for the display; empty if absent."""
         objectives = {name: one for name, one in self._find_objectives().items() if name not in self._unable}
         best = max(objectives, key=lambda name: objectives[name].estimate, default=None)
         return f"best so far {describe_speed(best, objectives[best])}" if best else ""

@@ -64,8 +64,8 @@ def report(
         The evidence as it is in ``evidence.json``, and the digests of all files, which identify the tree in the store.
 
     Raises:
-        HoneError: ``evidence-incomplete``: the decision contradicts what was measured, or the raw timings of the
-            race or of the confirmation are not in the store.
+        HoneError: ``evidence-incomplete``: the decision contradicts the measurements, or the raw timings of the race or
+            of the confirmation are not in the store.
     """
     run, store, won = context.run, context.store, decision.artifact
     if fault := find_contradiction(decision, result, confirmation, gates=context.recipe.gates):
@@ -252,15 +252,15 @@ def _make_winner(decision: Decision, race: RaceResult, path: str) -> records.Win
 
 def _compare_speed(confirmation: ConfirmationResult, decision: Decision) -> dict[str, Any]:
     """Return the speed-ups and times of the reported finalist, at the deciding shape and at each shape."""
-    told = confirmation.find_reported(decision.winner, decision.speedup)
-    speedup = decision.speedup or (told.deciding if told else None)
-    after = {row.shape: row for row in told.latency} if told and decision.winner else {}
+    finalist = confirmation.find_reported(decision.winner, decision.speedup)
+    speedup = decision.speedup or (finalist.deciding if finalist else None)
+    after = {row.shape: row for row in finalist.latency} if finalist and decision.winner else {}
     latencies = {
         row.shape: records.LatencyRecord(source=row, winner=after.get(row.shape)) for row in confirmation.source_latency
     }
     return {
         "speedup": speedup,
-        "speedups": told.speedups if told else (),
+        "speedups": finalist.speedups if finalist else (),
         "latency": latencies.get(speedup.shape if speedup else "", next(iter(latencies.values()), None)),
         "latencies": tuple(latencies.values()),
     }
@@ -270,10 +270,10 @@ def _list_percentiles(
     context: RunContext, confirmation: ConfirmationResult, decision: Decision, timings: Mapping[str, NDArray[Any]]
 ) -> tuple[records.PercentilesRecord, ...]:
     """Return the percentiles of the source and of the reported finalist, if it was launched to the end."""
-    told = confirmation.find_reported(decision.winner, decision.speedup)
+    finalist = confirmation.find_reported(decision.winner, decision.speedup)
     return list_percentiles(
         timings,
-        names=[SOURCE, *([told.id] if told and not told.reason else [])],
+        names=[SOURCE, *([finalist.id] if finalist and not finalist.reason else [])],
         shapes=context.recipe.shapes,
         rounds=context.recipe.confirm.rounds,
         confidence=context.recipe.gates.confidence,

@@ -79,7 +79,7 @@ def _write_splits(folder: Path) -> None:
 
 
 def _track(folder: Path, splits: list[str], *, ignore: str = "") -> None:
-    """Put the splits under DVC in a separate git repository, made if there is none, and tag the commit."""
+    """Put the splits under DVC in a separate git repository, made if absent, and tag the commit."""
     dvc = (sys.executable, "-m", "dvc")
     _run(folder, "git", "init", "--quiet", "--initial-branch=main")
     _run(folder, *dvc, "init", "--quiet", "--force")

@@ -1,4 +1,4 @@
-"""Run adaptors: from an artifact to the next one, or to the reason why there is none."""
+"""Run adaptors: from an artifact to the next one, or to the reason for its absence."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class StaticOptions(Int8Options):
     """The largest number of calibration rows."""
     ranges: Literal["minmax", "histogram"] = "minmax"
     """How the ranges of activations are computed: by a moving average of each batch's smallest and largest value, or by
-    the least squared error over a histogram, which neural-compressor calls ``kl``."""
+    the least squared error over a histogram. neural-compressor calls the latter ``kl``."""
 
 
 class GptqOptions(Options):

@@ -58,7 +58,7 @@ class QuantizeOptions(Int8Options):
     attention mask is quantized too, which made a sentence encoder useless."""
     smooth_quant: float | None = Field(default=None, ge=-1, le=1)
     """SmoothQuant, in the scheme for transformers: the share of the activations' outliers that is moved into the
-    weights of a matrix product, from 0 to 1; -1 disables it, None is NNCF's default, 0.95."""
+    weights of a matrix product, from 0 to 1. -1 disables it; None is NNCF's default, 0.95."""
     subset_size: int = Field(default=300, ge=1)
     """The largest number of calibration rows."""
     fast_bias_correction: bool = True

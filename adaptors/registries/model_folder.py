@@ -144,8 +144,8 @@ def read_signature(artifact: Artifact) -> ModelSignature | None:
     from mlflow.exceptions import MlflowException  # noqa: PLC0415 - slow to import, and only needed to publish
     from mlflow.models import ModelSignature  # noqa: PLC0415 - as above
 
-    said = artifact.metadata.get("sklearn")
-    sides = said.get("signature") if isinstance(said, dict) else None
+    notes = artifact.metadata.get("sklearn")
+    sides = notes.get("signature") if isinstance(notes, dict) else None
     if not isinstance(sides, dict) or not sides:
         return None
     try:

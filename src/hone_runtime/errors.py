@@ -32,7 +32,7 @@ SLUGS: Final = tuple(sorted({page.stem for page in _PAGES.glob("*.md")} - {"inde
 
 _EXPLAIN: Final = "kedro-hone explain"
 _FORMAT: Final = f"{{what}}\n  why:  {{why}}\n  next: {{hint}}\n  more: {_EXPLAIN} {{slug}}"
-_WRITTEN: Final = re.compile(  # reads what _FORMAT writes
+_WRITTEN: Final = re.compile(  # parses the result of _FORMAT
     rf"(?P<what>.*)\n  why:  (?P<why>.*)\n  next: (?P<hint>.*)\n  more: {_EXPLAIN} (?P<slug>[a-z-]+)", re.DOTALL
 )
 

@@ -12,9 +12,9 @@ from hone_runtime.errors import SLUGS, read_page
 
 def main() -> None:
     """Configure the enclosing project, or this package if there is none, and run the command."""
-    asked = sys.argv[2:] if sys.argv[1:2] == ["hone"] else sys.argv[1:]
-    if asked[:1] == ["explain"] and {*asked[1:]} & {*SLUGS}:
-        sys.stdout.write(read_page(asked[1]))  # also if Kedro is not installed, to load winners only
+    arguments = sys.argv[2:] if sys.argv[1:2] == ["hone"] else sys.argv[1:]
+    if arguments[:1] == ["explain"] and {*arguments[1:]} & {*SLUGS}:
+        sys.stdout.write(read_page(arguments[1]))  # also if Kedro is not installed, to load winners only
         return
     if importlib.util.find_spec("kedro") is None:
         sys.exit("The commands need Kedro, which is not installed: pip install 'kedro-hone[pipeline]'")

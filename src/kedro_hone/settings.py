@@ -1,4 +1,4 @@
-"""Kedro's settings of this project, and what a project of others takes of them."""
+"""Kedro's settings of this project, and those that other projects import."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kedro_hone.hooks.verdict import VerdictHooks
 HOOKS = (RecipeHooks(), ProgressHooks(), InterruptHooks(), VerdictHooks(), RuntimeHooks())
 CONFIG_LOADER_ARGS = {"base_env": "base", "default_run_env": "local", "merge_strategy": {"parameters": "soft"}}
 # kedro-mlflow 2.0.3, if only installed, breaks every run with mlflow >= 3.17; the underscore is needed. kedro-telemetry
-# sends usage data unless users object, and in a folder with only conf/ they were not asked.
+# sends usage data unless users object; in a folder with only conf/ they had no opportunity to object.
 DISABLE_HOOKS_FOR_PLUGINS = ("kedro_mlflow", "kedro-telemetry")
 
-# What `from kedro_hone.settings import *` adds to a project's settings: how it loads its configuration is its own.
+# The names that `from kedro_hone.settings import *` adds to a project's settings; its configuration loader stays.
 __all__ = ["DISABLE_HOOKS_FOR_PLUGINS", "HOOKS"]
 
 

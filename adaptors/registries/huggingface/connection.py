@@ -1,4 +1,4 @@
-"""A connection to the Hub: every call has a time limit, is retried if useful, and has its errors explained.
+"""A connection to the Hub: every call has a time limit, is retried if useful, and raises errors for people.
 
 ``huggingface_hub`` reads ``HF_ENDPOINT``, ``HF_TOKEN``, ``HF_HUB_CACHE``, ``HF_HUB_OFFLINE``,
 ``HF_HUB_DOWNLOAD_TIMEOUT``, ``HF_HUB_ETAG_TIMEOUT`` and others itself; its settings are not changed here. It waits for
@@ -102,5 +102,5 @@ def _find_pause(error: BaseException) -> float | None:
     status = failures.read_status(error)
     if status is None:
         return 1.0 if type(error).__name__ in _BROKEN else None
-    asked = failures.read_wait(error)
-    return None if status not in _BUSY or (asked or 0) > LONGEST_WAIT else (1.0 if asked is None else asked)
+    requested = failures.read_wait(error)
+    return None if status not in _BUSY or (requested or 0) > LONGEST_WAIT else (1.0 if requested is None else requested)

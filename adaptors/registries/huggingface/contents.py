@@ -33,7 +33,7 @@ _LARGEST_CARD: Final = 4 << 20
 
 
 class Submission(NamedTuple):
-    """What to publish, and where."""
+    """The winner to publish, its target, its tags and its metrics."""
 
     winner: ProvenWinner
     target: Reference
@@ -70,7 +70,7 @@ def prepare(
     """Write the files to commit into a folder, and return the operations: files to add, and old ones to remove."""
     winner, name = submission.winner, submission.target.name
     with TemporaryDirectory(prefix="kedro-hone-") as scratch:
-        write_winner(folder, _keep_companions(hub, head.commit, winner, Path(scratch)), name=name)
+        write_winner(folder, _preserve_companions(hub, head.commit, winner, Path(scratch)), name=name)
     files = tuple(sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()))
     source = references.read_uri(winner.source_uri).name if winner.source_uri.startswith("hf:") else None
     theirs = head.commit.files.keys() - {*head.added} if source == name else frozenset()
@@ -80,13 +80,13 @@ def prepare(
     base = source if source != name else None
     card = write_card(winner, claim, target=submission.uri, base_model=base, known=known)
     (folder / CARD).write_text(card, encoding="utf-8")
-    said = Published(
+    published = Published(
         tags={**submission.tags, **tag_metrics(submission.metrics), **tag_files(folder)},
         files=files,
         added=added,
         authors=head.commit.digest_authors(without=added),
     )
-    (folder / TAGS).write_text(said.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    (folder / TAGS).write_text(published.model_dump_json(indent=1) + "\n", encoding="utf-8")
     gone = sorted(
         path for path in (head.published.files if head.published else ()) if is_ours(path) and path not in files
     )
@@ -108,7 +108,7 @@ def _read_card(hub: Connection, head: Snapshot) -> str:
     return fetch_file(hub, head, CARD).read_text("utf-8", "replace")
 
 
-def _keep_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, folder: Path) -> ProvenWinner:
+def _preserve_companions(hub: Connection, head: Snapshot, winner: ProvenWinner, folder: Path) -> ProvenWinner:
     """Return a winner with the repository's versions of its companions: no file of the author is replaced."""
     if winner.companions is None:
         return winner

@@ -93,24 +93,24 @@ def explain(error: BaseException, place: Reference, *, endpoint: str, last: int 
     """
     error = _unwrap(error)
     code = read_status(error) or getattr(error, "errno", None)
-    said = _quote(error)
+    reason = _quote(error)
     if isinstance(error, StalledError) and last is not None:
-        code, said = last, f"{said} Its last response had the status {last}."
+        code, reason = last, f"{reason} Its last response had the status {last}."
     slug = next(slug for kind, codes, slug in _SLUGS if isinstance(error, kind) and (codes is None or code in codes))
-    if place.writes and code in _MAY_BE_FULL and _QUOTA.search(said):
+    if place.writes and code in _MAY_BE_FULL and _QUOTA.search(reason):
         slug = "registry-full"
     if slug == "registry-unreachable" and constants.is_offline_mode():
         slug = "registry-offline"
     if (seconds := read_wait(error)) is not None:
-        said += f" It requests a wait of {seconds:g} seconds."
-    return describe(slug, place, said, endpoint=endpoint)
+        reason += f" It requests a wait of {seconds:g} seconds."
+    return describe(slug, place, reason, endpoint=endpoint)
 
 
-def describe(slug: str, place: Reference, said: str, *, endpoint: str = "") -> HoneError:
-    """Return the error for a slug, with the reason ``said``."""
+def describe(slug: str, place: Reference, reason: str, *, endpoint: str = "") -> HoneError:
+    """Return the error for a slug, with a reason, one sentence or several."""
     facts = {
         **place._asdict(),
-        "said": said,
+        "said": reason,
         "endpoint": endpoint,
         "uri": place.uri,
         "to": f" to {place.uri}" if place.name else "",

@@ -44,7 +44,7 @@ _WEIGHTS: Final = (
 
 
 def is_ours(path: str) -> bool:
-    """Return whether a file is one that only publications should write."""
+    """Return whether only publications should write a file of this name."""
     return path in _OURS or path.startswith(_OUR_FOLDERS)
 
 
@@ -62,10 +62,10 @@ def choose_files(paths: Collection[str]) -> tuple[str, ...]:
     """Return the required files of a source model, sorted.
 
     For a repository of transformers (``config.json`` at its root), these are its texts and, for each folder, one kind
-    of weights: safetensors if there are any, else ``.bin``, else ONNX files. For one with an ``MLmodel``, these are all
-    files. For others, such as one with ``model.onnx`` and no configuration, these are all files except cards and
-    pictures. A Diffusers pipeline is refused later because of its index, so only the index is selected, and none of its
-    gigabytes.
+    of weights. That is safetensors if there are any, else ``.bin``, else ONNX files. For one with an ``MLmodel``, these
+    are all files. For others, such as one with ``model.onnx`` and no configuration, these are all files except cards
+    and pictures. A Diffusers pipeline is refused later because of its index, so only the index is selected, and none of
+    its gigabytes.
     """
     if MLMODEL in paths:
         return tuple(sorted(set(paths) - {".gitattributes", CARD}))

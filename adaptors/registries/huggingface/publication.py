@@ -109,8 +109,8 @@ def propose(hub: Connection, submission: Submission, head: Head) -> tuple[str, i
 def _find_by_key(hub: Connection, submission: Submission, revisions: list[str]) -> str | None:
     for revision in revisions:
         snapshot = find_snapshot(hub, Reference(submission.target.name, revision))
-        said = versions.read_published(hub, snapshot, stale=True)
-        if said is not None and said.tags.get(KEY) == submission.key:
+        published = versions.read_published(hub, snapshot, stale=True)
+        if published is not None and published.tags.get(KEY) == submission.key:
             return snapshot.sha
     return None
 
@@ -206,8 +206,8 @@ def find_given(hub: Connection, name: str, sha: str | None, pull: str | None) ->
     """Return an alias's commit if a publication of the same pull moved it there; None otherwise."""
     if not sha or not pull:
         return None
-    said = versions.read_published(hub, find_snapshot(hub, Reference(name, sha)), stale=True)
-    return sha if said is not None and said.tags.get(PULL) == pull else None
+    published = versions.read_published(hub, find_snapshot(hub, Reference(name, sha)), stale=True)
+    return sha if published is not None and published.tags.get(PULL) == pull else None
 
 
 def _shorten(key: str) -> str:

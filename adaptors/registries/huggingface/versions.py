@@ -70,10 +70,10 @@ def read_published(hub: Connection, snapshot: Snapshot, *, stale: bool = False) 
         raise make_corrupt(Path(TAGS), f"it is larger than {LARGEST_FILE >> 20} MiB")
     path = fetch_file(hub, snapshot, TAGS)
     try:
-        said = Published.model_validate_json(read_regular(path))
+        published = Published.model_validate_json(read_regular(path))
     except (OSError, ValueError) as error:
         raise make_corrupt(Path(TAGS), f"it does not describe a winner ({type(error).__name__})") from error
-    return said if stale or said.authors == snapshot.digest_authors(without=said.added) else None
+    return published if stale or published.authors == snapshot.digest_authors(without=published.added) else None
 
 
 def describe(hub: Connection, snapshot: Snapshot, published: Published | None) -> VersionInfo:
@@ -102,10 +102,10 @@ def list_arrivals(hub: Connection, cursor: str | None) -> NewVersions:
     that cannot be read, such as a gated one, is skipped until it can be.
     """
     everywhere = Reference("")
-    who = hub.request(hub.api.whoami, everywhere)
+    account = hub.request(hub.api.whoami, everywhere)
     seen: dict[str, str] = json.loads(cursor) if cursor else {}
     models: list[Any] = []
-    for owner in [who["name"], *(org["name"] for org in who.get("orgs") or ())]:
+    for owner in [account["name"], *(org["name"] for org in account.get("orgs") or ())]:
         models += hub.request(partial(_list_models, hub, owner), everywhere)
     heads = {model.id: model.sha for model in models}
     infos, skipped = [], {}

@@ -1,4 +1,4 @@
-"""A connection to MLflow: network calls have a time limit, local files have none; errors explain what to do.
+"""A connection to MLflow: network calls have a time limit, local files have none; errors have remedies.
 
 Neither MLflow's global tracking URI nor a variable that configures it is changed: other threads, and the program that
 uses this package, have their own. One exception: while files are transferred, MLflow's progress bars are disabled.
@@ -218,11 +218,11 @@ def explain_errors(tracking_uri: str, kinds: tuple[type[BaseException], ...] = _
                 hint="Correct the value that it names; a retry changes nothing.",
             ) from error
         if getattr(error, "error_code", None) == "ENDPOINT_NOT_FOUND":
-            said = read_server(tracking_uri).text
+            version = read_server(tracking_uri).text
             raise HoneError(
                 "registry-refused",
                 f"The MLflow registry at {tracking_uri} does not know the requested function.",
-                why=f"{f'The server is MLflow {said}. ' if said else ''}{_quote(error)}",
+                why=f"{f'The server is MLflow {version}. ' if version else ''}{_quote(error)}",
                 hint="Update the server: aliases need MLflow 2.3, and logged models 3.0. Or correct "
                 "MLFLOW_TRACKING_URI, if it is not an MLflow server.",
             ) from error

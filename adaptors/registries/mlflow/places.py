@@ -153,8 +153,8 @@ def _find_folder(
     if any(folder != root and folder.is_relative_to(root) for root in roots if root != Path(root.anchor)):
         return folder
     if (folder / MLMODEL).is_file():
-        said = [(one, urlsplit(one)) for one in _list_places(client)]
-        found = (_read_path(one, each) for one, each in said if each.scheme in _LOCAL)
+        locations = [(one, urlsplit(one)) for one in _list_places(client)]
+        found = (_read_path(one, each) for one, each in locations if each.scheme in _LOCAL)
         if any(folder.is_relative_to(root) for root in found if root != Path(root.anchor)):
             return folder
     raise _explain(place)

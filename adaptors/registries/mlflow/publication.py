@@ -112,7 +112,7 @@ def make_marks() -> dict[str, str]:
 
 
 def recover(client: MlflowClient, experiment: str, name: str, key: str) -> str | None:
-    """Complete or remove what killed publications to a model left.
+    """Complete or remove the remains of killed publications to a model.
 
     Returns the version of the publication ``key``, which is about to be made and must be finished; None if absent.
     """
@@ -143,7 +143,7 @@ def finish_version(
 
     If the alias then points to it, its description explains how to load it.
 
-    An alias that others moved since ``before`` is not moved, and how they moved it is returned. MLflow cannot compare
+    An alias that others moved since ``before`` is not moved; their move is returned as a clause. MLflow cannot compare
     and move in one step: a move by others in between is overwritten.
 
     Raises:

@@ -154,7 +154,7 @@ class MlflowRegistry(Registry):
             publication.finish_version(client, info.name, info.version, alias)
 
     def versions_since(self, cursor: str | None) -> NewVersions:
-        """Return what is new since a cursor, as in the contract, or raise ``registry-unreachable``."""
+        """Return the versions that are new since a cursor, as in the contract, or raise ``registry-unreachable``."""
         with self._open() as client:
             return versions.list_arrivals(client, cursor)
 
@@ -171,8 +171,8 @@ class MlflowRegistry(Registry):
         """Write a new version of a registered model, which is created if absent; the alias is moved last.
 
         It can be killed at any moment. A logged model becomes a version only when all its files are uploaded. A version
-        is tagged as unfinished until its alias was moved. The next call completes or removes what is left. Processes of
-        one machine that publish to the same model wait for each other.
+        is tagged as unfinished until its alias was moved. The next call completes or removes incomplete versions.
+        Processes of one machine that publish to the same model wait for each other.
 
         Raises:
             HoneError: ``recipe-invalid``, ``registry-unreachable``, ``toolchain-unknown``, or ``evidence-incomplete``.

@@ -27,7 +27,7 @@ class Options(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     def resolve(self, host: Host) -> Self:  # noqa: ARG002 - the contract's name
-        """Return the options with every choice made that depends on the machine; the worker gets these. Pure.
+        """Return the options for the worker, with all choices made that depend on the machine. Pure.
 
         Called before a step's key is computed, so that two machines that choose differently never share a result.
         """
@@ -48,7 +48,7 @@ class Int8Options(Options):
 
 
 class Need(StrEnum):
-    """What an adaptor needs besides the artifact: a key of the recipe, or a property of the machine."""
+    """A requirement of an adaptor besides the artifact: a key of the recipe, or a property of the machine."""
 
     CALIBRATION_DATA = "calibration-data"
     TRAINING_DATA = "training-data"
@@ -105,9 +105,8 @@ class Adaptor:
         precisions: The precisions in which the result computes or stores numbers.
         machine_specific: Whether the result depends on the CPU or GPU; then their fingerprint is in the cache key.
         default: Whether recipes use it without naming it.
-        alternative: For a converter from a format of source models: True if its result competes in routes of its own,
-            next to the results of other converters of the same model. If False, only the first converter that succeeds
-            is used.
+        alternative: For a converter from a format of source models: whether its result competes in routes of its own,
+            besides the results of other converters. If False, only the first converter that succeeds is used.
         can_take: A cheap check, without the toolchain; returns a refusal, or None.
         run_options: For a compile adaptor: returns options for its runtime, from its own options.
         device: For a compile adaptor: the device on which its result computes.

@@ -1,4 +1,4 @@
-"""Aliases that a person may move during a run: where they pointed at the pull, and whether they still do."""
+"""Aliases that a person may move during a run: their targets at the pull, and whether these have changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PULL: Final = "hone.pull"
 
 
 def read_aliases(registry: Registry, name: str) -> dict[str, dict[str, str]]:
-    """Return the aliases of a model as ``{model: {alias: version}}``; empty if there are none, or offline."""
+    """Return the aliases of a model as ``{model: {alias: version}}``; empty if absent, or offline."""
     try:
         aliases = registry.list_aliases(name)
     except HoneError as error:

@@ -42,15 +42,15 @@ def _find_line(message: str) -> str:
     lines = [line.strip() for line in strip_styles(message).splitlines() if line.strip()]
     if _SUMMARY in lines[:-1]:
         lines = lines[lines.index(_SUMMARY) + 1 :]
-    said = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
-    if not said:
+    relevant = list(itertools.dropwhile(_SOURCE_PLACE.search, lines)) or lines
+    if not relevant:
         return ""
-    if len(said) < len(lines) or said[0].endswith(":"):
-        return " ".join(said)
-    head = _CLASS.sub(r"\1: ", said[0])
+    if len(relevant) < len(lines) or relevant[0].endswith(":"):
+        return " ".join(relevant)
+    head = _CLASS.sub(r"\1: ", relevant[0])
     cut = _ADVICE.sub("", head) or head
-    if cut != head and len(said) > 1 and _ITEM.match(said[1]):
-        cut += " " + _ITEM.sub("", said[1])
+    if cut != head and len(relevant) > 1 and _ITEM.match(relevant[1]):
+        cut += " " + _ITEM.sub("", relevant[1])
     return cut
 
 

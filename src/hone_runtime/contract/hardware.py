@@ -61,7 +61,7 @@ def _read_cpu() -> tuple[str, frozenset[str]]:
 
 
 def _find_gpu() -> tuple[str, str] | tuple[None, None]:
-    """Return name and driver of the first GPU that ``nvidia-smi`` lists; (None, None) if there is none or it fails."""
+    """Return name and driver of the first GPU that ``nvidia-smi`` lists; (None, None) if absent or if it fails."""
     program = shutil.which("nvidia-smi")
     return (None, None) if program is None else _query_gpu(program)
 

@@ -1,4 +1,4 @@
-"""The machine that an adaptor would run on, and what its CPU's vector instructions mean."""
+"""The machine that an adaptor would run on, and the vector instructions of its CPU."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Host:
         Without VNNI an x86 CPU adds two products of an unsigned and a signed byte in 16 bits (``vpmaddubsw``), which
         saturates above 32,767: 2 · 255 · 127 is 64,770. With weights of seven bits it is 2 · 255 · 64 = 32,640 at most.
         VNNI adds in 32 bits. So do Arm's kernels, with dot product instructions or without (``smlal``, ``sadalp``).
-        True if nothing is known of the machine.
+        True if the machine is unknown.
         """
         return self.machine not in _ARM and not _EXTENSIONS["VNNI"] & self.flags
 

@@ -58,7 +58,8 @@ class Job(Value):
         temporary: A directory for scratch files; if None, one is made and removed after the call.
         calibration: An npz file with one array for each input, rows first.
         training: An npz file of the same form, with the rows for fine-tuning.
-        records: What earlier jobs of the toolchain measured, as lines; the function may append to it.
+        records: A file with the measurements of earlier jobs of the toolchain, one a line; the function may append to
+            it.
         takes: The ``opsets`` and the ``ir`` of ONNX that the toolchain accepts; the model is rewritten if it has
             others.
         seconds: The time limit of the function; tuning ends before it.
@@ -129,8 +130,8 @@ class End(Value):
         log_left_out: How many bytes of its output were dropped since the log was full.
         disk: Of the folders that it writes to, the one whose disk had the least free space; empty if unknown.
         disk_free: The least free space of that disk, in bytes.
-        isolation: What confined it to its folders: ``namespaces``, ``capabilities`` and ``seccomp`` (each whether it
-            was in force), and the version of ``landlock`` or 0. Empty if it did not start.
+        isolation: The layers that confined it to its folders: ``namespaces``, ``capabilities`` and ``seccomp`` (each
+            whether it was in force), and the version of ``landlock`` or 0. Empty if it did not start.
     """
 
     exit: int | None = None
@@ -151,7 +152,7 @@ class StepResult(Value):
 
     Attributes:
         seconds: From loading the worker file to the end of the function, measured in the worker.
-        described: For ``transform``: what the toolchain reads from the *saved* files, or None if it cannot.
+        described: For ``transform``: the toolchain's description of the *saved* files; None if it cannot read them.
     """
 
     notes: dict[str, Json]

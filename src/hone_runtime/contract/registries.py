@@ -37,7 +37,7 @@ class GuardedMethod:
         self._method, self._name, self._offer = method, name, offer
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Call the method, and check what it returns."""
+        """Call the method, and check its result."""
         returns = get_type_hints(getattr(Registry, self._name))["return"]
         with _guard(self._offer, f"its method {self._name}"):
             value = TypeAdapter(returns).validate_python(self._method(*args, **named), strict=True)

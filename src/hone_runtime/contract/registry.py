@@ -64,7 +64,8 @@ class Publication(Value):
         version: The new version.
         alias: The alias that points to it; None if none does. If one should, ``note`` has the reason.
         awaits: The alias that is moved to it once a person approves; empty if no approval is awaited.
-        signer: Who or what signed it, as in the tag ``hone.signer``; empty if unsigned. Set by the node ``publish``.
+        signer: The person or key that signed it, as in the tag ``hone.signer``; empty if unsigned. Set by the node
+            ``publish``.
     """
 
     uri: str

@@ -44,7 +44,7 @@ class Licence(StrEnum):
 
 
 class Verification(StrEnum):
-    """How a toolchain was tried."""
+    """How a toolchain was tested."""
 
     TESTED = "tested"
     """Its adaptors run in every ``make test``, with a real model."""
@@ -93,7 +93,7 @@ class Toolchain:
         name: Unique, a valid identifier such as ``onnxruntime``.
         folder: The folder of ``worker/``, ``requirements.in`` and ``requirements.lock``.
         title: Its display name, such as ``ONNX Runtime``; if empty, the same as ``name``.
-        verification: How it was tried.
+        verification: How it was tested.
         modules: The modules that its packages install. Only a worker and a learner may import them.
         with_torch: Whether its environment has PyTorch; then `make lock` writes two locks for PyTorch next to its own.
         with_cuda: Whether its own lock includes NVIDIA's packages.
@@ -110,8 +110,8 @@ class Toolchain:
             given no others.
         formats: Additional formats, beyond ``FORMATS``: name to the files that must exist (glob patterns).
         environment: Variables set for its worker.
-        run_options: What its runtime accepts, by name and value; all else is refused. Its adaptors set no other
-            options.
+        run_options: The options that its runtime accepts, with their values; all others are refused. Its adaptors set
+            no other options.
         extra: The extra of the distribution that installs the *runtime* part, for users of the winner.
         runtime_requirements: The requirements of a process that only loads and runs its artifacts.
         default: Whether recipes use it without naming it.
@@ -122,8 +122,8 @@ class Toolchain:
         remembers: Whether its worker measures while it works, and stores the results as lines of a file. Its steps then
             run alone, on the measuring machine.
         uses: The toolchains that its own worker imports.
-        lockable: Whether package indexes have what it needs. If not, no lock can be made: it works only in an
-            interpreter that the recipe names, and no message suggests installing a package of its name.
+        lockable: Whether package indexes have the packages that it needs. If not, no lock can be made: it works only in
+            an interpreter that the recipe names, and no message suggests installing a package of its name.
         note: One sentence for the list of toolchains, such as the terms of an evaluation licence.
     """
 

@@ -1,1 +1,1 @@
-"""Checks of what a conversion wrote, in the workers that convert. Only these workers' keys depend on this code."""
+"""Checks of converted models, in the workers that convert. Only these workers' keys depend on this code."""

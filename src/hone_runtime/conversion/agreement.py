@@ -193,8 +193,8 @@ class _Judge:
         try:
             made = self._graph(given)
         except Exception as error:  # noqa: BLE001 - its runtime may raise anything
-            said = " ".join(str(error).split())[:300]
-            return f"the source answers row {places[0]} {what}, and the converted model fails: {said}"
+            message = " ".join(str(error).split())[:300]
+            return f"the source answers row {places[0]} {what}, and the converted model fails: {message}"
         part: dict[str, Tally] = {}
         shared = {name: array for name, array in due.items() if name in made or name not in self._scores.values()}
         numbers_first = sorted(shared.items(), key=lambda one: one[1].dtype.kind not in "fc")
@@ -271,7 +271,7 @@ def _call_accepted(source: Model, feeds: Arrays, rows: list[int]) -> Iterator[tu
 
 
 def _call_parts(source: Model, probe: Probe) -> Iterator[tuple[str, list[int], Arrays, Arrays]]:
-    """Yield the parts of a probe that a source accepts: what was changed, the rows, the inputs and the outputs."""
+    """Yield the parts of a probe that a source accepts: the change, the rows, the inputs and the outputs."""
     whole = _try(source, probe.feeds)
     if any(np.ndim(array) == 0 or len(array) != len(probe.origins) for array in (whole or {}).values()):
         whole = None  # an output without one row per input row depends on these rows together

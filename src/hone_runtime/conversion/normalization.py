@@ -6,7 +6,7 @@ same. This is checked: both are run in ONNX Runtime, on the same random inputs.
 
 ONNX Runtime also folds: its basic level writes operators of ONNX only. For TorchScript's export of a BERT with two
 layers, with sizes fixed, it left 86 of 292 operators, in 0.1 seconds. onnxsim 0.8.1 left 118 and onnxslim 0.1.98 left
-97, since they do not fix sizes; for an export with fixed sizes they left 86 and 80, in 2.1 and 1.2 seconds.
+97, since they do not fix sizes. For an export with fixed sizes they left 86 and 80, in 2.1 and 1.2 seconds.
 
 Toolchains' workers import this module as ``hone_runtime.conversion.normalization``. Needs NumPy, ONNX and ONNX Runtime.
 """

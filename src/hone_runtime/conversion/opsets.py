@@ -36,7 +36,7 @@ def fit_versions(model: Any, takes: Json, *, prefer: int | None, check: Callable
         model: The model, which may be modified.
         takes: The consumer's ``opsets``, lowest and highest, and the highest ``ir``; None for no limit.
         prefer: The opset that is tried first if the model has a higher one; by default the highest that is allowed.
-        check: Returns what is wrong with a model, or an empty string.
+        check: Returns the fault of a model, or an empty string.
 
     Raises:
         UnsuitedError: No attempt gave a correct model.

@@ -1,4 +1,4 @@
-"""Which operators quantize or round numbers, by their full names in ONNX, PyTorch and LiteRT.
+"""Recognize operators that quantize or round numbers, by their full names in ONNX, PyTorch and LiteRT.
 
 Only known names count. An author's ``VectorQuantizer``, or a quantile, is exact arithmetic; and weights that are only
 dequantized do not change. Standard library only.

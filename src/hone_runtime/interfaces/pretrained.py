@@ -61,11 +61,11 @@ def make_pretrained_interface(run: Run, artifact: Artifact) -> Callable[..., Any
     def call(*args: Any, **kwargs: Any) -> Any:
         if args:
             kwargs = bind(args, kwargs)
-        asked = kwargs.pop("return_dict", None)
+        return_dict = kwargs.pop("return_dict", None)
         feeds = lower(kwargs)
         check_shapes(feeds)
         outputs = run(feeds)
-        return make_output(outputs) if (by_default if asked is None else asked) else make_tuple(outputs)
+        return make_output(outputs) if (by_default if return_dict is None else return_dict) else make_tuple(outputs)
 
     return call
 

@@ -57,11 +57,11 @@ def make_predict(run: Run, artifact: Artifact) -> Callable[..., Array]:
 
 def _check_outputs(artifact: Artifact, wanted: str) -> None:
     """Raise ``ValueError`` if the outputs are not those of the estimator in the metadata."""
-    said, specs = artifact.metadata["sklearn"], {spec.name: spec for spec in artifact.outputs}
+    notes, specs = artifact.metadata["sklearn"], {spec.name: spec for spec in artifact.outputs}
     if wanted not in specs:
         raise ValueError(f"the output {wanted!r} of an estimator is missing; there are {sorted(specs)}")
-    if said.get("kind") != "classifier":
-        _check_output(specs["variable"], rank=2, kinds="biuf", columns=1 if said.get("flat") else None)
+    if notes.get("kind") != "classifier":
+        _check_output(specs["variable"], rank=2, kinds="biuf", columns=1 if notes.get("flat") else None)
         return
     classes = read_classes(artifact)
     if "label" in specs:
@@ -106,9 +106,9 @@ def make_rows(artifact: Artifact, feeds: Mapping[str, Array]) -> Any:
     If the source has column names, this is a DataFrame, as ``make_rows`` of scikit-learn's worker makes it for the
     source itself; without pandas, a dictionary of columns, or the matrix. If it has no column names: the matrix.
     """
-    said, specs = artifact.metadata["sklearn"], artifact.inputs
-    names = said.get("feature_names_in")
-    if said.get("split"):
+    notes, specs = artifact.metadata["sklearn"], artifact.inputs
+    names = notes.get("feature_names_in")
+    if notes.get("split"):
         rows: Any = {
             spec.name: restore_missing(feeds[spec.name].ravel()) if spec.dtype == "str" else feeds[spec.name].ravel()
             for spec in specs
@@ -134,8 +134,8 @@ def read_classes(artifact: Artifact) -> Array:
     Raises:
         ValueError: Their type is neither number nor text, or so long that they would fill the memory.
     """
-    said = artifact.metadata["sklearn"]
-    classes, name = said["classes"], str(said["classes_dtype"])
+    notes = artifact.metadata["sklearn"]
+    classes, name = notes["classes"], str(notes["classes_dtype"])
     if not re.fullmatch(r"object|[<>|=]?[biufU]\d{1,9}", name):
         raise ValueError(f"its classes have the type {name!r:.80}")
     dtype = np.dtype(name)
@@ -153,10 +153,10 @@ def make_reading(artifact: Artifact) -> Callable[[Any], Arrays]:
     The returned function raises ``ValueError`` for rows of another shape, for missing columns, and for fractions in an
     integer input; and ``TypeError`` for a text column with other values.
     """
-    specs, said = artifact.inputs, artifact.metadata["sklearn"]
-    check, columns = make_shape_check(specs), said.get("feature_names_in")
-    if said.get("split"):
-        names, missing = [spec.name for spec in specs], frozenset(said.get("missing", ()))
+    specs, notes = artifact.inputs, artifact.metadata["sklearn"]
+    check, columns = make_shape_check(specs), notes.get("feature_names_in")
+    if notes.get("split"):
+        names, missing = [spec.name for spec in specs], frozenset(notes.get("missing", ()))
 
         def read_columns(rows: Any) -> Arrays:
             rows = _as_pandas(rows)
@@ -236,8 +236,8 @@ def _select(frame: Any, columns: Sequence[str] | None) -> Array:
 def _explain_missing(missing: Sequence[str], names: Sequence[str]) -> ValueError:
     """Return the error for rows without some of the columns that the source was fitted on."""
     few, more = ", ".join(map(str, missing[:5])), f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-    said = f"the column {few} is" if len(missing) == 1 else f"the columns {few}{more} are"
-    return ValueError(f"{said} missing; the model takes {', '.join(map(str, names))}")
+    subject = f"the column {few} is" if len(missing) == 1 else f"the columns {few}{more} are"
+    return ValueError(f"{subject} missing; the model takes {', '.join(map(str, names))}")
 
 
 def _read_few(rows: Any, specs: Sequence[TensorSpec], names: list[str], missing: Collection[str]) -> Arrays | None:

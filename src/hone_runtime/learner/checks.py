@@ -17,7 +17,7 @@ MOST_THREADS: Final = 4096
 
 
 class ArgumentError(ValueError):
-    """An argument of ``load`` does not fit the winner, or fits none: it says nothing about the winner itself."""
+    """An argument of ``load`` is invalid, or does not fit the winner, which itself may be intact."""
 
 
 def check_artifact(artifact: Artifact) -> None:
@@ -28,9 +28,9 @@ def check_artifact(artifact: Artifact) -> None:
     """
     if fault := next(_find_faults(artifact), None):
         raise explain_fault(fault)
-    asked = [(artifact.runtime, artifact.run_options)]
-    asked += [(part.runtime, part.run_options) for part in read_parts(artifact)]
-    toolchains = [(find_installed(name), options) for name, options in asked if name]
+    requested = [(artifact.runtime, artifact.run_options)]
+    requested += [(part.runtime, part.run_options) for part in read_parts(artifact)]
+    toolchains = [(find_installed(name), options) for name, options in requested if name]
     if fault := next((bad for one, options in toolchains if one and (bad := one.find_bad_option(options))), None):
         raise HoneError(
             "model-unsupported",

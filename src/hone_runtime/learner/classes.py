@@ -33,7 +33,7 @@ def make_pretrained(
         return PretrainedLearner(artifact, files, **options)
 
     def forward(self: PretrainedLearner, *args: Any, **kwargs: Any) -> Any:
-        """Return what the source's ``forward`` returns."""
+        """Return the result of the source's ``forward``."""
         return self(*args, **kwargs)
 
     forward.__signature__ = inspect.signature(source.forward)  # type: ignore[attr-defined]  # inspect reads it

@@ -24,11 +24,11 @@ class Estimator(Learner):
     def __init__(self, artifact: Artifact, files: Path, *, threads: int | None = None) -> None:
         """Open a sealed artifact as ``Learner`` does."""
         super().__init__(artifact, files, interface="sklearn", threads=threads)
-        said = artifact.metadata["sklearn"]
-        if isinstance(count := said.get("n_features_in"), int):
+        notes = artifact.metadata["sklearn"]
+        if isinstance(count := notes.get("n_features_in"), int):
             self.n_features_in_ = count
-        if "feature_names_in" in said:
-            self.feature_names_in_ = np.array(said["feature_names_in"], object)
+        if "feature_names_in" in notes:
+            self.feature_names_in_ = np.array(notes["feature_names_in"], object)
         self.predict = self._call
 
 

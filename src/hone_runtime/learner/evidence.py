@@ -1,4 +1,4 @@
-"""Check what the evidence of a published version proves, without opening its model."""
+"""Check the evidence of a published version, without opening its model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_published(
         policy: The required signer; None if no signature is required.
 
     Returns:
-        The registry's description of the version, and what its evidence proves, in a few words.
+        The registry's description of the version, and the claim that its evidence proves, in a few words.
 
     Raises:
         HoneError: ``evidence-incomplete``, ``model-corrupt``, ``model-unsupported``, ``signature-invalid``, and those
@@ -57,7 +57,7 @@ def check_evidence(folder: Path, artifact: Artifact, files: Path, version: Versi
         version: The registry's description of the version.
 
     Returns:
-        What the evidence proves, in a few words.
+        The claim that the evidence proves, in a few words.
 
     Raises:
         HoneError: ``evidence-incomplete``.

@@ -52,10 +52,10 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         self._output_class = find_output_class(artifact.metadata["transformers"])
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the source's ``forward`` returns without a cache."""
+        """Return the result of the source's ``forward`` without a cache."""
         if args:
             kwargs = self._bind(args, kwargs)
-        asked, keep = kwargs.pop("return_dict", None), kwargs.pop("logits_to_keep", None)
+        return_dict, keep = kwargs.pop("return_dict", None), kwargs.pop("logits_to_keep", None)
         cache = kwargs.get("past_key_values")
         if isinstance(cache, SessionCache) and cache.owner is self:  # only generate makes one
             logits = cache.advance(kwargs[IDS], kwargs.get(MASK), kwargs.get(POSITIONS))
@@ -70,7 +70,7 @@ class GeneratingLearner(PretrainedLearner, transformers.GenerationMixin):  # typ
         if back is not None:
             _move_back(output, back)
         output["logits"] = _select_columns(output["logits"], keep)
-        return output if (self._by_default if asked is None else asked) else output.to_tuple()
+        return output if (self._by_default if return_dict is None else return_dict) else output.to_tuple()
 
     def can_generate(self) -> bool:
         """Return True: the winner has ``generate``."""

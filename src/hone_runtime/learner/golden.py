@@ -1,4 +1,4 @@
-"""Golden rows: inputs with the outputs that a winner gave when it was measured, for comparison when it is loaded."""
+"""Golden rows: inputs with a winner's outputs at its measurement, for comparison when it is loaded."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Golden(Value):
             host: This machine.
 
         Raises:
-            Exception: What the runtime raises.
+            Exception: As raised by the runtime.
         """
         each = self.parts if len(self.parts) == len(runs) else (self.outputs,) * len(runs)
         tolerance = self._choose_tolerance(host)

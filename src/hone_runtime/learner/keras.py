@@ -43,7 +43,7 @@ class KerasLearner(Learner):
             callbacks: Must be empty: callbacks are not supported.
 
         Raises:
-            TypeError, ValueError: The inputs do not fit the model, or there are none.
+            TypeError, ValueError: The inputs are missing, or do not fit the model.
         """
         if callbacks:
             raise TypeError("callbacks are for the source: a winner calls none")

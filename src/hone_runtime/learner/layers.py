@@ -47,8 +47,8 @@ def make_layer_call(run: Run, artifact: Artifact) -> Callable[..., Any]:
 
 
 def _read_kind(artifact: Artifact, side: str) -> str:
-    said = artifact.metadata.get("keras")
-    kind = said.get(side) if isinstance(said, dict) else None
+    notes = artifact.metadata.get("keras")
+    kind = notes.get(side) if isinstance(notes, dict) else None
     if kind not in _KINDS or (kind == "single" and len(getattr(artifact, side)) != 1):
         raise ValueError(f"its structure of {side} is {kind!r:.80}")
     return str(kind)

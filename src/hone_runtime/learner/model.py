@@ -25,7 +25,7 @@ class Learner:
     it was ONNX.
 
     Attributes:
-        artifact: What was loaded: its specs, format, runtime and digest. Its files are in the folder ``files``.
+        artifact: The loaded artifact: its specs, format, runtime and digest. Its files are in the folder ``files``.
         run: A function from a dictionary of arrays to a dictionary of arrays: the runtime's own session, with only a
             check whether the process was forked. For models compiled for some sizes, it also splits and pads rows.
         fallback_reason: Why this is the source in place of a winner whose outputs differ here; None for the winner
@@ -96,7 +96,7 @@ class Learner:
         return self._call(*args, **kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return what is pickled: the winner's origin and its digest; see ``pickles``."""
+        """Return the pickled form: the winner's origin and its digest; see ``pickles``."""
         return reduce(self.origin, self.reopen)
 
     def __copy__(self) -> Learner:

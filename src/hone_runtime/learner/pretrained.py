@@ -60,7 +60,7 @@ class PretrainedLearner(Learner):
         self.dtype: torch.dtype = getattr(torch, numbers[0]) if numbers else torch.float32
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Return what the source's ``forward`` returns."""
+        """Return the result of the source's ``forward``."""
         return self(*args, **kwargs)
 
     def can_generate(self) -> bool:
@@ -170,7 +170,7 @@ def _resolve_backbones(value: Any) -> Any:
 
 
 def _find_largest(value: Any, *, counted: bool = False) -> float:
-    """Return the largest number in a configuration that is a count; 0 if there is none."""
+    """Return the largest number in a configuration that is a count; 0 if absent."""
     if isinstance(value, dict):
         pairs = ((item, counted or _COUNTED.match(key) is not None) for key, item in value.items())
         return max((_find_largest(item, counted=under) for item, under in pairs), default=0)

@@ -30,12 +30,12 @@ def serve_any_rows(run: Run, artifact: Artifact) -> Run:
         shapes = tuple([feeds[name].shape for name in names])
         if shapes in exact:
             return run(feeds)
-        asked = match_shapes(artifact.inputs, shapes)
-        if asked.get(BATCH) == 0:
+        requested = match_shapes(artifact.inputs, shapes)
+        if requested.get(BATCH) == 0:
             raise ValueError("there are no rows")
         pieces: list[Arrays] = []
         start = 0
-        for size, used in plan_pieces(asked[BATCH], _list_batches(asked, sizes)):
+        for size, used in plan_pieces(requested[BATCH], _list_batches(requested, sizes)):
             outputs = run({name: _cut(array, input_axes[name], start, used, size) for name, array in feeds.items()})
             pieces.append({name: _cut(array, output_axes[name], 0, used, used) for name, array in outputs.items()})
             start += used
@@ -93,14 +93,14 @@ def _find_axes(specs: Sequence[TensorSpec]) -> dict[str, int | None]:
     return {spec.name: spec.shape.index(BATCH) if BATCH in spec.shape else None for spec in specs}
 
 
-def _list_batches(asked: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:
+def _list_batches(requested: dict[str, int], sizes: list[dict[str, int]]) -> list[int]:
     """Return the batch sizes of the specializations whose other sizes match the requested ones."""
-    others = {name: size for name, size in asked.items() if name != BATCH}
+    others = {name: size for name, size in requested.items() if name != BATCH}
     batches = [size[BATCH] for size in sizes if BATCH in size and others.items() <= size.items()]
     if not batches:
         raise HoneError(
             "model-unsupported",
-            f"The model was not compiled for the sizes {asked}.",
+            f"The model was not compiled for the sizes {requested}.",
             why=f"It serves {sizes}; only the number of rows is free.",
             hint="Add the sizes to the recipe's shapes and optimize the model again.",
         )

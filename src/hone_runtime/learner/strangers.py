@@ -99,13 +99,13 @@ def _find_pretrained(folder: Path, names: list[str]) -> Faults:
 
 
 def _find_estimator(folder: Path, names: list[str]) -> Faults:  # noqa: ARG001 - as the others
-    said = _read_json(folder / "estimator.json")
-    said = said if isinstance(said, dict) else {}
-    way = said.get("serialization")
+    document = _read_json(folder / "estimator.json")
+    document = document if isinstance(document, dict) else {}
+    way = document.get("serialization")
     if way not in _ESTIMATORS:
         yield _UNPICKLED, f"The estimator was written as {way!r:.80}: reading it may run whatever is in it."
-    if way == "xgboost" and not _XGBOOST.fullmatch(str(said.get("class"))):
-        yield "model-corrupt", f"{said.get('class')!r:.80} is not a model of XGBoost."
+    if way == "xgboost" and not _XGBOOST.fullmatch(str(document.get("class"))):
+        yield "model-corrupt", f"{document.get('class')!r:.80} is not a model of XGBoost."
 
 
 _FORMATS: Final[Mapping[Format, Callable[[Path, list[str]], Faults]]] = {

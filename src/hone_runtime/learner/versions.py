@@ -22,7 +22,7 @@ from hone_runtime.values.regular import read_regular
 
 _TAGS: Final = "hone.json"
 _APART: Final = UNSIGNED | {VERSION_FILES}
-_KEPT_BY_OTHERS: Final = re.compile(r"README\.md|LICEN[CS]E[\w.]*|\.(git|cache|dvc)(/.*)?|\.gitattributes|\.gitignore")
+_LEFT_BY_TOOLS: Final = re.compile(r"README\.md|LICEN[CS]E[\w.]*|\.(git|cache|dvc)(/.*)?|\.gitattributes|\.gitignore")
 """Files that copying tools leave in folders; they are never read."""
 
 
@@ -57,7 +57,7 @@ def check_version_files(
         return dict(read)
     try:
         manifest = Manifest.read(place)
-        extra = frozenset(name for name in manifest.list_odd(folder) if _KEPT_BY_OTHERS.fullmatch(name))
+        extra = frozenset(name for name in manifest.list_odd(folder) if _LEFT_BY_TOOLS.fullmatch(name))
         difference = manifest.find_difference(folder, without=_APART | extra, read=read)
     except FileNotFoundError as error:
         raise _explain(f"{VERSION_FILES} is missing, but the registry has a digest of it.") from error
@@ -73,10 +73,10 @@ def check_version_files(
 def _read_tag(folder: Path) -> str | None:
     """Return the digest in the tags of a folder, as stored by the registries of plain paths and of the Hub."""
     try:
-        said = json.loads(read_regular(folder / _TAGS))
+        document = json.loads(read_regular(folder / _TAGS))
     except (OSError, ValueError, RecursionError):
         return None
-    tags = said.get("tags", said) if isinstance(said, dict) else None
+    tags = document.get("tags", document) if isinstance(document, dict) else None
     found = tags.get(FILES) if isinstance(tags, dict) else None
     return found if isinstance(found, str) else None
 

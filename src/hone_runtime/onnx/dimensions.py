@@ -22,7 +22,7 @@ def is_unknown(dim: Any) -> bool:
 
 
 def declare(model: Any, described: dict[str, Any]) -> None:
-    """Write known facts about inputs and outputs into a graph, replacing what the graph declares wrongly.
+    """Write known facts about inputs and outputs into a graph, replacing its wrong declarations.
 
     These are names for dimensions without one, or with one that stands for several sizes; and the shapes of outputs
     that had another rank or size in a run.

@@ -54,7 +54,7 @@ def find_fault(
         rounds: Whether logits of real tokens may differ by ``ROUNDED``, instead of ``EXACT``.
 
     Returns:
-        What is wrong; None if all agree.
+        The fault; None if all agree.
     """
     real, size = feeds[MASK] != 0, feeds[IDS].shape[1]
     for how, cuts in (("a run at once", [size]), ("steps with the cache", list(range(max(1, size // 2), size + 1)))):

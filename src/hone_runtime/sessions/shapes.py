@@ -62,7 +62,7 @@ def find_fixed_batch(shapes: Iterable[Sequence[int | str]]) -> int | None:
     """Return the only number of rows that a model accepts in a call, from the shapes of its inputs; None for any.
 
     It is fixed if all inputs have the same number as their first size. If some have a name there, only 1 counts as a
-    number of rows: another number is more likely the size of another axis, as in a state (2, batch, 128). Inputs
+    number of rows. Another number is more likely the size of another axis, as in a state (2, batch, 128). Inputs
     without dimensions have no rows, and an input with the others' name on another axis has its rows there.
     """
     known = [shape for shape in shapes if shape]

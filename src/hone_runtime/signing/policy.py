@@ -1,4 +1,4 @@
-"""The required signer of a version, and what signing and verification share: the file's name, the keys, the error."""
+"""The required signer of a version, and the shared parts of signing and verification: file name, keys, error."""
 
 from __future__ import annotations
 

@@ -90,10 +90,10 @@ def find_model_name(folder: Path) -> str | None:
     if place.name.isdecimal() and name != place.parent.name:
         return name
     try:
-        said = read_regular(place / _NOTED, limit=_LARGEST).decode()
+        text = read_regular(place / _NOTED, limit=_LARGEST).decode()
     except (OSError, ValueError):
         return None
-    found = re.search(r"^model_name: *(.+?) *$", said, re.MULTILINE)
+    found = re.search(r"^model_name: *(.+?) *$", text, re.MULTILINE)
     return found[1].strip("'\"") if found else None
 
 
@@ -111,10 +111,12 @@ def _check_name(wanted: str | None, signed: str, *, whole: str | None) -> None:
 def _read_model(folder: Path) -> str | None:
     """Return the name of the model in the manifest of a version."""
     try:
-        said = Manifest.read(folder / VERSION_FILES).attributes
+        attributes = Manifest.read(folder / VERSION_FILES).attributes
     except (OSError, ValueError) as error:
         raise _invalid(f"{VERSION_FILES} cannot be read: {error!s:.200}.") from error
-    return said.get("model") if isinstance(said, dict) and isinstance(said.get("model"), str) else None
+    return (
+        attributes.get("model") if isinstance(attributes, dict) and isinstance(attributes.get("model"), str) else None
+    )
 
 
 def describe_signature(folder: Path) -> str:

@@ -125,5 +125,5 @@ class Artifact(Derived):
         return isinstance(noted, dict) and "absent" not in noted
 
     def manifest(self) -> dict[str, Json]:
-        """Return what is written next to the files and hashed with them: all attributes except digest and history."""
+        """Return the attributes that are written next to the files and hashed with them: not digest and history."""
         return self.model_dump(mode="json", exclude={"digest", "kind", "steps", "made_from"})

@@ -1,4 +1,4 @@
-"""Sealed files: what can be sealed, and the manifest: each file's size and digest, the attributes, and one digest.
+"""Sealed files: checks of a folder before it is sealed, and its manifest with sizes, digests and attributes.
 
 The store writes the manifest next to the folder of the files; a published winner has it among its files.
 """
@@ -144,7 +144,7 @@ class Manifest(Value):
         without: Collection[str] = (),
         read: Mapping[Path, str] = MappingProxyType({}),
     ) -> str | None:
-        """Compare every byte of a folder with what was sealed (slow); return the difference as a clause.
+        """Compare every byte of a folder with the sealed files (slow); return the difference as a clause.
 
         With ``inside`` the manifest is among the files, as in a published winner. Files in ``without`` may exist, and
         are not compared. Files in ``read``, with their digests, are not read again.

@@ -273,7 +273,7 @@ class Confirmation(Value):
     subject: str = Field("", description="The digest of all that it was made from; empty until it is evidence.")
 
     def find_reported(self, winner: str | None, speedup: Speedup | None) -> Finalist | None:
-        """Return the finalist that a report describes; None if there is none.
+        """Return the finalist that a report describes; None if absent.
 
         This is the winner. Without a winner, it is the finalist with the decision's speed-up, or else the first one
         compared.

@@ -64,7 +64,7 @@ class Split(Value):
 
     @property
     def pin(self) -> str:
-        """What pins the content, in words where DVC does not."""
+        """The pin of the content: DVC's digest, or a phrase with our own digest if nothing versions the content."""
         return f"{NOT_VERSIONED} {self.sha256}" if self.sha256 else self.md5
 
     @property
@@ -89,7 +89,7 @@ class Samples(Derived):
 
     @property
     def drawn(self) -> bool:
-        """Whether any of the rows were drawn at random: what is measured on them proves nothing."""
+        """Whether any of the rows were drawn at random: measurements on them prove nothing."""
         return any(split.drawn for split in self.splits.values())
 
     @property

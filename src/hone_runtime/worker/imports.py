@@ -36,7 +36,7 @@ def load_file(name: str, path: str, *, parts: bool = True) -> Any:
         raise ImportError(f"not a Python file: {path}")
     forget_parts(name)
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # what dataclasses, pickles and relative imports need
+    sys.modules[name] = module  # needed by dataclasses, pickles and relative imports
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -46,7 +46,7 @@ def read_version(distribution: metadata.Distribution) -> tuple[str, str] | None:
 def _find_fault(job: dict[str, Any]) -> str | None:
     try:
         import_worker(job["toolchain"], uses=job.get("uses", ()), name="hone_toolchain")
-    except BaseException as error:  # noqa: BLE001 - SystemExit too: whatever the toolchain raises is the answer
+    except BaseException as error:  # noqa: BLE001 - SystemExit too: any exception of the toolchain is the result
         lines = str(error).splitlines()
         return ": ".join([type(error).__name__, *lines[:1]])
     return None

@@ -86,7 +86,7 @@ def make_importable(folder: str) -> None:
 
     Raises:
         ImportError: The folder's name is not that of a toolchain's package; or another package of this name was
-            imported before, which may belong to the user's program and is left as it is.
+            imported before. That package may belong to the user's program, so it is not replaced.
     """
     finder = next((one for one in sys.meta_path if isinstance(one, _Finder)), None)
     if finder is None:

@@ -1,4 +1,4 @@
-"""Gates: what a candidate must pass to be published, one value each, and where they are found.
+"""Gates: the conditions for publishing a candidate, one value each, and how they are registered.
 
 A gate is a module in ``kedro_hone.search.gates`` that exports ``GATE``. Other packages name theirs in the
 entry-point group ``kedro_hone.gates``, and a Kedro project calls ``register_gate`` in its ``settings.py``. The recipe's
@@ -126,9 +126,9 @@ class Gate:
         reason = f"the gate {self.name} returned no judgement on {candidate.id}"
         return rows or (self.rule(candidate.id, GateOutcome.UNDECIDED, reason),)
 
-    def rule(self, candidate: str, judged: GateOutcome, reason: str, **told: Any) -> Judgement:
+    def rule(self, candidate: str, judged: GateOutcome, reason: str, **fields: Any) -> Judgement:
         """Return a judgement of this gate, with further fields such as ``limit`` and ``measured``."""
-        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **told)
+        return Judgement(name=self.name, candidate=candidate, judgement=judged, reason=reason, **fields)
 
 
 def has_limit(limit: Any) -> bool:
@@ -154,13 +154,13 @@ def judge_at_most(
     ``unit`` is the unit of both in words, and ``shape`` the shape that the number is about, if any.
     """
     if measured is None or not math.isfinite(measured):
-        judged, said = GateOutcome.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
+        judged, statement = GateOutcome.UNDECIDED, f"how many {unit} {subject} {verb} was not measured"
     else:
         judged = GateOutcome.HOLDS if measured <= limit else GateOutcome.FAILS
-        said = f"{subject} {verb} {measured:{digits}} {unit}"
-    reason = f"{said}, where {limit:g} {unit} is allowed"
-    told = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
-    return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **told)
+        statement = f"{subject} {verb} {measured:{digits}} {unit}"
+    reason = f"{statement}, where {limit:g} {unit} is allowed"
+    fields = {"limit": limit, "measured": measured, "unit": unit, "shape": shape}
+    return Judgement(name=name, candidate=candidate, judgement=judged, reason=reason, **fields)
 
 
 _PLUGINS: Final = Plugins[Gate](
@@ -224,7 +224,7 @@ _LIMITS: Final[tuple[Any, ...]] = (
 
 @lru_cache(maxsize=64)
 def _find_fault(gate: Gate) -> str | None:
-    """Return why a gate cannot be a key of the recipe or format its reasons, or None: detected before measuring."""
+    """Return why a gate cannot be a key of the recipe or format its reasons; None if it can: before measuring."""
     if not callable(gate.judge):
         return f"its judge is {gate.judge!r:.80}, which cannot be called"
     field: FieldInfo = gate.field
@@ -235,7 +235,7 @@ def _find_fault(gate: Gate) -> str | None:
     try:
         section = _make_section(gate)
         default = getattr(section(), gate.name)
-    except Exception as error:  # noqa: BLE001 - of pydantic there are many kinds, and a stranger's type may raise any
+    except Exception as error:  # noqa: BLE001 - pydantic raises many kinds, and another package's type any
         return f"its limit cannot be a key of the recipe: {' '.join(describe_exception(error).split())}"
     if gate.per_shape and (_read_limits(section, gate, [None]) or not _read_limits(section, gate, [{}])):
         return "it is per_shape, so its limit must be a map from shapes, which may be empty and not None"
@@ -277,6 +277,6 @@ def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
             try:
                 if has_limit(limit):
                     words.format(**{**known, "limit": limit})
-            except Exception as error:  # noqa: BLE001 - a stranger's type may raise any
+            except Exception as error:  # noqa: BLE001 - another package's type may raise any
                 return f"its {name} cannot be written with a limit of {limit!r}: {describe_exception(error)}"
     return None

@@ -19,7 +19,7 @@ from hone_runtime.text import open_logger
 
 _LOG = open_logger(__name__)
 _LOOK_SECONDS: Final = 0.5
-_TOLD_SECONDS: Final = 30.0
+_LOG_SECONDS: Final = 30.0
 
 
 @contextmanager
@@ -63,14 +63,14 @@ def _wait(handle: int, path: Path, *, stopped: Callable[[], bool] | None) -> Non
 
     A wait in the kernel would resume after Ctrl-C if a signal handler of ours only records the signal and returns.
     """
-    asked = stopped is not None and stopped()  # an earlier request to stop applies to this wait too
-    started, told = time.monotonic(), -math.inf
+    requested = stopped is not None and stopped()  # an earlier request to stop applies to this wait too
+    started, logged = time.monotonic(), -math.inf
     while True:
         waited = time.monotonic() - started
-        if waited - told >= _TOLD_SECONDS:
-            told, since = waited, f" after {waited:.0f} s" if waited >= 1 else ""
+        if waited - logged >= _LOG_SECONDS:
+            logged, since = waited, f" after {waited:.0f} s" if waited >= 1 else ""
             _LOG.warning("Waiting for %s%s: held by %s.", path.stem, since, read_holder(path) or "another process")
-        if stopped is not None and not asked and stopped():
+        if stopped is not None and not requested and stopped():
             raise KeyboardInterrupt(f"while waiting for {path.stem}")
         time.sleep(_LOOK_SECONDS)
         with suppress(BlockingIOError):

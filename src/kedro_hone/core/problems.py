@@ -20,7 +20,7 @@ _KINDS: Final = {
 
 
 def explain_value(where: str, problem: Mapping[str, Any], *, secret: bool = False) -> str:
-    """Return what is wrong with a value.
+    """Return a message about an invalid value.
 
     Args:
         where: The key, with those above it.

@@ -30,7 +30,7 @@ _FAILING: Final = {
 }
 _VERDICTS: Final = (ExitCode.SUCCESS, ExitCode.FAIL, ExitCode.INCONCLUSIVE, ExitCode.DRAFT)
 _CAUSES: Final = {ExitCode.INPUT: "the recipe or an input is wrong", ExitCode.BUG: "a bug of kedro-hone"}
-_HELD: Final = "`publish: on-pass` publishes from the default branch only, and this run is not from it."
+_UNPUBLISHED: Final = "`publish: on-pass` publishes from the default branch only, and this run is not from it."
 
 
 def report() -> int:
@@ -60,10 +60,10 @@ def report() -> int:
     own = sorted((context.workspace / inputs.project).glob("conf/base/parameters*.y*ml"))
     recipes = [context.workspace / inputs.recipe] if inputs.recipe else []
     annotate_gates(view.evidence, [*recipes, *own], context.workspace)
-    note = "" if disable_publishing(inputs, context) == inputs else _HELD
+    note = "" if disable_publishing(inputs, context) == inputs else _UNPUBLISHED
     if note:
         print_warning(f"Not published: {note}")
-    (base, _), (last, commit) = _read_kept(context, "HONE_BASE"), _read_kept(context, "HONE_LAST")
+    (base, _), (last, commit) = _read_cached(context, "HONE_BASE"), _read_cached(context, "HONE_LAST")
     job = JobRemarks(base=base, last=last, last_commit=commit, note=note, log_url=context.run_url)
     ends = code if code in _FAILING[inputs.fail_on] else 0
     calm: Conclusion = "success" if code == ExitCode.SUCCESS else "neutral"
@@ -107,7 +107,7 @@ def _warn_of_refusals(what: str, permission: str) -> Iterator[None]:
         print_warning(hide_secrets(f"GitHub took no {what} ({cause}). {needs}."))
 
 
-def _read_kept(context: Context, variable: str) -> tuple[View | None, str]:
+def _read_cached(context: Context, variable: str) -> tuple[View | None, str]:
     """Return another run's result, restored from a cache to a folder, and its commit, which is the file's name."""
     named = os.environ.get(variable, "") if context.pull_request is not None else ""
     path = next((one for one in (context.workspace / named).glob("*.json") if named and one.is_file()), None)

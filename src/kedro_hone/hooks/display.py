@@ -1,4 +1,4 @@
-"""What a person sees of a run at work: a live block on a terminal, and a line now and then elsewhere."""
+"""The display of a run's progress: a live block on a terminal, and occasional lines elsewhere."""
 
 from __future__ import annotations
 
@@ -90,20 +90,20 @@ class Display(Protocol):
     shows_events: bool
 
     def show(self) -> None:
-        """Show the present snapshot, if it is time for that."""
+        """Show the present snapshot, if the last one is old enough."""
 
     def close(self) -> None:
         """End the display."""
 
 
 def open_display(console: Console, take: Callable[[], Snapshot]) -> Display:
-    """Return a display on a console of the snapshots that a function takes."""
+    """Return a display on a console of the snapshots that a function returns."""
     live = is_terminal(console) and not console.is_dumb_terminal
     return LiveDisplay(console, take) if live else LineDisplay(console, take)
 
 
 class LiveDisplay:
-    """One block at the bottom of a terminal; what is printed meanwhile goes above it."""
+    """One block at the bottom of a terminal; other output goes above it."""
 
     shows_events = True
 

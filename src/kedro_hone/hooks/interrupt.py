@@ -25,9 +25,9 @@ class InterruptHooks:
 
     In a run with ParallelRunner each process gets the signal itself, so the first one ends the run.
 
-    A thread, not the handler, reports the effect of the first one. The interrupted code may be printing with a lock
-    that the display waits for, while the display has the lock that the handler's output needs. The thread starts with
-    the run, since starting a thread needs locks, too.
+    A thread, not the handler, reports the effect of the first one, since the handler could deadlock. The interrupted
+    code may be printing with a lock that the display waits for, while the display has the lock that the handler's
+    output needs. The thread starts with the run, since starting a thread needs locks, too.
     """
 
     def __init__(self) -> None:

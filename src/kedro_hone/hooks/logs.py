@@ -1,4 +1,4 @@
-"""Which log lines a run prints: kedro-hone's, and Kedro's warnings, unless the project is configured otherwise."""
+"""The log lines that a run prints: kedro-hone's, and Kedro's warnings, unless the project has its own configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which nodes are kedro-hone's: the hooks leave all other pipelines of a project alone."""
+"""Recognize kedro-hone's nodes: the hooks do not affect other pipelines of a project."""
 
 from __future__ import annotations
 

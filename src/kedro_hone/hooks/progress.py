@@ -1,4 +1,4 @@
-"""Show what is running, what is done, how long it will take and the best candidate: live on a terminal."""
+"""Show the running nodes, the progress, the expected time and the best candidate: live on a terminal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class ProgressHooks:
 
     @hook_impl
     def after_node_run(self, node: Node, outputs: dict[str, Any]) -> None:
-        """Count the node as done, and note what its outputs say of the best candidate and of the time."""
+        """Count the node as done, and read the best candidate and the expected times from its outputs."""
         if self._tracker is not None and self._display is not None:
             self._tracker.end(node, outputs)
             self._display.show()

@@ -58,7 +58,7 @@ class RecipeHooks:
 
     @hook_impl
     def after_catalog_created(self, catalog: CatalogProtocol[Any, Any], save_version: str | None) -> None:
-        """Add the entries that a user need not write."""
+        """Add the catalog's entries that users need not write."""
         if self._project is not None:
             from kedro_hone.datasets.defaults import add_defaults  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""What a run was started with beside the project's files, for a later choice among the candidates of its race."""
+"""The parameters and environment of a run's command line, for a later choice among the candidates of its race."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Runtime:
 
 
 class RuntimeHooks:
-    """Stores what a run that races was started with: its race then only fits the same recipe."""
+    """Stores the command line's values of a run that races: its race is only valid for the same recipe."""
 
     @hook_impl
     def before_pipeline_run(
         self, run_params: dict[str, Any], pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]
     ) -> None:
-        """Write it beside the runs; a run without a race leaves that of the last race."""
+        """Write them next to the runs; a run without a race does not replace those of the last race."""
         if not has_own(pipeline) or "race" not in pipeline.all_outputs() or "run" not in pipeline.inputs():
             return
         from kedro_hone.core.store.disk import write_file  # noqa: PLC0415 - every command of Kedro imports settings
@@ -45,7 +45,7 @@ class RuntimeHooks:
 
 
 def read_runtime(folder: Path) -> Runtime:
-    """Return what the last run that raced was started with; nothing if that is unknown."""
+    """Return the command line's values of the last run that raced; empty if unknown."""
     with suppress(FileNotFoundError, ValueError, TypeError):
         return Runtime(**json.loads((folder / _FILE).read_bytes()))
     return Runtime()

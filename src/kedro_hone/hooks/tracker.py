@@ -1,4 +1,4 @@
-"""The state of a run at work: its phase, what is running and done, the expected rest and the best candidate."""
+"""The state of an ongoing run: its phase, running and completed nodes, the expected rest and the best candidate."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _LOGGER = open_logger(__name__)
 
 
 def find_phase(node: Node) -> str:
-    """Return the phase of a node: its outermost namespace, or its own name; empty if it is none of ours."""
+    """Return the phase of a node: its outermost namespace, or its own name; empty if it is not kedro-hone's."""
     name = (node.namespace or node.name).partition(".")[0]
     return name if name in TITLES else ""
 
 
 class Tracker:
-    """Counts the nodes of a run by phase, and keeps what the display shows of them."""
+    """Counts the nodes of a run by phase, and stores the values that the display shows."""
 
     def __init__(self, pipeline: Pipeline, catalog: CatalogProtocol[Any, Any]) -> None:
         self._catalog, self._began, self._lock = catalog, time.monotonic(), threading.Lock()
@@ -57,12 +57,12 @@ class Tracker:
         self._note_values({name: self._load(name) for name in ("source", "forecast") if name not in made})
 
     def begin(self, node: Node) -> None:
-        """Note that a node begins."""
+        """Record that a node begins."""
         with self._lock:
             self._running[node.name] = time.monotonic()
 
     def end(self, node: Node, outputs: dict[str, Any]) -> None:
-        """Note that a node ended, with what it made; the next phase begins when all nodes of the present one ended."""
+        """Record that a node ended, with its outputs; the next phase begins when all nodes of the present one ended."""
         with self._lock:
             self._running.pop(node.name, None)
             self._done[find_phase(node)] += 1
@@ -73,7 +73,7 @@ class Tracker:
         self._note_values(outputs)
 
     def note(self, record: logging.LogRecord) -> None:
-        """Note a message of the log: an event, or the best candidate so far."""
+        """Record a message of the log: an event, or the best candidate so far."""
         with self._lock:
             if is_passing(record):
                 self._events.append(" ".join(record.getMessage().split()))
@@ -99,7 +99,7 @@ class Tracker:
             )
 
     def _go_on(self) -> None:
-        """Go on to the first phase with nodes that did not end."""
+        """Continue with the first phase that has nodes that did not end."""
         open_phases = (phase for phase in _ORDER if self._done[phase] < self._totals[phase])
         phase = next(open_phases, self._phase)
         if phase != self._phase:
@@ -122,7 +122,7 @@ class Tracker:
         )
 
     def _note_values(self, values: Mapping[str, Any]) -> None:
-        """Note the longest times once the source's size is known, and the expected ones once there is a forecast."""
+        """Record the longest times once the source's size is known, and the expected ones once there is a forecast."""
         source, forecast, recipe = values.get("source"), values.get("forecast"), self._load(_RECIPE)
         if not self._searches or not isinstance(recipe, Recipe):
             return
@@ -134,7 +134,7 @@ class Tracker:
             self._expectation = expect(recipe, routes, source, forecast=forecast, limits=self._limits)
 
     def _load(self, name: str) -> Any:
-        """Return a value of the catalog; None if it has none: whatever needs it then explains why."""
+        """Return a value of the catalog; None if absent: the node that needs it then explains why."""
         with suppress(DatasetError, HoneError):
             return self._catalog.load(name)
         return None

@@ -1,4 +1,4 @@
-"""What a toolchain takes, by its ``capabilities.yml``: a route that must fail is refused before anything starts.
+"""The limits of a toolchain in its ``capabilities.yml``: a route that must fail is refused before anything starts.
 
 The key ``takes`` is below a version, for all adaptors of the toolchain, or below an adaptor's name, only for it::
 
@@ -32,7 +32,7 @@ from hone_runtime.values.outcome import Refused
 from kedro_hone.core.problems import explain_unknown
 
 CAPABILITIES: Final = "capabilities.yml"
-"""The file in a toolchain's folder with what it takes, and what was tested with each adaptor."""
+"""The file in a toolchain's folder with its limits, and the tests of each adaptor."""
 
 MOST_OPERATORS: Final = 60
 """The most kinds of operators stored for a source; a list of that length may be truncated, so missing ones prove
@@ -145,19 +145,19 @@ def find_versions_to_write(
     Raises:
         HoneError: ``capabilities-invalid``.
     """
-    asked = [takes for takes in read_takes(adaptor, find_versions=find_versions) if takes.converts]
-    return asked[-1].model_dump(mode="json", include={"opsets", "ir"}) if asked else None
+    converting = [takes for takes in read_takes(adaptor, find_versions=find_versions) if takes.converts]
+    return converting[-1].model_dump(mode="json", include={"opsets", "ir"}) if converting else None
 
 
 def read_takes(adaptor: Adaptor, *, find_versions: Callable[[], Mapping[str, str]]) -> tuple[Takes, ...]:
-    """Return what a version takes for all adaptors of the toolchain, and for this one; raises as ``find_limit``."""
+    """Return the limits of a version, for all adaptors of the toolchain and for this one; raises as ``find_limit``."""
     path = adaptor.toolchain.folder / CAPABILITIES
     try:
         known = read_file(path)
         require_known_keys(known, adaptor)
         row = _choose_row(known, find_versions)
-        said = (row.get("takes"), ((row.get("adaptors") or {}).get(adaptor.name) or {}).get("takes"))
-        return tuple(Takes.model_validate(each) for each in said if each is not None)
+        sections = (row.get("takes"), ((row.get("adaptors") or {}).get(adaptor.name) or {}).get("takes"))
+        return tuple(Takes.model_validate(each) for each in sections if each is not None)
     except UNREADABLE as error:
         raise explain_invalid(adaptor.name, path, error) from error
 
@@ -175,7 +175,7 @@ def list_versions(toolchain: Toolchain) -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def read_file(path: Path) -> Mapping[str, Json]:
-    """Return the content of a file; empty if there is none.
+    """Return the content of a file; empty if absent.
 
     Raises:
         yaml.YAMLError: It is not YAML.
@@ -198,8 +198,8 @@ def require_known_keys(known: Mapping[str, Json], adaptor: Adaptor) -> None:
         own = (*place, "adaptors", adaptor.name)
         _require_keys(place, row, _OF_VERSION)
         _require_keys(own, of_it, _OF_ADAPTOR | adaptor.options.model_fields.keys())
-        for where, said in ((place, row.get("takes")), (own, of_it.get("takes"))):
-            _require_keys((*where, "takes"), said if isinstance(said, Mapping) else {}, Takes.model_fields)
+        for where, section in ((place, row.get("takes")), (own, of_it.get("takes"))):
+            _require_keys((*where, "takes"), section if isinstance(section, Mapping) else {}, Takes.model_fields)
 
 
 def require_known_adaptors(toolchain: Toolchain, names: Collection[str]) -> None:
@@ -220,27 +220,27 @@ def require_known_adaptors(toolchain: Toolchain, names: Collection[str]) -> None
         raise explain_invalid(toolchain.name, path, error) from error
 
 
-def _require_keys(place: tuple[str, ...], said: Mapping[str, Json], known: Collection[str]) -> None:
-    for odd in (key for key in {**said} if key not in known):
+def _require_keys(place: tuple[str, ...], section: Mapping[str, Json], known: Collection[str]) -> None:
+    for odd in (key for key in {**section} if key not in known):
         raise UnknownKey(explain_unknown(".".join((*place, str(odd))), str(odd), sorted(known)))
 
 
 def explain_invalid(name: str, path: Path, error: Exception) -> HoneError:
     """Return the error for a file with invalid entries of an adaptor."""
-    said = str(error) if isinstance(error, UnknownKey) else f"{type(error).__name__}: {error}"
+    reason = str(error) if isinstance(error, UnknownKey) else f"{type(error).__name__}: {error}"
     if isinstance(error, ValidationError):
         each = error.errors(include_url=False)
-        said = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in each)
+        reason = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in each)
     return HoneError(
         "capabilities-invalid",
         f"The capabilities of the adaptor {name} cannot be read.",
-        why=f"{path}: {said}",
+        why=f"{path}: {reason}",
         hint="Correct it there; Write an adaptor in the documentation describes the file.",
     )
 
 
 def _choose_row(known: Mapping[str, Json], find_versions: Callable[[], Mapping[str, str]]) -> Mapping[str, Any]:
-    """Return the row of the installed version; the only row if there is one; an empty one if none fits."""
+    """Return the row of the installed version; if there is only one row, that one; empty if none fits."""
     rows = known.get("versions") or []
     if len(rows) > 1:
         installed = find_versions().get(known["package"], "")

@@ -22,7 +22,7 @@ def open_environments(recipe: Recipe) -> EnvironmentStore:
 def find_environment(
     recipe: Recipe, toolchain: Toolchain, *, build: bool = True, stopped: Callable[[], bool] | None = None
 ) -> Environment | Failed:
-    """Return the environment of a toolchain, built if there is none, ``build`` is true and the recipe allows it.
+    """Return the environment of a toolchain, built if it is absent, ``build`` is true and the recipe allows it.
 
     Arguments, failures and errors are those of ``EnvironmentStore.ensure``.
     """

@@ -37,7 +37,7 @@ class GatesSection(Section):
         description="How far outputs that no metric reads may be from the source's: the length of a row's difference "
         "over that of the row, on average; of whole numbers and text, the share of rows that differ.",
     )
-    if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan what is measured
+    if TYPE_CHECKING:  # the other keys are those of the gates; these are also needed to plan the measurements
         speedup: float = 0.0
         other_load: float = 0.0
         drop: float = 0.0

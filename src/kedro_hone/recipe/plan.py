@@ -158,8 +158,8 @@ def generate_routes(
     default options.
 
     Raises:
-        HoneError: ``recipe-invalid``: a chain is not a route over these adaptors; an adaptor that converts to a
-            backend, which is done once for all routes, has several variants; or there are too many routes.
+        HoneError: ``recipe-invalid``: a chain is not a route over these adaptors; or there are too many routes. Or an
+            adaptor that converts to a backend, which is done once for all routes, has several variants.
     """
     converts = [a for a in adaptors if a.stage is Stage.CONVERT]
     converters = {

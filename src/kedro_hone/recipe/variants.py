@@ -38,7 +38,7 @@ class Variant:
     Attributes:
         options: All options.
         chosen: The values of those for which the recipe lists several.
-        label: The suffix of the adaptor in the namespace of a step, such as ``+activations=uint8``: it is part of file
+        label: The suffix of the adaptor in the namespace of a step, such as ``+activations=uint8``. It is part of file
             names, of words in a shell and of fragments of URLs.
     """
 

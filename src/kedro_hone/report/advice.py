@@ -1,4 +1,4 @@
-"""Why a verdict is as it is, and what to do next."""
+"""The reasons of a verdict, and the next step."""
 
 from __future__ import annotations
 

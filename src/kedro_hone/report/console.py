@@ -32,13 +32,13 @@ _STYLES: Final = {
 _INDENT: Final = 14
 """The width of the labels, the longest of which is a verdict."""
 _PLAIN: Final = frozenset({"Report", "Published", "Load"})
-"""The labels of what is copied from the terminal, which is never folded."""
+"""The labels of parts that people copy from the terminal, which are never folded."""
 
 
 def print_verdict(
     evidence: Evidence, console: Console, *, folder: Path, publication: Publication | None = None
 ) -> None:
-    """Print the verdict, the winner in words, the finalists, the report's path, how to load, and what to do next.
+    """Print the verdict, the winner in words, the finalists, the report's path, how to load, and the next step.
 
     Off a terminal each part is a line with its label, and each finalist too: nothing is wrapped, padded or colored.
     ``folder`` is the run's, and ``publication`` is that of the winner, if it was published.
@@ -100,7 +100,7 @@ def _join_code(usage: str) -> str:
 
 
 def _describe_comparison(view: View) -> str:
-    """Return what the source was, how often it was compared, and on which machine; empty if nothing was compared."""
+    """Return the source, the number of its comparisons, and the machine; empty if nothing was compared."""
     evidence, speedup = view.evidence, view.evidence.speedup
     if speedup is None:
         return ""

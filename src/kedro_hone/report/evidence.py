@@ -1,7 +1,7 @@
 """The evidence of one run: everything that proves a verdict, as it is written to ``evidence.json``.
 
-Fields may be added under the same schema id, so readers ignore what they do not know; a changed or removed field raises
-the number at the end of the id.
+Fields may be added under the same schema id, so readers ignore unknown ones. A changed or removed field raises the
+number at the end of the id.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Evidence(Value):
         """The id of the candidate that the report is about: the winner, or else a finalist."""
         if self.winner:
             return self.winner.candidate
-        told = self.confirmation.find_reported(None, self.speedup)
-        return told.id if told else None
+        finalist = self.confirmation.find_reported(None, self.speedup)
+        return finalist.id if finalist else None
 
     @property
     def subject_quality(self) -> tuple[Quality, ...]:

@@ -1,4 +1,4 @@
-"""Lines of text on a console that is no terminal: exactly as they are, for logs and for programs that read them."""
+"""Lines of text on a console that is no terminal: unchanged, for logs and for programs that read them."""
 
 from __future__ import annotations
 

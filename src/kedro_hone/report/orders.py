@@ -34,7 +34,7 @@ _KEYS: Final[tuple[tuple[str, str, _Key], ...]] = (
 def list_orders(candidates: Sequence[CandidateRecord]) -> tuple[Order, ...]:
     """Return the orders that rows in the given order, fastest first, can be brought to; empty for a single row.
 
-    In each the smallest value is first, and what was not measured is last. An order without any value is left out.
+    In each the smallest value is first, and rows without a value are last. An order without any value is left out.
     """
     if len(candidates) < 2:
         return ()

@@ -70,7 +70,7 @@ def draw_charts(evidence: Evidence) -> tuple[Chart, ...]:
 
 
 def draw_chart(evidence: Evidence, shape: str = "") -> Chart | None:
-    """Plot quality (search split) against latency (log scale) at a shape, or the deciding one, of what was timed."""
+    """Plot the search split's quality against latency (log scale) at a shape, by default the deciding one."""
     reference = next((one.quality for one in evidence.candidates if one.route and one.quality), None)
     if reference is None or evidence.latency is None:
         return None

@@ -126,7 +126,7 @@ class Counts(Value):
 
 
 def group_reasons(candidates: Iterable[CandidateRecord]) -> list[list[CandidateRecord]]:
-    """Return candidates that were not measured, those with one and the same reason together, in the order given."""
+    """Return candidates that were not measured, grouped by their reasons, in the given order."""
     groups: dict[tuple[str, ...], list[CandidateRecord]] = {}
     for one in candidates:
         known = (one.failure_class or "", one.reason, one.note) if one.reason else (one.id,)

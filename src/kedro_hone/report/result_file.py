@@ -15,12 +15,12 @@ VARIABLE: Final = "HONE_RESULT"
 
 
 class RunResult(Value):
-    """The results of a run so far; the file is written when it starts, and at each change.
+    """The results of a run so far; the file is written when the run starts, and at each change.
 
     Attributes:
         folder: The run's folder; empty before it exists.
         verdict: ``PASS``, ``KEEP``, ``FAIL``, ``INCONCLUSIVE`` or ``DRAFT``; empty before there is one.
-        published: The URI of the new version; empty if there is none.
+        published: The URI of the new version; empty if absent.
         awaits: The alias that a person's approval moves to it; empty if it waits for none.
         slug: The name of the error that ended the run; empty if none did.
         speed: How much faster the winner is at which shapes, in words; empty without one.

@@ -1,4 +1,4 @@
-"""What a verdict is worth: rows in a second, and the cost of a million calls at the recipe's price of the machine."""
+"""Throughput and cost: rows per second, and the cost of a million calls at the recipe's price of the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MS_PER_HOUR: Final = 3_600_000
 
 
 class Return(NamedTuple):
-    """Throughput and cost at one shape; texts are empty for what is not known, such as the winner's without one.
+    """Throughput and cost at one shape; empty for unknown values, such as the winner's if there is no winner.
 
     ``throughput`` is of one call after the other, from the median latency; costs are of a million such calls.
     """

@@ -1,4 +1,4 @@
-"""What may still go wrong with a winner, in one line, and how it compares with the published version."""
+"""The remaining risks of a winner, in one line, and its comparison with the published version."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def describe_risk(evidence: Evidence) -> str:
 
 
 def list_changed_rows(evidence: Evidence) -> tuple[tuple[CandidateRecord, Quality], ...]:
-    """Return the candidates of which is known how many rows changed, with the gate split's quality where there is one.
+    """Return the candidates with a known number of changed rows, each with its quality, on the gate split if known.
 
     They are those of a metric that is a share of right rows; the one with the fewest changed rows is first.
     """
@@ -30,7 +30,7 @@ def list_changed_rows(evidence: Evidence) -> tuple[tuple[CandidateRecord, Qualit
 
 
 def list_changes(evidence: Evidence) -> tuple[tuple[str, str, str], ...]:
-    """Return each gate on the winner against a published version: its name, what was judged, and the judgement."""
+    """Return each gate on the winner against a published version: its name, the reason, and the judgement."""
     return tuple(
         (wording.format_gate(row), row.reason, row.judgement.value)
         for row in evidence.gates

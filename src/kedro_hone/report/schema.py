@@ -1,6 +1,6 @@
 """The published JSON Schema of ``evidence.json``, generated from its classes.
 
-Run ``python -m kedro_hone.report.schema`` after a change; a test compares the file with what is generated.
+Run ``python -m kedro_hone.report.schema`` after a change; a test compares the file with the generated text.
 """
 
 from __future__ import annotations

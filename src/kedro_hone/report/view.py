@@ -83,7 +83,7 @@ class View:
     def headline(self) -> str:
         """The verdict as one sentence without a full stop at the end.
 
-        It includes the model that was compared with, unless the recipe has the author's class.
+        It includes the compared model, unless the recipe has the author's class.
         """
         evidence, baseline = self.evidence, self.evidence.source.baseline
         if evidence.verdict is Verdict.INCONCLUSIVE and not any(finalist.speedups for finalist in evidence.finalists):
@@ -161,7 +161,7 @@ class View:
 
     @cached_property
     def tally(self) -> dict[Status, int]:
-        """How many candidates have each status; the source is none."""
+        """The number of candidates with each status, without the source."""
         counts = {status: sum(one.id != _SOURCE for one in group) for status, group in self.groups.items()}
         return {status: count for status, count in counts.items() if count}
 
@@ -258,7 +258,7 @@ class View:
 
     @cached_property
     def front(self) -> list[CandidateRecord]:
-        """The candidates of the Pareto front, fastest first; empty if there is nothing to choose."""
+        """The candidates of the Pareto front, fastest first; empty if there is no choice."""
         found = [one for name in self.evidence.front if (one := self.evidence.find_candidate(name))]
         return found if len(found) > 1 else []
 

@@ -1,8 +1,8 @@
 """A Dask cluster in one run: which workers take part, which one measures, and the nodes that run there.
 
 Dask's scheduler decides where a node runs, by the resources that its workers were started with: ``build``, ``bench``,
-``gpu``. This module adds what the scheduler does not check: which workers can access the run's folder, run the same
-code and have the processor of the measuring machine; and that everything is measured on one machine.
+``gpu``. This module adds checks that the scheduler does not make. A worker must access the run's folder, run the same
+code and have the processor of the measuring machine. Everything is measured on one machine.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ class Cluster:
             alive = self._client.scheduler_info(n_workers=-1)["workers"]
             self._known = {address: self._known[address] for address in alive if address in self._known}
             new = [address for address in alive if address not in self._known]
-            said = self._client.run(introduce, self._setup, workers=new, on_error="return") if new else {}
-        for address, facts in said.items():
+            replies = self._client.run(introduce, self._setup, workers=new, on_error="return") if new else {}
+        for address, facts in replies.items():
             if isinstance(facts, OSError):
                 _LOGGER.warning("no answer of the worker %s: %s", address, describe_exception(facts))
                 continue  # it died meanwhile, or will be queried again
@@ -265,7 +265,7 @@ class Cluster:
     def _find_labels(self, needs: frozenset[str]) -> frozenset[str]:
         """Return the resources of a node: ``build`` and ``bench``, others only if some worker offers them.
 
-        If none does, the node runs on a machine without them, and reports what is missing, as in a local run.
+        If none does, the node runs on a machine without them, and reports the missing ones, as in a local run.
         """
         offered = frozenset[str]().union(*(one.resources for one in self._members))
         return needs & (offered | {BENCH, BUILD})

@@ -31,8 +31,8 @@ _VALIDATE: Final = "validate"
 _BASE, _TIMES = 1 << 30, 6
 """The memory of a step: bytes for a toolchain's libraries, and how many times the source model's size."""
 LEAST_SPEED: Final = 0.5
-"""The share of the expected speed of a candidate that only converts: a candidate that is expected to be slower waits
-until all others are tried, and is not tried if that candidate is valid."""
+"""A share of the expected speed of a candidate that only converts. A candidate that is expected to be slower waits
+until all others are tried. It is not tried if the first one is valid."""
 
 
 class Schedule:
@@ -108,7 +108,7 @@ class Schedule:
         return 0.0 if first is None or self._recipe.budget == "thorough" else LEAST_SPEED * self._speeds[first]
 
     def _find_rival(self) -> str | None:
-        """Return the fastest rival with a measured speed, the first of equals; None if there is none."""
+        """Return the fastest rival with a measured speed, the first of equals; None if absent."""
         return max((name for name in self._speeds if name in self._rivals), key=self._speeds.__getitem__, default=None)
 
     def _end_search(self) -> None:

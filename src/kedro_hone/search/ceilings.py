@@ -28,7 +28,7 @@ def make_ceiling(
 
     def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
         in_unit = None if (measured := measure(candidate)) is None else measured / per
-        told = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
-        return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **told),)
+        fields = {"unit": unit, "subject": subject.format(candidate.id), "verb": verb}
+        return (judge_at_most(name=name, candidate=candidate.id, measured=in_unit, limit=limit, **fields),)
 
     return Gate(name=name, takes=float | None, field=Field(default=None, gt=0, description=description), judge=judge)

@@ -56,10 +56,10 @@ def measure_alone(run: RunFolder, node: str, *, artifacts: Iterable[Artifact]) -
     with ExitStack() as stack:
         with run.pause_search():
             devices = {artifact.device for artifact in artifacts}
-            held = hold_devices(
+            locks = hold_devices(
                 find_home() / "locks", devices, purpose=f"measuring for {run.project}", stopped=run.is_stopped
             )
-            waited = stack.enter_context(held)
+            waited = stack.enter_context(locks)
         run.note("waited", node=node, seconds=waited)
         took: dict[str, Any] = {}
         started, load = time.monotonic(), read_load()

@@ -59,7 +59,7 @@ def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run
 
 
 def collect_errors(checks: Iterable[Callable[[], object]]) -> Iterator[HoneError]:
-    """Call checks one after another, and yield what they raise for people."""
+    """Call checks one after another, and yield the errors for people that they raise."""
     for check in checks:
         try:
             check()
@@ -124,15 +124,15 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     Args:
         rows: The number of rows of the gate split.
         recipe: Contains the limit of its metric.
-        score: The source's score on the search split, with the metric's span, which is also used for the gate split; it
-            is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
+        score: The source's score on the search split, with the metric's span, which is also used for the gate split.
+            The span is at least 1 for a metric that is best at 1. None for rows that are right or wrong.
         other: The metric's name in ``gates.drops``, to check that limit instead.
 
     Raises:
         HoneError: ``gate-unprovable``, with the number of rows needed.
     """
     gates, finalists = recipe.gates, recipe.confirm.finalists
-    limit, key, said = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
+    limit, key, suffix = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
     least = UNITS if score is not None and score.kind != "proportion" else 1
     if score is not None:
@@ -143,7 +143,7 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     bound = _round_up(possible)
     estimated = "" if span == 1 else f" by the metric's span on the search split, {span:.4g}"
     shared = f", shared by {finalists} finalists" if finalists > 1 else ""
-    what = f"prove a drop under {limit:g}{said}, even if nothing is lost."
+    what = f"prove a drop under {limit:g}{suffix}, even if nothing is lost."
     why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
     needed = max(least, needed_rows(max(limit / span, sys.float_info.epsilon), confidence))
     hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."

@@ -75,7 +75,7 @@ def note_source(flavor: Flavor) -> dict[str, Json]:
 
 
 def describe_baseline(source: Artifact, *, threads: int) -> str:
-    """Return what candidates are measured against, as words that follow "measured against".
+    """Return a description of the source as it is measured, as words that follow "measured against".
 
     It is the sentence of the source model's format, or otherwise its runtime and format.
     """

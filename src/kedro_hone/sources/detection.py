@@ -67,7 +67,7 @@ def open_pulled(
 
 
 def _find_source(pulled: Pulled) -> tuple[SourceFormat, Flavor] | None:
-    """Return the first source format that recognises a folder, with its result; None if there is none."""
+    """Return the first source format that recognises a folder, with its result; None if absent."""
     sources, broken = read_sources()
     for place, error in broken.items():
         logger.warning("the source format of %s cannot be imported: %s", place, describe_exception(error))
@@ -153,8 +153,8 @@ def _complete(source: SourceFormat, found: Flavor, pulled: Pulled) -> Flavor:
     interface = found.interface or source.interface
     if interface not in INTERFACES:
         raise make_corrupt(pulled.folder, f"its interface {interface!r} is none of {', '.join(INTERFACES)}")
-    said = pulled.mlmodel or MlModel(flavors={})
-    specs = {side: getattr(found, side) or getattr(said, side) for side in ("inputs", "outputs")}
+    mlmodel = pulled.mlmodel or MlModel(flavors={})
+    specs = {side: getattr(found, side) or getattr(mlmodel, side) for side in ("inputs", "outputs")}
     return found.model_copy(update={"source": source.name, "interface": interface, **specs})
 
 

@@ -92,12 +92,12 @@ def list_code(pulled: Pulled, entry: Mapping[str, Json]) -> tuple[tuple[str, str
     Raises:
         HoneError: ``model-corrupt``: it is not in the folder.
     """
-    said = entry.get("code")
-    if not isinstance(said, str) or not said:
+    code = entry.get("code")
+    if not isinstance(code, str) or not code:
         return ()
-    root = (pulled.folder / said).resolve()
+    root = (pulled.folder / code).resolve()
     if not root.is_dir() or not root.is_relative_to(pulled.folder.resolve()):
-        raise make_corrupt(pulled.folder / MLMODEL, f"its code is in {said!r:.200}, which is not in the folder")
+        raise make_corrupt(pulled.folder / MLMODEL, f"its code is in {code!r:.200}, which is not in the folder")
     found = (path for path in sorted(root.rglob("*.py")) if path.is_file())
     return tuple(
         (find_relative_name(pulled.folder, path), f"code/{path.relative_to(root).as_posix()}") for path in found

@@ -55,7 +55,7 @@ for _name, _number in (("int", int), ("float", float)):
 
 
 def read_mlmodel(path: Path) -> MlModel:
-    """Return the entries of an ``MLmodel`` about the model beside it, without importing MLflow.
+    """Return the entries of an ``MLmodel`` about the model next to it, without importing MLflow.
 
     Raises:
         HoneError: ``model-corrupt``: it cannot be read, or has no flavors.
@@ -96,8 +96,8 @@ def read_signature(signature: Json) -> tuple[tuple[TensorSpec, ...], tuple[Tenso
     and ``output_0``: the file's own names take precedence if a worker can read them. A side that is missing or not made
     of tensors (columns of a table) is empty.
     """
-    said = signature if isinstance(signature, dict) else {}
-    return _read_side(said.get("inputs"), "input"), _read_side(said.get("outputs"), "output")
+    sides = signature if isinstance(signature, dict) else {}
+    return _read_side(sides.get("inputs"), "input"), _read_side(sides.get("outputs"), "output")
 
 
 def _read_columns(signature: Json) -> tuple[tuple[str, str], ...]:
@@ -117,7 +117,7 @@ def _name_type(row: Mapping[str, Json]) -> Json:
 
 def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
     rows = json.loads(text) if isinstance(text, str) else (text or [])
-    said = 0
+    length = 0
     if any(row.get("type") != "tensor" for row in rows):
         return ()
     specs = []
@@ -126,8 +126,8 @@ def _read_side(text: Json, word: str) -> tuple[TensorSpec, ...]:
         shape = row["tensor-spec"]["shape"]
         if not (isinstance(name, str) and isinstance(dtype, str)):  # YAML aliases can expand to endless text
             raise TypeError("a name or a type is not text")
-        said += len(dtype) + (len(name) + 1) * (len(shape) + 1)
-        if said > LARGEST_MLMODEL:  # aliases repeat the same text or list
+        length += len(dtype) + (len(name) + 1) * (len(shape) + 1)
+        if length > LARGEST_MLMODEL:  # aliases repeat the same text or list
             raise ValueError("its names and shapes have no end")
         sizes = [int(size) for size in shape]
         dynamic = ["batch", *(f"{name}_{axis}" for axis in range(1, len(sizes)))]

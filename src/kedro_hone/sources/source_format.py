@@ -57,8 +57,8 @@ class Pulled:
 
     Attributes:
         folder: The pulled files, as in the registry. No link in it leads out of it.
-        due: The digest in the registry for the winner in it; None if there is none.
-        trust: What the recipe trusts by name.
+        due: The digest in the registry for the winner in it; None if absent.
+        trust: The names that the recipe trusts.
         task: The recipe's task of a model of Transformers; None if it is that of the model.
         signature: The recipe's signature of a SavedModel; None if it has none.
     """
@@ -116,8 +116,8 @@ class SourceFormat:
         trust: What the recipe must list under ``trust`` before such a model is used; None for nothing.
         untrusted: Why trust is needed; required with ``trust``.
         unsupported: Why such a model is recognised but not supported; None if it is supported.
-        hint: What to do if it is not trusted or not supported.
-        refused: What to do if the toolchain's worker refuses such a model, by the refusal's slug; the empty text is the
+        hint: A remedy if it is not trusted or not supported.
+        refused: Remedies if the toolchain's worker refuses such a model, by the refusal's slug; the empty text is the
             key for any other. Otherwise there is a general hint.
         takes_class: Whether the recipe's ``model.module`` is part of such a model.
         takes_task: Whether the recipe's ``model.task`` is the task of such a model.

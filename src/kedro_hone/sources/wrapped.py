@@ -102,10 +102,10 @@ def _list_pickles(folder: Path) -> list[str]:
 
 
 def _is_kedro(folder: Path, entry: dict[str, Json]) -> bool:
-    said = entry.get("python_model")
-    if not isinstance(said, str):
+    name = entry.get("python_model")
+    if not isinstance(name, str):
         return False
-    path = (folder / said).resolve()
+    path = (folder / name).resolve()
     if not path.is_relative_to(folder.resolve()):
         raise make_corrupt(folder / MLMODEL, "its python_model is not in the folder")
     if not path.is_file():
@@ -115,5 +115,5 @@ def _is_kedro(folder: Path, entry: dict[str, Json]) -> bool:
 
 
 def _join(found: list[tuple[str, str]]) -> str:
-    said = [f"{path} is {noun}" for path, noun in found]
-    return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+    clauses = [f"{path} is {noun}" for path, noun in found]
+    return clauses[0] if len(clauses) == 1 else f"{', '.join(clauses[:-1])} and {clauses[-1]}"

@@ -105,7 +105,7 @@ def test_who_waits_is_told_who_holds_it(tmp_path, other, caplog):
 
 
 def test_who_waits_long_is_told_again_for_whom(tmp_path, other, caplog, monkeypatch):
-    monkeypatch.setattr("kedro_hone.core.locks._TOLD_SECONDS", 1.0)
+    monkeypatch.setattr("kedro_hone.core.locks._LOG_SECONDS", 1.0)
     with caplog.at_level(logging.WARNING):
         thread = wait_in_thread(tmp_path, [])
         end = time.monotonic() + HANG

@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 _BEST_OPSET = 17  # the opset with the most supported operators; the highest one has no quantized operators
 _QUANTIZED = re.compile("quantize|integer|qlinear", re.IGNORECASE)
-_SAID = "The engine raised: "
+_RAISED = "The engine raised: "
 _ASSERTION = re.compile(r"^Assertion at \S*?([\w.]+:\d+)", re.MULTILINE)
 _TYPES = {"FLOAT", "DOUBLE", "INT8", "UINT8", "INT32", "INT64", "BOOL"}
 
@@ -82,10 +82,10 @@ def transform(job: Json) -> Json:
         return {"refused": f"it has weights or values of types that the engine does not know: {', '.join(odd).lower()}"}
     onnx.save(model, str(Path(job["output"], "model.onnx")))
     opened = {**job, "input": {**job["input"], "path": job["output"], "static_shapes": job["shapes"]}}
-    if said := _explain_refusal(opened):
+    if reason := _explain_refusal(opened):
         odd = sorted({node.op_type for node in model.graph.node if _QUANTIZED.search(node.op_type)})
         which = f"; it has {', '.join(odd)}" if odd else ""
-        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {said}{which}"}}
+        return {"failed": {"class": "compile", "reason": f"the engine does not take it: {reason}{which}"}}
     return {"static_shapes": [shape["name"] for shape in job["shapes"]], "metadata": notes}
 
 
@@ -94,22 +94,22 @@ def _explain_refusal(job: Json) -> str | None:
 
     They are constructed in a fork: if an assertion in the engine's compiler fails, it ends the process.
     """
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as told:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         child = os.fork()
         if child == 0:
-            os.dup2(told.fileno(), 1)
-            os.dup2(told.fileno(), 2)
+            os.dup2(output.fileno(), 1)
+            os.dup2(output.fileno(), 2)
             _make_engines(job)
         _, status = os.waitpid(child, 0)
-        told.seek(0)
-        text = told.read()
+        output.seek(0)
+        text = output.read()
     print(text)  # noqa: T201 - the step's log
     if status == 0:
         return None
     if found := _ASSERTION.search(text):
         return f"its compiler fails an assertion of its own, at {found[1]}"
-    if _SAID in text:
-        return text.rpartition(_SAID)[2].splitlines()[0][:300]
+    if _RAISED in text:
+        return text.rpartition(_RAISED)[2].splitlines()[0][:300]
     code = os.waitstatus_to_exitcode(status)
     return f"it ended its process with {f'exit code {code}' if code > 0 else signal.Signals(-code).name}"
 
@@ -120,7 +120,7 @@ def _make_engines(job: Json) -> NoReturn:
         _Session(job)
         os._exit(0)
     except BaseException as error:  # noqa: BLE001 - nothing may return into the code that was forked
-        said = str(error).strip() or type(error).__name__
-        os.write(1, f"{_SAID}{said}\n".encode(errors="replace"))
+        message = str(error).strip() or type(error).__name__
+        os.write(1, f"{_RAISED}{message}\n".encode(errors="replace"))
     finally:
         os._exit(3)

@@ -92,7 +92,7 @@ def _read_rows(job: Json, inputs: list[Json]) -> Arrays:
 
 
 def _choose_shape(described: list[Json], count: int, inputs: list[Json]) -> Json | None:
-    """Return the largest of the shapes for which there are enough rows; None if there is none."""
+    """Return the largest of the shapes for which there are enough rows; None if absent."""
     fitting = [(key, shape) for shape in described if (key := compiled.find_key(inputs, shape["sizes"]))[0][0] <= count]
     return max(fitting, key=lambda pair: sum(map(math.prod, pair[0])))[1] if fitting else None
 

@@ -26,8 +26,8 @@ def find_order(computed: list[Array], due: list[Array]) -> Order:
             return order
     pairs = [(array, want) for array, want in zip(computed, due, strict=True) if array.shape == want.shape]
     apart = [float(_measure_errors(array, want).max(initial=0)) for array, want in pairs]
-    said = f"by up to {max(apart):.3g}" if apart else f"in shape: {computed[0].shape} and not {due[0].shape}"
-    raise ValueError(f"its conversion differs from the model {said}")
+    difference = f"by up to {max(apart):.3g}" if apart else f"in shape: {computed[0].shape} and not {due[0].shape}"
+    raise ValueError(f"its conversion differs from the model {difference}")
 
 
 def _is_close(found: Array, due: Array) -> bool:

@@ -111,7 +111,7 @@ def find_sizes(model: Any) -> tuple[int, int]:
 
 
 def _climb(name: str, kind: str, makers: Mapping[str, Any]) -> Any:
-    """Return the nearest node of a given type from which a tensor is computed; None if there is none near."""
+    """Return the nearest node of a given type from which a tensor is computed; None if absent."""
     level = [name]
     for _ in range(_REACH):
         nodes = [makers[each] for each in level if each in makers]

@@ -64,8 +64,8 @@ def describe(job: dict[str, Any]) -> dict[str, Any]:
     if job.get("adaptor") == "source" and not kept:
         from . import measured
 
-        asked = job["shapes"][0]["sizes"] if job.get("shapes") else {}
-        described = measured.correct(Path(job["input"]["path"]), described, asked)
+        requested = job["shapes"][0]["sizes"] if job.get("shapes") else {}
+        described = measured.correct(Path(job["input"]["path"]), described, requested)
     return {**described, "graph": _digest(model), **describe_file(model)}
 
 
@@ -84,7 +84,7 @@ def describe_file(model: Any) -> dict[str, Any]:
 
 
 def _find_refusal(model: Any) -> str | None:
-    """Return unknown operators, or an input or output that is not a tensor, with advice; None if there are none."""
+    """Return unknown operators, or an input or output that is not a tensor, with advice; None if absent."""
     own = {function.domain for function in model.functions}
     nodes = [node for node in _find(model, onnx.NodeProto) if node.domain and node.domain not in own]
     if odd := sorted({f"{node.domain}:{node.op_type}" for node in nodes if not node.domain.startswith(_DOMAINS)}):

@@ -20,22 +20,22 @@ _TRIED = (8, 16, 32, 64, 224)
 _LONGEST = 5.0  # time limit of one run in seconds; after a run that reaches it, no further run is started
 
 
-def correct(folder: Path, described: Json, asked: Mapping[str, int]) -> Json:
+def correct(folder: Path, described: Json, requested: Mapping[str, int]) -> Json:
     """Return a description with measured shapes, and ``warnings`` about shapes that are declared wrongly.
 
-    ``asked`` are the sizes of the recipe's first shape, by name. Equal names mean equal sizes. If the graph runs with
-    two sizes for a name, and the recipe does not set it, each axis gets its own name. If the graph does not run with
-    random numbers, the description is unchanged.
+    ``requested`` are the sizes of the recipe's first shape, by name. Equal names mean equal sizes. If the graph runs
+    with two sizes for a name, and the recipe does not set it, each axis gets its own name. If the graph does not run
+    with random numbers, the description is unchanged.
     """
     try:
         trial = _Trial(folder, described)
-        base = trial.find_sizes(asked)
+        base = trial.find_sizes(requested)
     except Exception as error:  # noqa: BLE001 - ONNX Runtime raises classes of its own
         print(f"the declared shapes are not compared with a run: {error}")  # noqa: T201 - the step's log
         return described
     if base is None:
         return described
-    inputs = trial.split_names(base, asked)
+    inputs = trial.split_names(base, requested)
     outputs, warnings = trial.measure(base, inputs)
     return {**described, "inputs": inputs, "outputs": outputs, **({"warnings": warnings} if warnings else {})}
 
@@ -46,30 +46,30 @@ class _Trial:
     def __init__(self, folder: Path, described: Json) -> None:
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.log_severity_level = 4  # no warnings about wrongly declared shapes, which are what this class looks for
+        options.log_severity_level = 4  # no warnings about wrongly declared shapes, for which this class searches
         options.enable_mem_pattern, options.enable_mem_reuse = False, False  # they rely on the names of dimensions
         self._session = ort.InferenceSession(str(folder / "model.onnx"), options, providers=["CPUExecutionProvider"])
         self._described, self._slow = described, False
         self._draw = np.random.default_rng(0)
 
-    def find_sizes(self, asked: Mapping[str, int]) -> dict[Key, int] | None:
+    def find_sizes(self, requested: Mapping[str, int]) -> dict[Key, int] | None:
         """Return sizes at which the graph runs; None if it does not."""
         axes = _list_axes(self._described["inputs"])
         names = dict.fromkeys(axes.values())
         tried = [{name: size * (place + 1) for place, name in enumerate(names)} for size in _TRIED]
-        for others in (*tried, {**tried[0], **asked}):
+        for others in (*tried, {**tried[0], **requested}):
             sizes = {key: _ROWS if name == BATCH else others[name] for key, name in axes.items()}
             if self._run(sizes) is not None:
                 return sizes
         return None
 
-    def split_names(self, base: Mapping[Key, int], asked: Mapping[str, int]) -> list[Json]:
+    def split_names(self, base: Mapping[Key, int], requested: Mapping[str, int]) -> list[Json]:
         """Return the inputs; each axis of a name gets its own name if the graph runs with another size at each."""
         axes = _list_axes(self._described["inputs"])
         split: dict[Key, str] = {}
         for name in dict.fromkeys(axes.values()):
             places = [key for key, other in axes.items() if other == name]
-            if name == BATCH or name in asked or len(places) == 1:
+            if name == BATCH or name in requested or len(places) == 1:
                 continue
             if self._run({**base, **{key: base[key] * (place + 1) for place, key in enumerate(places)}}) is not None:
                 split |= {(tensor, axis): f"{tensor}_{axis}" for tensor, axis in places[1:]}

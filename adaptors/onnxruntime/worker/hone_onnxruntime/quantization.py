@@ -87,7 +87,7 @@ def _quantize_static(job: Json, output: Path) -> Json:
     del model
     try:
         quantization.quant_pre_process(source, str(prepared), auto_merge=True, save_as_external_data=large)
-    except Exception as error:  # noqa: BLE001 (bare Exception is what it raises when the symbolic inference gives up)
+    except Exception as error:  # noqa: BLE001 (it raises a bare Exception if the symbolic inference fails)
         print(f"symbolic shape inference gave up ({error}); going on without it")  # noqa: T201 (the log)
         quantization.quant_pre_process(source, str(prepared), skip_symbolic_shape=True, save_as_external_data=large)
     batches, arguments = _Batches(job), _make_static_arguments(options, large=large)

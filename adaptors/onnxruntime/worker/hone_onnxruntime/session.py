@@ -143,9 +143,9 @@ def load(job: dict[str, Any]) -> Any:
 def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None = None) -> Session:
     """Open ``model.onnx``; the run option ``graph_optimization`` sets how far its graph is optimized now.
 
-    With ``shapes``, those of all inputs by name, it accepts no others, and what depends on them is folded now. A graph
-    that was optimized when it was saved still has parts for any size, such as branches. If the job ``shares_cores``
-    with other sessions, its threads spin for ``SPIN_US`` only.
+    With ``shapes``, those of all inputs by name, it accepts no others, and values that depend on them are folded now. A
+    graph that was optimized when it was saved still has parts for any size, such as branches. If the job
+    ``shares_cores`` with other sessions, its threads spin for ``SPIN_US`` only.
 
     Raises:
         ValueError: The file cannot be read, its external data is outside its folder, or it is for another device; or
@@ -213,7 +213,7 @@ def is_cached(job: dict[str, Any]) -> bool:
 
 
 def find_fault(opened: Session, metadata: dict[str, Any], *, rounds: bool) -> str | None:
-    """Return what is wrong with the steps of a session with a cache; None if nothing is."""
+    """Return the fault in the steps of a session with a cache; None if absent."""
     source = metadata.get("transformers", {})
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
     feeds = key_values.make_rows(words, limit)

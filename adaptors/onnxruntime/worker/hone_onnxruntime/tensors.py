@@ -27,8 +27,8 @@ def describe(model: Any, job: Json, *, hidden: Iterable[str] = ()) -> Json:
     weights = {tensor.name for tensor in model.graph.initializer}
     inputs = [value for value in model.graph.input if value.name not in weights]
     outputs = [value for value in model.graph.output if value.name not in {*hidden}]
-    asked = {name for shape in job.get("shapes") or () for name in shape["sizes"]}
-    names = _Names(inputs, outputs, asked)
+    requested = {name for shape in job.get("shapes") or () for name in shape["sizes"]}
+    names = _Names(inputs, outputs, requested)
     known = {spec["name"]: spec for spec in job["input"].get("outputs") or ()}
     described: Json = {"inputs": [names.describe(value) for value in inputs], "outputs": []}
     for value in outputs:
@@ -42,14 +42,14 @@ def describe(model: Any, job: Json, *, hidden: Iterable[str] = ()) -> Json:
 class _Names:
     """The names of the dimensions of a graph."""
 
-    def __init__(self, inputs: list[Any], outputs: list[Any], asked: set[str]) -> None:
+    def __init__(self, inputs: list[Any], outputs: list[Any], requested: set[str]) -> None:
         firsts = [dim for value in inputs for dim in _dims(value)[:1] if not dimensions.is_unknown(dim)]
         self._batch = next((dim.dim_param for dim in firsts if dim.dim_param), "")
         unknown = [
             axis for value in inputs for axis, dim in enumerate(_dims(value)) if axis and dimensions.is_unknown(dim)
         ]
         holders = Counter(unknown)
-        self._shared = {axis for axis in holders if holders[axis] == 1 or f"dim_{axis}" in asked}
+        self._shared = {axis for axis in holders if holders[axis] == 1 or f"dim_{axis}" in requested}
         self._inputs = {value.name for value in inputs}
         self._taken = {dim.dim_param for value in (*inputs, *outputs) for dim in _dims(value)}
 

@@ -37,9 +37,9 @@ def probe(job: dict[str, Any]) -> dict[str, Any]:
     )
     onnx.save(model, Path(job["temporary"], "model.onnx"))
     inputs = [{"name": "x", "dtype": "float32", "shape": [4]}]
-    asked = {"input": {"path": job["temporary"], "inputs": inputs}, "shapes": [{"sizes": {}}]}
+    fields = {"input": {"path": job["temporary"], "inputs": inputs}, "shapes": [{"sizes": {}}]}
     try:
-        session.place({**job, **asked})
+        session.place({**job, **fields})
     except session.FallbackError as error:
         return {"lacks": str(error)}
     return {}

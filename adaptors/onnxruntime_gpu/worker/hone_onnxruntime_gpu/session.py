@@ -146,14 +146,14 @@ def open_session(job: Json) -> Session:
         FallbackError: The provider is not used.
         ValueError: The model is not for a GPU.
     """
-    asked = job["input"]["run_options"]
-    graphs = asked.get("graphs", False) and job["input"]["metadata"].get("graphs", False)
-    return _open_session(job, {**asked, "graphs": graphs})
+    settings = job["input"]["run_options"]
+    graphs = settings.get("graphs", False) and job["input"]["metadata"].get("graphs", False)
+    return _open_session(job, {**settings, "graphs": graphs})
 
 
-def _open_session(job: Json, asked: Json) -> Session:
-    session = _open(job, asked, _make_options(job))
-    if not asked["graphs"]:
+def _open_session(job: Json, settings: Json) -> Session:
+    session = _open(job, settings, _make_options(job))
+    if not settings["graphs"]:
         return Session(session)
     return GraphSession(session, number=int(job["input"]["device"].partition(":")[2] or 0))
 
@@ -170,24 +170,24 @@ def place(job: Json) -> dict[str, Any]:
     options = _make_options(job)
     options.enable_profiling = True
     options.profile_file_prefix = str(Path(job["temporary"], "placement"))
-    asked = {"graphs": False, "provider": job["adaptor"].rpartition(".")[2], **job["options"]}
+    settings = {"graphs": False, "provider": job["adaptor"].rpartition(".")[2], **job["options"]}
     job = {**job, "input": {**job["input"], "device": "cuda:0"}}
     feeds = make_feeds(job["input"]["inputs"], job["shapes"][0]["sizes"])
-    session = _open(job, {**asked, "graphs": False}, options)
+    session = _open(job, {**settings, "graphs": False}, options)
     session.run(None, feeds)
     placed = read_placement(json.loads(Path(session.end_profiling()).read_text()))
-    require_placement(placed, PROVIDERS[asked["provider"]])
+    require_placement(placed, PROVIDERS[settings["provider"]])
     placement = dict(Counter(provider for provider, *_ in placed))
-    return {"placement": placement, "graphs": asked["graphs"] and _can_capture(job, asked, feeds)}
+    return {"placement": placement, "graphs": settings["graphs"] and _can_capture(job, settings, feeds)}
 
 
-def _can_capture(job: Json, asked: Json, feeds: dict[str, Array]) -> bool:
+def _can_capture(job: Json, settings: Json, feeds: dict[str, Array]) -> bool:
     """Whether calls can be replayed: not if a loop, or a copy of arrays to the CPU, is between the operators."""
     try:
-        session = _open_session(job, asked)
+        session = _open_session(job, settings)
         for _ in range(2):  # the second call is a replay
             session.run(feeds)
-    except Exception:  # noqa: BLE001 - what ONNX Runtime and CUDA raise has no other class in common
+    except Exception:  # noqa: BLE001 - the exceptions of ONNX Runtime and CUDA have no other class in common
         traceback.print_exc()  # into the step's log
         return False
     return True
@@ -233,13 +233,13 @@ def require_placement(placed: list[tuple[str, str, int]], wanted: str) -> None:
         raise FallbackError(f"asked for {wanted}, which computed no operator of the model")
 
 
-def _open(job: Json, asked: Json, options: Any) -> Any:
+def _open(job: Json, settings: Json, options: Any) -> Any:
     kind, _, number = job["input"]["device"].partition(":")
     if kind != "cuda":
         raise ValueError(f"the model is for the device {kind}, and this toolchain computes on NVIDIA GPUs only")
-    wanted = PROVIDERS[asked.get("provider", "cuda")]
+    wanted = PROVIDERS[settings.get("provider", "cuda")]
     given = {"device_id": number or "0"}
-    flags = {"use_tf32": asked.get("tf32", True), "enable_cuda_graph": asked.get("graphs", False)}
+    flags = {"use_tf32": settings.get("tf32", True), "enable_cuda_graph": settings.get("graphs", False)}
     cuda = (PROVIDERS["cuda"], {**given, **{name: str(int(flag)) for name, flag in flags.items()}})
     providers = [cuda] if wanted == PROVIDERS["cuda"] else [(wanted, given), cuda]
     if wanted not in ort.get_available_providers():

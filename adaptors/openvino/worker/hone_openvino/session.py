@@ -129,8 +129,8 @@ def open_session(job: dict[str, Any], shapes: Mapping[str, Sequence[int]] | None
     With ``shapes``, those of all inputs by name, it accepts no others.
 
     Raises:
-        ValueError: The files cannot be read; or the model is for another device; or this CPU does not support the
-            requested precision, which OpenVINO would silently replace by another; or it does not fit the shapes.
+        ValueError: The files cannot be read, or do not fit the shapes; or the model is for another device. Or this CPU
+            does not support the requested precision, which OpenVINO would silently replace by another.
     """
     require_cpu(job)
     properties = {**job["input"].get("run_options", {}), "INFERENCE_NUM_THREADS": int(job["threads"])}

@@ -63,7 +63,7 @@ def _compile(job: Json, output: Path) -> Json:
 
 
 def _find_fault(opened: session.Session, source: Json) -> str | None:
-    """Return what is wrong with steps that use the cache on this machine: their logits differ from a single run's."""
+    """Return how the logits of steps that use the cache differ from a single run's on this machine; None if equal."""
     words, limit = source.get("config", {}).get("vocab_size") or 2, source.get("limits", {}).get("length", 0)
     feeds = key_values.make_rows(words, limit)
     del feeds[key_values.POSITIONS]  # the source may have no such input
@@ -82,7 +82,7 @@ def _quantize(job: Json, output: Path) -> Json:
         if (unseen := _explain_unseen(session.read(job["input"]["path"]), error)) is None:
             raise
         return {"refused": unseen}
-    except RuntimeError as error:  # accuracy control runs what it has quantized so far
+    except RuntimeError as error:  # accuracy control runs the partly quantized model
         if "does not support f64" not in str(error):
             raise
         return {"refused": "it computes in float64, in which OpenVINO runs no quantized operators"}

@@ -26,7 +26,7 @@ def list_adapters(names: Iterable[str]) -> list[str]:
 
 
 class UnmergedError(RuntimeError):
-    """A model's state contains weights of an adapter; the message has their names, and what to do."""
+    """A model's state contains weights of an adapter; the message has their names and a remedy."""
 
 
 def refuse(names: Iterable[str]) -> None:

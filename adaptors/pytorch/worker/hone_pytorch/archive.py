@@ -1,10 +1,18 @@
 """Read a ``.pt2`` archive without running any code in it.
 
-``torch.export.load`` can run code from the file in seven ways: pickled tensors, constants and example inputs; custom
-objects; shared libraries of AOTInductor; symbolic expressions (``sympy.sympify`` evaluates them); guards; names that it
-looks up or imports (operators in ``torch`` by attribute, classes of arguments or results, enumerations among keys); and
-values that ``torch.fx`` pastes into Python that it executes: names of tensors, arguments and attributes, and texts in
-place of numbers. Inductor pastes symbols, texts and metadata into the code that it compiles.
+``torch.export.load`` can run code from the file in seven ways:
+
+- pickled tensors, constants and example inputs;
+- custom objects;
+- shared libraries of AOTInductor;
+- symbolic expressions, which ``sympy.sympify`` evaluates;
+- guards;
+- names that it looks up or imports: operators in ``torch`` by attribute, classes of arguments or results, and
+  enumerations among keys;
+- values that ``torch.fx`` pastes into Python that it executes: names of tensors, arguments and attributes, and texts in
+  place of numbers.
+
+Inductor pastes symbols, texts and metadata into the code that it compiles.
 
 A model from a registry may use none of these. So :mod:`schema` compares each value of the JSON with torch's own schema,
 and :mod:`texts` defines the allowed texts. Torch gets a new archive with the checked content only, without guards and

@@ -117,7 +117,7 @@ def trace(job: Job) -> Notes:
     sizes = jobs.choose_sizes(job, inputs)
     examples = jobs.make_examples(inputs, sizes)
     others = jobs.make_examples(inputs, {**sizes, "batch": 5})
-    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
+    with torch.no_grad(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", torch.jit.TracerWarning)
         try:
             script = torch.jit.trace(flat, examples, check_trace=False)
@@ -132,7 +132,7 @@ def trace(job: Job) -> Notes:
             return jobs.fail("compile", "the traced model takes no other batch size", error)
     if not same:
         reason = "the traced model returns other values at another batch size: "
-        return jobs.fail("numerics", reason + _explain_frozen([str(each.message) for each in told]))
+        return jobs.fail("numerics", reason + _explain_frozen([str(each.message) for each in caught]))
     names = json.dumps({"inputs": inputs, "outputs": outputs})
     torch.jit.save(script, Path(job["output"]) / "model.ts", _extra_files={archive.NAMES_FILE: names})
     return {"outputs": outputs}
@@ -142,9 +142,9 @@ def _are_close(one: torch.Tensor, other: torch.Tensor) -> bool:
     return bool(torch.allclose(one, other, rtol=1e-3, atol=1e-4, equal_nan=True))
 
 
-def _explain_frozen(told: Sequence[str]) -> str:
+def _explain_frozen(messages: Sequence[str]) -> str:
     """Return which values the tracer recorded as constants from the example, according to its warnings."""
-    if any("to a Python boolean" in each for each in told):
+    if any("to a Python boolean" in each for each in messages):
         return "it branches on its input, and the tracer keeps the branch of the example"
     return "the tracer keeps what the model computed from the sizes of the example"
 

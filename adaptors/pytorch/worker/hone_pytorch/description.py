@@ -24,24 +24,24 @@ _SAME = 1e-5  # relative to the largest result: with a mask of ones, additions i
 def describe(job: Job) -> Notes:
     """Return the specs of a model, the structure of its results, and the behaviour on which callers may rely."""
     try:
-        model, said = open_with_notes(job)
+        model, notes = open_with_notes(job)
         described = _describe(model, job)
     except UnsuitedError as error:
         return {"refused": str(error)}
-    if said and "refused" not in described:
-        described["warnings"] = said
+    if notes and "refused" not in described:
+        described["warnings"] = notes
     return described
 
 
 def _describe(model: nn.Module, job: Job) -> Notes:
-    said = job["input"]["metadata"]["transformers"]
+    notes = job["input"]["metadata"]["transformers"]
     stated = [
         spec
         for spec in job["input"]["inputs"]
         if spec["name"] in inspect.signature(find_encoder(model).forward).parameters
     ]
-    limits = find_limits(model, said["kind"])
-    inputs = stated or list_inputs(model, Path(job["input"]["path"]), said["kind"])
+    limits = find_limits(model, notes["kind"])
+    inputs = stated or list_inputs(model, Path(job["input"]["path"]), notes["kind"])
     sizes = {name: min(size, limits.get(name, size)) for name, size in SIZES.items()}
     with torch.inference_mode():
         result = _call(model, make_examples(inputs, sizes, model))
@@ -59,7 +59,7 @@ def _describe(model: nn.Module, job: Job) -> Notes:
     names = _avoid([spec["name"] for spec in inputs], list(named))
     outputs = [{**spec, "name": name} for spec, name in zip(outputs, names, strict=True)]
     about = {
-        **said,
+        **notes,
         "class": type(find_encoder(model)).__name__,
         "output_class": type(result).__name__,
         "optional": optional,

@@ -83,8 +83,8 @@ def _image_spec(config: Any, folder: Path) -> Spec:
     file = folder / "preprocessor_config.json"
     if size is None and file.is_file():
         found = json.loads(file.read_text())
-        said = found.get("crop_size") if found.get("do_center_crop") else found.get("size")
-        size = said if isinstance(said, int) else said and (said.get("height"), said.get("width"))
+        stated = found.get("crop_size") if found.get("do_center_crop") else found.get("size")
+        size = stated if isinstance(stated, int) else stated and (stated.get("height"), stated.get("width"))
         size = size[0] if isinstance(size, tuple) and size[0] == size[1] else size
     if isinstance(size, int):
         size = (size, size)

@@ -101,15 +101,15 @@ def open_module(job: Job) -> Flat:
     named = [name for name in parameters[: len(names)] if signature[name].kind is inspect.Parameter.KEYWORD_ONLY]
     positional = parameters[: len(names)] == names or len(known) < len(names)
     if positional and any(parameters.index(name) != names.index(name) for name in known):
-        told = f"{', '.join(parameters)}, and the inputs are {', '.join(names)}"
+        mismatch = f"{', '.join(parameters)}, and the inputs are {', '.join(names)}"
         raise ValueError(
-            f"the arguments of forward are {told}: name all of them as forward does, or put them in its order"
+            f"the arguments of forward are {mismatch}: name all of them as forward does, or put them in its order"
         )
     return Flat(module.eval(), named if positional else names)
 
 
 def find_distrust(job: Job) -> str | None:
-    """Return why a class or a pickle must not be run: the recipe does not trust it. None if it does."""
+    """Return why a class or a pickle must not be run, as the recipe does not trust it; None if it does."""
     reference = json.loads(Path(job["input"]["path"], "module.json").read_text())
     needed = "pickle" if "pickle" in reference else "module"
     if needed in job["trust"]:
@@ -178,9 +178,11 @@ def _describe_module(job: Job) -> Notes:
             why += f"nor does an exported program: {stated['refused']}"
             return {"refused": why, "slug": "recipe-invalid"}
         fixed = not any(isinstance(dim, str) for spec in stated["inputs"] for dim in spec["shape"])
-        said = "model.pt2 was exported without dynamic_shapes: all sizes are fixed, unless model.inputs states others"
+        warning = (
+            "model.pt2 was exported without dynamic_shapes: all sizes are fixed, unless model.inputs states others"
+        )
         job = {**job, "input": {**job["input"], "inputs": stated["inputs"]}}
-        return {**_describe_module(job), **({"warnings": [said]} if fixed else {})}
+        return {**_describe_module(job), **({"warnings": [warning]} if fixed else {})}
     flat, inputs, known = open_module(job), job["input"]["inputs"], job["input"]["outputs"]  # no outputs at first
     with torch.inference_mode():
         sizes = choose_sizes(job, inputs)
@@ -209,7 +211,7 @@ def _describe_module(job: Job) -> Notes:
 
 
 def _describe_state(job: Job) -> Notes:
-    """Return the specs of the exported program that contains a class's state, or why there are none."""
+    """Return the specs of the exported program that contains a class's state, or why they are unknown."""
     folder = Path(job["input"]["path"])
     reference = json.loads((folder / "module.json").read_text())
     if Path(reference.get("state", "")).suffix != ".pt2":
@@ -225,8 +227,8 @@ def _share_sizes(job: Job, inputs: list[Spec]) -> list[Spec]:
     named = {dim for spec in inputs for dim in spec["shape"] if isinstance(dim, str)} - {"batch"}
     if len(named) < 2:
         return inputs
-    asked = {name for shape in job["shapes"] for name in shape["sizes"]} - {"batch"} - named
-    name = min(asked) if len(asked) == 1 else min(named)
+    requested = {name for shape in job["shapes"] for name in shape["sizes"]} - {"batch"} - named
+    name = min(requested) if len(requested) == 1 else min(named)
     return [{**spec, "shape": [name if dim in named else dim for dim in spec["shape"]]} for spec in inputs]
 
 
@@ -275,8 +277,8 @@ def read_program(job: Job) -> tuple[torch.export.ExportedProgram, Notes]:
 
 def fail(failure: str, reason: str, error: Exception | None = None) -> Notes:
     """Return the notes of an expected failure: its class, and the reason with the error, which the host shortens."""
-    said = str(error).strip()[:4000] if error else ""
-    return {"failed": {"class": failure, "reason": f"{reason}:\n{said}" if said else reason}}
+    message = str(error).strip()[:4000] if error else ""
+    return {"failed": {"class": failure, "reason": f"{reason}:\n{message}" if message else reason}}
 
 
 def make_examples(specs: Sequence[Spec], sizes: Mapping[str, int]) -> tuple[torch.Tensor, ...]:

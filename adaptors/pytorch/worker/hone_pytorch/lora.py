@@ -1,7 +1,7 @@
 """Merge PEFT adapters into the weights of their base model: LoRA, with DoRA and its other variants.
 
 This computes the result of PEFT's ``merge_and_unload`` without that library: ``W + s B A`` for each pair of matrices.
-Layers that the adapter contains whole (``modules_to_save``) replace the base model's. An option that changes the
+Layers that the adapter contains completely (``modules_to_save``) replace the base model's. An option that changes the
 computation in another way is refused.
 """
 
@@ -45,7 +45,7 @@ _IN_THE_WEIGHTS = frozenset(
     {"r", "rank_pattern", "target_modules", "exclude_modules", "layers_to_transform", "layers_pattern"}
     | {"modules_to_save", "fan_in_fan_out"}
 )
-"""Options whose effect is visible in the weights: which modules have a pair, its rank, and which are whole."""
+"""Options whose effect is visible in the weights: which modules have a pair, its rank, and which are complete."""
 _WITHOUT_EFFECT = frozenset(
     {"task_type", "auto_mapping", "peft_version", "base_model_name_or_path", "revision", "inference_mode"}
     | {"lora_dropout", "runtime_config"}  # of training, and of the runtime
@@ -137,8 +137,8 @@ def _open(folder: Path, config: Mapping[str, Any], state: Mapping[str, Tensor], 
         auto = getattr(import_transformers(), name)
         model, found = auto.from_pretrained(folder, **options)
     except (ValueError, KeyError, AttributeError, ImportError, RuntimeError, TypeError) as error:
-        said = " ".join(str(error).split())
-        raise UnsuitedError(f"{name} cannot open the base model: {said:.300}") from error
+        message = " ".join(str(error).split())
+        raise UnsuitedError(f"{name} cannot open the base model: {message:.300}") from error
     lacking = {*found["missing_keys"], *(str(key[0]) for key in found["mismatched_keys"])}
     return model.eval(), lacking
 
@@ -152,7 +152,7 @@ def _count_labels(state: Mapping[str, Tensor]) -> int | None:
 def add(model: nn.Module, config: Mapping[str, Any], state: Mapping[str, Tensor]) -> tuple[set[str], set[str]]:
     """Add an adapter's weights to a model's, in place.
 
-    Returns the names of the weights that the adapter contains whole, and of all that it changed.
+    Returns the names of the weights that the adapter replaces, and of all that it changed.
 
     Raises:
         UnsuitedError: A weight has no place in the model, has another size, or is tied to another one.

@@ -1,8 +1,8 @@
 """Causal language models with a cache of keys and values, as one ONNX graph for whole sequences and for steps.
 
-The graph has the model's inputs and outputs. It has additional optional inputs, with defaults as initializers:
-``past_key_values.<layer>.key`` and ``.value`` (rows, heads, columns, size of a head), empty by default; and
-``position_shift`` (rows, columns), which is added to the positions, 0 by default. Its additional outputs
+The graph has the model's inputs and outputs. It has additional optional inputs, with defaults as initializers.
+``past_key_values.<layer>.key`` and ``.value`` (rows, heads, columns, size of a head) are empty by default.
+``position_shift`` (rows, columns), which is added to the positions, is 0 by default. Its additional outputs
 ``present.<layer>.key`` and ``.value`` are the cache with the new columns. So there is one file and one copy of the
 weights, and any optimization or quantization of the graph applies to both uses.
 """
@@ -111,7 +111,7 @@ def _begin_empty(graph: Any, value: Any) -> None:
 
 
 def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
-    """Return what is wrong with the saved graph: logits of real tokens that differ from the model's."""
+    """Return how the saved graph's logits of real tokens differ from the model's; None if they do not."""
     from onnx.reference import ReferenceEvaluator
 
     feeds, wanted = causal_models.make_check(model, job)

@@ -42,11 +42,11 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
         UnmergedError: The model's weights include an adapter's.
         PermissionError: As in ``open_model``.
     """
-    folder, said = Path(job["input"]["path"]), job["input"]["metadata"]["transformers"]
+    folder, facts = Path(job["input"]["path"]), job["input"]["metadata"]["transformers"]
     pickled = not any(folder.glob("*.safetensors"))
     if pickled and "pickle" not in job["trust"]:
         raise PermissionError("its weights are a pickle; 'trust: [pickle]' would allow it")
-    auto = getattr(import_transformers(), said["auto_class"])
+    auto = getattr(import_transformers(), facts["auto_class"])
     model, found = _load(auto, folder, job, {}, pickled=pickled)
     adapters.refuse(found["unexpected_keys"])
     missing, pooler = sorted(found["missing_keys"]), []
@@ -59,21 +59,21 @@ def open_with_notes(job: Job) -> tuple[nn.Module, list[str]]:
         names = missing or sorted(str(key[0]) for key in found["mismatched_keys"])
         raise UnsuitedError(
             f"{type(model).__name__} needs weights that the model does not have ({', '.join(names[:3])}): it was "
-            f"trained for another task than {said['task']}, or its configuration is another model's"
+            f"trained for another task than {facts['task']}, or its configuration is another model's"
         )
     for module in model.modules():
         if hasattr(getattr(module, "config", None), "use_cache"):
             module.config.use_cache = False  # the result with a cache is not a tensor
     notes = [*_warn(type(model).__name__, pooler=pooler, unused=sorted(found["unexpected_keys"]))]
-    listed = said.get("modules")
+    listed = facts.get("modules")
     model = model.eval()
     return sentences.wrap(model, folder, listed) if listed else model, notes
 
 
 def _warn(name: str, *, pooler: list[str], unused: list[str]) -> Iterator[str]:
     if pooler:
-        said = f"its files lack weights of its pooler ({', '.join(pooler)}), which {name} would fill"
-        yield f"{said} with random numbers: it is opened without one, and has no pooled output"
+        warning = f"its files lack weights of its pooler ({', '.join(pooler)}), which {name} would fill"
+        yield f"{warning} with random numbers: it is opened without one, and has no pooled output"
     if unused:
         more = f" and {len(unused) - 5} more" if len(unused) > 5 else ""
         yield f"its files have weights that {name} does not use: {', '.join(unused[:5])}{more}"

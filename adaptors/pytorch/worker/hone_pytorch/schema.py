@@ -97,5 +97,5 @@ def _is_plain(value: Any, kind: Any) -> bool:
 
 
 def _misfit(value: Any, place: str) -> str:
-    said = f"the text {value[:80]!r}" if isinstance(value, str) else f"of the type {type(value).__name__}"
-    return f"its {place} is {said}, which the schema of torch.export does not have there"
+    found = f"the text {value[:80]!r}" if isinstance(value, str) else f"of the type {type(value).__name__}"
+    return f"its {place} is {found}, which the schema of torch.export does not have there"

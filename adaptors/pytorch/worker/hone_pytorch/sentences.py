@@ -168,8 +168,8 @@ def wrap(encoder: nn.Module, folder: Path, listed: Sequence[Json]) -> SentenceEn
         try:
             made.append(_make(row, folder / row["path"]))
         except (UnsuitedError, KeyError, ValueError, TypeError, OSError, RuntimeError) as error:
-            said = f"has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
-            raise UnsuitedError(f"its module {row['kind']} ({row['path']}) {said:.300}") from error
+            problem = f"has no {error}" if isinstance(error, KeyError) else " ".join(str(error).split())
+            raise UnsuitedError(f"its module {row['kind']} ({row['path']}) {problem:.300}") from error
     model = SentenceEncoder(encoder, made)
     model.eval()
     return model

@@ -100,8 +100,8 @@ def _read_plain(stream: io.BytesIO) -> dict[str, torch.Tensor] | None:
     """Return the tensors of a checked archive; None if one has a kind or a form that only torch reads."""
     try:
         with zipfile.ZipFile(stream) as entries:
-            told = [entries.read(f"{archive.FOLDER}/{name}") for name in ("byteorder", "archive_version")]
-            if told != [b"little", _VERSION]:
+            header = [entries.read(f"{archive.FOLDER}/{name}") for name in ("byteorder", "archive_version")]
+            if header != [b"little", _VERSION]:
                 return None
             listed = json.loads(entries.read(f"{archive.FOLDER}/{archive.LIST}"))["config"]
             if not all(_is_plain(payload["tensor_meta"]) for payload in listed.values()):

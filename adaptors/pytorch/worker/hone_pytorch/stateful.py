@@ -72,7 +72,7 @@ def _begin_empty(made: Any) -> None:
 
 
 def _find_fault(folder: Path, model: nn.Module, job: Job) -> str | None:
-    """Return what is wrong with the saved IR: logits of real tokens that differ from the model's."""
+    """Return how the saved IR's logits of real tokens differ from the model's; None if they do not."""
     import openvino as ov
 
     feeds, wanted = causal_models.make_check(model, job)

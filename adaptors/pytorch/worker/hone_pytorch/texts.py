@@ -141,15 +141,15 @@ def _find_class(tree: Any, depth: int) -> str | None:
 
 
 def find_misused(place: str, text: str) -> Iterator[str]:
-    """Yield what a text is if not allowed at this place: a class of the schema with its field, ``[]`` for a key."""
-    said, allowed = _PLACES.get(place, (f"is a text, and none may be its {place}", lambda _: False))
+    """Yield why a text is not allowed at this place: a class of the schema with its field, ``[]`` for a key."""
+    problem, allowed = _PLACES.get(place, (f"is a text, and none may be its {place}", lambda _: False))
     if not allowed(text):
-        yield f"{text[:80]!r} {said}"
+        yield f"{text[:80]!r} {problem}"
 
 
 def _places() -> Iterator[tuple[str, tuple[str, Callable[[str], object]]]]:
-    def allow(places: str, said: str, allowed: Callable[[str], object]) -> Iterator[Any]:
-        return ((place, (said, allowed)) for place in places.split())
+    def allow(places: str, problem: str, allowed: Callable[[str], object]) -> Iterator[Any]:
+        return ((place, (problem, allowed)) for place in places.split())
 
     yield from allow(
         """TensorArgument.name TokenArgument.name SymIntArgument.as_name SymFloatArgument.as_name

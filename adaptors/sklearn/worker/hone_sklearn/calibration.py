@@ -97,7 +97,7 @@ def _write_sigmoid(writer: Writer, score: str, calibrator: Any) -> str:
 
 
 def _write_isotonic(writer: Writer, score: str, calibrator: Any) -> str:
-    """Write a line from each threshold to the next: how far a score is along each, times the rise of that line."""
+    """Interpolate linearly between thresholds: the fraction of each interval below a score, times its rise."""
     x, y = (np.asarray(one, np.float64) for one in (calibrator.X_thresholds_, calibrator.y_thresholds_))
     first, last = writer.keep([y[0]], np.float64), writer.keep([y[-1]], np.float64)
     above = writer.add("GreaterOrEqual", score, writer.keep([x[-1]], np.float64))

@@ -17,7 +17,7 @@ Categories = dict[str, list[Any]]
 
 
 def list_categories(estimator: Any) -> Categories:
-    """Return the columns whose categories an estimator numbers itself, as texts or numbers; empty if there are none.
+    """Return the columns whose categories an estimator numbers itself, as texts or numbers; empty if absent.
 
     Numeric columns that scikit-learn treats as categories count as ordinary columns.
 
@@ -61,7 +61,7 @@ def find_cut(estimator: Any) -> str | None:
     cut = next((one for one in texts if one.endswith("\0")), None)
     if cut is not None:
         return cut
-    return next((said for _, part in list_parts(estimator) if (said := find_cut(part)) is not None), None)
+    return next((category for _, part in list_parts(estimator) if (category := find_cut(part)) is not None), None)
 
 
 def _get_lists(estimator: Any) -> list[Any]:
@@ -97,18 +97,18 @@ def _list_of_xgboost(booster: Any, names: list[str]) -> Categories:
     marked = [name for name, kind in zip(names, booster.feature_types or (), strict=False) if kind == "c"]
     if not marked:
         return {}
-    said = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]
-    kept = said.get("model", said.get("gbtree", {}).get("model", {})).get("cats", {}).get("enc", ())
+    document = json.loads(bytes(booster.save_raw("json")))["learner"]["gradient_booster"]
+    kept = document.get("model", document.get("gbtree", {}).get("model", {})).get("cats", {}).get("enc", ())
     if len(kept) != len(booster.feature_types):
         raise LookupError("it was saved without its categories, by a version of XGBoost before 3.1")
     return {name: _read_encoded(one) for name, one in zip(names, kept, strict=True) if name in marked}
 
 
-def _read_encoded(said: Any) -> list[Any]:
+def _read_encoded(encoded: Any) -> list[Any]:
     """Return the categories of one column of XGBoost: texts as concatenated bytes, or numbers."""
-    if "offsets" not in said:
-        return [*said["values"]]
-    text, ends = bytes(byte % 256 for byte in said["values"]), said["offsets"]
+    if "offsets" not in encoded:
+        return [*encoded["values"]]
+    text, ends = bytes(byte % 256 for byte in encoded["values"]), encoded["offsets"]
     return [text[first:last].decode() for first, last in itertools.pairwise(ends)]
 
 

@@ -13,7 +13,7 @@ from onnx import TensorProto
 
 from .graph_nodes import Converter, Writer
 from .precision import is_near
-from .scores import find_column, find_scores, find_votes, is_asked, keep_classes
+from .scores import find_column, find_scores, find_votes, is_requested, keep_classes
 
 _WIDE = np.float64
 _ACTIVATIONS = {"identity": "Identity", "logistic": "Sigmoid", "relu": "Relu", "tanh": "Tanh"}
@@ -26,7 +26,7 @@ def convert_linear(scope: Any, operator: Any, container: Any) -> None:
     shift = writer.keep(np.broadcast_to(model.intercept_, len(weights)), _WIDE)
     products = writer.add("MatMul", _take(writer, operator.inputs), writer.keep(weights.T, _WIDE))
     scores, binary = writer.add("Add", products, shift), len(weights) == 1
-    if is_asked(container, model, "raw_scores") or not hasattr(model, "predict_proba"):
+    if is_requested(container, model, "raw_scores") or not hasattr(model, "predict_proba"):
         made = _pair(writer, scores, writer.add("Neg", scores)) if binary else scores
     else:
         made = _write_probabilities(writer, model, scores, binary=binary)
@@ -71,7 +71,7 @@ def convert_one_vs_rest(scope: Any, operator: Any, container: Any) -> None:
     """Write OneVsRestClassifier: its estimators' scores decide the label, and their probabilities are normalized."""
     writer, model = Writer(scope, container), operator.raw_operator
     raw = all(hasattr(one, "decision_function") for one in model.estimators_)
-    wants_scores = is_asked(container, model, "raw_scores") or not hasattr(model, "predict_proba")
+    wants_scores = is_requested(container, model, "raw_scores") or not hasattr(model, "predict_proba")
 
     def join(*, raw: bool) -> str:
         found = [find_column(scope, container, one, operator.inputs, raw=raw) for one in model.estimators_]
@@ -117,7 +117,7 @@ def convert_bagging(scope: Any, operator: Any, container: Any) -> None:
     skl2onnx counts votes over the rows, and leaves out the classes that an estimator was not fitted on.
     """
     writer, model = Writer(scope, container), operator.raw_operator
-    raw, every, found = is_asked(container, model, "raw_scores"), np.arange(model.n_features_in_), list[str]()
+    raw, every, found = is_requested(container, model, "raw_scores"), np.arange(model.n_features_in_), list[str]()
     for one, places in zip(model.estimators_, model.estimators_features_, strict=True):
         whole = np.array_equal(places, every)
         inputs = operator.inputs if whole else [_choose_inputs(scope, writer, operator.inputs, places)]
@@ -208,5 +208,5 @@ def _has_one(model: Any) -> bool:
 
 def write_numbers(writer: Writer, model: Any, container: Any, *, made: str, output: str) -> None:
     """Write fp64 numbers as a classifier's second output: as fp32, unless another converter requests fp64."""
-    wide = is_asked(container, model, "wide") or is_asked(container, model, "raw_scores")
+    wide = is_requested(container, model, "wide") or is_requested(container, model, "raw_scores")
     writer.add("Cast", made, to=TensorProto.DOUBLE if wide else TensorProto.FLOAT, output=output)

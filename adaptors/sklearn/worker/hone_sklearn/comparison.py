@@ -95,7 +95,7 @@ def _chooses_by_pairs(last: Any) -> bool:
 def _scale(scores: Array) -> Array:
     """Return scores scaled so that each row's largest is 1, with differences in units of their range.
 
-    This is the range of the row itself, or of the median row if that is larger: so one row of large scores does not
+    This is the range of the row itself, or of the median row if that is larger. So one row of large scores does not
     make all others look like ties.
     """
     with np.errstate(invalid="ignore"):

@@ -42,12 +42,12 @@ def transform(job: Json) -> Json:
     found = comparison.compare(source, graph, job)
     if found.problem:
         return {"refused": found.problem}
-    apart = {"apart": said} if (said := found.describe()) else {}
+    apart = {"apart": description} if (description := found.describe()) else {}
     return {"metadata": {"skl2onnx": skl2onnx.__version__, **apart}}
 
 
 def _convert(estimator: Any, job: Json) -> onnx.ModelProto | Json:
-    """Return a model with the source's inputs and outputs, or why there is none."""
+    """Return a model with the source's inputs and outputs, or why it cannot be made."""
     import skl2onnx
 
     try:

@@ -24,7 +24,7 @@ _OTHERS = {
 def describe(job: Json) -> Json:
     """Return the tensors of an estimator, its description for the learner, and warnings; or why it is refused."""
     try:
-        estimator, said = estimators.open_estimator(job)
+        estimator, notices = estimators.open_estimator(job)
     except estimators.UntrustedError as error:
         return {"refused": str(error), "slug": "pickle-not-trusted"}
     try:
@@ -43,7 +43,7 @@ def describe(job: Json) -> Json:
     about |= {"signature": known["signature"]} if "signature" in known else {}
     about |= {"n_features_in": int(count)} if (count := parts.get(estimator, "n_features_in_")) is not None else {}
     about |= {"predict_fn": method} if (method := estimators.read_reference(job).get("predict_fn")) else {}
-    return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": said} if said else {})}
+    return {"inputs": inputs, "outputs": outputs, "sklearn": about, **({"warnings": notices} if notices else {})}
 
 
 def _list_names(estimator: Any, stated: list[str]) -> list[str]:

@@ -90,8 +90,8 @@ def _scale_trees(booster: Any) -> Any:
     """Return a booster that drops trees as an ordinary one: the leaves of each tree are scaled by its weight."""
     import xgboost
 
-    said = _read(booster)
-    found = said["learner"]["gradient_booster"]
+    document = _read(booster)
+    found = document["learner"]["gradient_booster"]
     if found["name"] == "gbtree":
         return booster
     if found["name"] != "dart":
@@ -100,9 +100,9 @@ def _scale_trees(booster: Any) -> Any:
     for tree, weight in zip(model["trees"], found["weight_drop"], strict=True):
         pairs = zip(tree["split_conditions"], tree["left_children"], strict=True)
         tree["split_conditions"] = [value * weight if left == -1 else value for value, left in pairs]
-    said["learner"]["gradient_booster"] = {"name": "gbtree", "model": model}
+    document["learner"]["gradient_booster"] = {"name": "gbtree", "model": model}
     made = xgboost.Booster()
-    made.load_model(bytearray(json.dumps(said).encode()))
+    made.load_model(bytearray(json.dumps(document).encode()))
     return made
 
 
@@ -127,8 +127,8 @@ def find_margins(model: Any) -> list[float]:
     XGBoost 3 stores it as ``base_score``: as a probability for a logistic objective, and unchanged otherwise.
     """
     learner = json.loads(model.get_booster().save_config())["learner"]
-    said = json.loads(learner["learner_model_param"]["base_score"])
-    scores = np.asarray(said if isinstance(said, list) else [said], np.float64)
+    base = json.loads(learner["learner_model_param"]["base_score"])
+    scores = np.asarray(base if isinstance(base, list) else [base], np.float64)
     if learner["objective"]["name"] in LOGISTIC:
         scores = np.log(scores / (1 - scores))
     count = int(learner["learner_model_param"]["num_class"])

@@ -22,16 +22,16 @@ def find_unconvertible(estimator: Any, name: str = "") -> str:
             return found
     if parts.is_composed(estimator):
         return ""
-    said = describe(estimator, name)
+    noun = describe(estimator, name)
     if len(getattr(parts.get(estimator, "indicator_"), "features_", ())):
-        return f"the indicators of missing values (add_indicator) of {said}"
-    return "" if type(estimator) in sklearn_operator_name_map else said
+        return f"the indicators of missing values (add_indicator) of {noun}"
+    return "" if type(estimator) in sklearn_operator_name_map else noun
 
 
 def describe(estimator: Any, name: str) -> str:
     """Return a step's name and class, as a noun."""
-    said = f"{type(estimator).__module__}.{type(estimator).__name__}"
-    return f"the step {name!r}, {said}" if name else said
+    path = f"{type(estimator).__module__}.{type(estimator).__name__}"
+    return f"the step {name!r}, {path}" if name else path
 
 
 class StepError(Exception):

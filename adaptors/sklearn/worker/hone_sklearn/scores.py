@@ -12,7 +12,7 @@ from . import parts
 from .graph_nodes import Writer
 
 
-def is_asked(container: Any, model: Any, option: str) -> bool:
+def is_requested(container: Any, model: Any, option: str) -> bool:
     """Return whether another converter requests a classifier's ``raw_scores``, or its numbers in fp64 (``wide``)."""
     return bool(container.get_options(model, {option: False}, fail=False).get(option))
 

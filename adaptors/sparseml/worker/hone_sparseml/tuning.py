@@ -1,7 +1,7 @@
 """Train a program while SparseML prunes it, so that its outputs on the training rows remain as before.
 
 The loss is knowledge distillation (G. Hinton et al., "Distilling the Knowledge in a Neural Network", 2015) in its
-simplest form, the squared error of the outputs: it needs no labels and is the same for every program.
+simplest form, the squared error of the outputs. It needs no labels and is the same for every program.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def _find_problem(
     model: models.Model, graph: Any, feeds: Arrays, *, fixed: int | None, share: float | None
 ) -> str | None:
     """Compare a graph with its model; ``fixed`` is the number of rows that the graph accepts, None for any number."""
-    source: Any = partial(_answer, model)
+    source: Any = partial(_run_model, model)
     batch = model.inputs[0]["shape"][0] if model.inputs[0]["shape"] else 1
     own = batch if isinstance(batch, int) else None
     if own or fixed:
@@ -80,7 +80,7 @@ def _is_rows(size: int | str, own: int | None) -> bool:
     return size == own if own else isinstance(size, str)
 
 
-def _answer(model: models.Model, feeds: Arrays) -> Arrays:
+def _run_model(model: models.Model, feeds: Arrays) -> Arrays:
     found = model.call({name: tf.constant(array) for name, array in feeds.items()})
     return {name: np.asarray(value) for name, value in found.items()}
 

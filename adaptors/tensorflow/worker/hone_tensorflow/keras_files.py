@@ -56,11 +56,11 @@ def _load(path: Path) -> Any:
     try:
         return keras.models.load_model(path, compile=False, safe_mode=True)
     except (ValueError, TypeError, AttributeError, ImportError) as error:
-        said = " ".join(str(error).split())
-        if "safe_mode" in said or "unsafe" in said.lower():
+        message = " ".join(str(error).split())
+        if "safe_mode" in message or "unsafe" in message.lower():
             raise UnsuitedError(f"it holds a Lambda layer, which is code: {_EXPORT}") from error
-        if "locate class" in said or "custom" in said.lower():
-            raise UnsuitedError(f"it needs a class of its author's, so {_EXPORT}: {said[:200]}") from error
+        if "locate class" in message or "custom" in message.lower():
+            raise UnsuitedError(f"it needs a class of its author's, so {_EXPORT}: {message[:200]}") from error
         raise
 
 
@@ -72,19 +72,19 @@ def _read_side(model: Any, side: str) -> tuple[str, list[tuple[str, Any]]]:
     import keras
 
     tensors = getattr(model, f"{side}s")
-    said = (
+    structure = (
         getattr(model, side)
         if not isinstance(model, keras.Sequential)
         else tensors[0]
         if len(tensors) == 1
         else tensors
     )
-    if isinstance(said, dict):
-        if any(not hasattr(value, "dtype") for value in said.values()):
+    if isinstance(structure, dict):
+        if any(not hasattr(value, "dtype") for value in structure.values()):
             raise UnsuitedError(f"its {side}s are nested")
-        return "dict", [*said.items()]
-    listed = isinstance(said, (list, tuple))
-    if listed and any(not hasattr(value, "dtype") for value in said):
+        return "dict", [*structure.items()]
+    listed = isinstance(structure, (list, tuple))
+    if listed and any(not hasattr(value, "dtype") for value in structure):
         raise UnsuitedError(f"its {side}s are nested")
     names = [tensor.name for tensor in tensors] if side == "input" else _name_outputs(model)
     unique = [name if names.count(name) == 1 else f"{name}_{number}" for number, name in enumerate(names)]

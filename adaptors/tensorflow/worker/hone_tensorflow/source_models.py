@@ -39,5 +39,5 @@ def describe(job: Json) -> Json:
             "refused": f"it assigns variables at inference ({named}), so that it remembers its calls",
             "slug": "source-stateful",
         }
-    said = {"keras": model.structure} if model.structure else {}
-    return {"inputs": model.inputs, "outputs": model.outputs, **said}
+    notes = {"keras": model.structure} if model.structure else {}
+    return {"inputs": model.inputs, "outputs": model.outputs, **notes}

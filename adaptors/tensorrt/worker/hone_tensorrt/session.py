@@ -81,10 +81,10 @@ class _Context:
 
     def run(self, feeds: dict[str, Array]) -> dict[str, Array]:
         kinds = cuda().cudaMemcpyKind
-        held = []  # copies are asynchronous: their sources must live until the stream has finished
+        sources = []  # copies are asynchronous: their sources must live until the stream has finished
         for name, (address, dtype) in self._inputs.items():
             array = np.ascontiguousarray(feeds[name], dtype)
-            held.append(array)
+            sources.append(array)
             self._copy(address, array.ctypes.data, array.nbytes, kinds.cudaMemcpyHostToDevice)
         if not self._context.execute_async_v3(int(self._stream)):
             raise RuntimeError("TensorRT could not run the engine; the log says why")

@@ -37,17 +37,17 @@ def compile_model(job: Json) -> Json:
         try:
             modules[shape["name"]] = import_model(model, specs, shape["sizes"])
         except Exception as error:  # noqa: BLE001 - the importer raises its own classes for operators that it lacks
-            said = str(error).strip().splitlines() or [""]
-            return {"refused": f"Relax cannot import it: {type(error).__name__}: {said[-1][:300]}"}
+            lines = str(error).strip().splitlines() or [""]
+            return {"refused": f"Relax cannot import it: {type(error).__name__}: {lines[-1][:300]}"}
     limit = job.get("seconds") or math.inf  # None: the worker has no limit
     seconds = min(job["options"]["seconds"], (1 - _RESERVE) * limit)
     with target:
         prepared = {name: prepare(module) for name, module in modules.items()}
         operators = [tuning.list_tasks(module, target) for module in prepared.values()]
         records = tuning.Records(Path(job["temporary"], "tuning"), job.get("records"), [*chain(*operators)])
-        told = {"trials": 0, "known": records.known}
+        tuned = {"trials": 0, "known": records.known}
         if job["options"]["trials"]:
-            told |= tuning.tune(
+            tuned |= tuning.tune(
                 operators,
                 records=records,
                 trials=job["options"]["trials"],
@@ -60,7 +60,7 @@ def compile_model(job: Json) -> Json:
             library = tvm.compile(records.apply(prepared[shape["name"]]), target=target)
             library.export_library(str(compiled.find_file(job["output"], shape, session.ENDING)))
     compiled.write_index(job["output"], job["input"])
-    return {"static_shapes": [shape["name"] for shape in chosen], "metadata": {"tuning": told, **notes}}
+    return {"static_shapes": [shape["name"] for shape in chosen], "metadata": {"tuning": tuned, **notes}}
 
 
 def find_target(tvm: Any, threads: int) -> Any:

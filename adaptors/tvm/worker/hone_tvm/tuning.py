@@ -22,7 +22,7 @@ _PER_ROUND = 16
 scheduler for several operators stops only when each has had its round."""
 _SEARCH = {"population_size": 128, "genetic_num_iters": 3}
 """Settings of the evolutionary search in each round. With its defaults, 512 and 4, the search takes longer than
-building and measuring its schedules: 28 of 41 s in a round of eight schedules, on two cores of an AMD EPYC with
+building and measuring its schedules. It took 28 of 41 s in a round of eight schedules, on two cores of an AMD EPYC with
 AVX2."""
 _BUILD_SECONDS, _RUN_SECONDS = 300, 60
 _LEAST_WORK = 0.005
@@ -115,7 +115,7 @@ def tune(
         records: The known schedules, to which the measured ones are added.
         trials: The largest number of schedules to measure.
         resume: Whether to tune operators further for which schedules are known.
-        until: The end by the monotonic clock; no round starts that is expected to end later.
+        until: The end by the monotonic clock; a round that is expected to end later is not started.
         threads: The number of schedules to build at once.
         seed: The seed of the search.
 

@@ -1,4 +1,4 @@
-"""Installing a toolchain's locked requirements into a virtual environment, and checking what was installed.
+"""Installs a toolchain's locked requirements into a virtual environment, and checks the installed versions.
 
 Everything runs behind the guard of the workers: if this process is killed, the installer and all its children are
 killed too.
@@ -40,7 +40,7 @@ _WRONG_DIGEST = re.compile(
 """The package and its digest, as pip or uv names them."""
 
 _UNREACHABLE = re.compile(r"after connection broken by '\w+\(.*?: (.+?)['\"]\)|Failed to fetch: `([^`]+)`")
-"""Why an index is not reachable, from pip's log before it finds nothing; or which page is not, from uv's log."""
+"""The reason in pip's log that an index is not reachable; or in uv's log the page that is not reachable."""
 
 _NOT_FOUND = re.compile(
     r"No matching distribution found for|(there is no version of|was not found in|has no wheels with a matching)\s"
@@ -68,7 +68,7 @@ _COMMANDS: Final[Mapping[str, Mapping[str, str]]] = {
         "check": "{uv} pip check --python {python}",
     },
 }
-"""What each installer runs, word by word, to make a virtual environment, install a lock in it, and check it."""
+"""The commands of each installer to make a virtual environment, install a lock in it, and check it."""
 
 
 _WHEELS: Final = ("--only-binary", ":all:")
@@ -77,7 +77,7 @@ _BUILT: Final = ("--no-build-isolation", "--no-binary", ":all:")
 
 
 def _find_commands(variables: Mapping[str, str] = os.environ) -> Mapping[str, str] | str:
-    """Return pip's commands, or uv's if the variables contain ``HONE_INSTALLER=uv``; or why there are none."""
+    """Return pip's commands, or uv's if the variables contain ``HONE_INSTALLER=uv``; or why neither is usable."""
     name = variables.get("HONE_INSTALLER") or "pip"
     if name not in {"pip", "uv"}:
         return f"HONE_INSTALLER is {name!r}; it can be pip or uv"
@@ -113,11 +113,11 @@ def install(
     """Make a virtual environment with a toolchain's locked requirements at a path that does not exist yet.
 
     A lock with digests is complete: only checked packages in it are installed. No source archive is built, since its
-    build tools would be downloaded unchecked. The exception are the archives in a toolchain's ``sources.lock``: the
-    setuptools that was installed and checked before builds them. Of a toolchain's builds, such as PyTorch's for CPU and
-    for CUDA, the first that is found is installed; any other failure, such as a wrong digest, ends the installation.
-    The name of the build is returned, such as ``cpu`` for ``requirements-cpu.lock``; empty if the toolchain has no
-    builds.
+    build tools would be downloaded unchecked. The exceptions are the archives in a toolchain's ``sources.lock``:
+    setuptools builds them, which was installed and checked before. Of a toolchain's builds, such as PyTorch's for CPU
+    and for CUDA, the first that is found is installed; any other failure, such as a wrong digest, ends the
+    installation. The name of the build is returned, such as ``cpu`` for ``requirements-cpu.lock``; empty if the
+    toolchain has no builds.
 
     With a folder of ``wheels``, everything is installed from it with the same digests, and no index is used. The output
     of each step is written to the folder for logs. After a failure ``venv`` is unusable.
@@ -171,9 +171,9 @@ def _find_reason(text: str) -> str:
     if (found := _UNREACHABLE.search(text)) and (_NOT_FOUND.search(text) or found[2]):
         return f"the package index cannot be reached: {found[1] or found[2]}"
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    told = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
-    errors = [line for line in told if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
-    return (errors or told or ["the installer printed nothing"])[-1]
+    relevant = [line for line in lines if not re.match(r"\[notice\]|note:|hint:|WARNING:", line)] or lines
+    errors = [line for line in relevant if re.match(r"(error|fatal|\u00d7 )", line, re.IGNORECASE) or "Error:" in line]
+    return (errors or relevant or ["the installer printed nothing"])[-1]
 
 
 def _find_problem(toolchain: Toolchain, versions: Mapping[str, str]) -> str | None:

@@ -19,7 +19,7 @@ _PARSING = threading.Lock()
 """Markers are parsed by ``ast.literal_eval``. All threads of an interpreter share its depth counter: if two threads
 parse at the same time, CPython 3.11 raises ``SystemError: AST constructor recursion depth mismatch``."""
 _HARMLESS = re.compile(r"(-i|-f|--(extra-)?index-url|--find-links|--pre|--prefer-binary|--only-binary)\b")
-"""Options of a requirements file that name where to look, not what is needed."""
+"""Options of a requirements file that name indexes or folders, not requirements."""
 
 
 def read_lines(path: Path) -> tuple[str, ...]:
@@ -39,7 +39,7 @@ def read_pins(path: Path) -> tuple[str, ...]:
 
 
 def list_versions(python: Path) -> dict[str, str]:
-    """Return what is installed in a virtual environment of our version of python, by canonical name, sorted.
+    """Return the installed versions in a virtual environment of our version of Python, by canonical name, sorted.
 
     Nothing is started, so it works even if the interpreter cannot be started any more.
     """
@@ -58,9 +58,9 @@ def explain_unsatisfied(
 ) -> str | None:
     """Return why some requirements (from ``read_lines``) are not satisfied, or None when they are.
 
-    Markers are honoured; ``markers`` are those of another interpreter, as far as they differ from this one's. What the
-    required distributions require in turn is left to the installer. ``versions`` are the installed ones by canonical
-    name.
+    Markers are honoured; ``markers`` are those of another interpreter, as far as they differ from this one's. The
+    requirements of the required distributions are left to the installer. ``versions`` are the installed ones by
+    canonical name.
     """
     for line in lines:
         if _HARMLESS.match(line):
@@ -79,7 +79,7 @@ def explain_unsatisfied(
 
 
 def find_closure(lines: Iterable[str]) -> dict[str, str]:
-    """Return the installed versions of what is required, directly or through others, by canonical name, sorted.
+    """Return the installed versions of direct and indirect requirements, by canonical name, sorted.
 
     Only packages that a worker of this interpreter can import count, not those in ``PYTHONPATH`` or the user's folder.
     """

@@ -116,7 +116,7 @@ class EnvironmentStore:
         if not build:
             command = f"kedro-hone toolchains build {toolchain.name}"
             return fail(reason=f"here {unsatisfied}, and its own environment is not built; run `{command}`")
-        with self._hold(key, f"building the environment of {toolchain.name}"):
+        with self._lock(key, f"building the environment of {toolchain.name}"):
             return self._find(key, toolchain) or self._build(key, toolchain, stopped)
 
     def collect(self, toolchains: Iterable[Toolchain], *, days: float = 30.0) -> list[tuple[Environment, int]]:
@@ -136,7 +136,7 @@ class EnvironmentStore:
             idle_days = (time.time() - (folder / _RECORD).stat().st_mtime) / 86_400
             if idle_days > (max(1.0, days) if environment.key in known else 1.0):
                 removed.append((environment, measure_size(folder)))
-                with self._hold(folder.name, "removing it"):
+                with self._lock(folder.name, "removing it"):
                     (folder / _RECORD).unlink(missing_ok=True)  # first: without its record it no longer exists
                     remove_tree(folder)
         return removed
@@ -151,14 +151,14 @@ class EnvironmentStore:
         if found := find_checked(record, toolchain, python):
             return found
         key = record.stem
-        with self._hold(key, f"checking the interpreter of {toolchain.name}"):
+        with self._lock(key, f"checking the interpreter of {toolchain.name}"):
             folder = self.root / "logs" / f"{toolchain.name}-{key[:12]}"
             return find_checked(record, toolchain, python) or check_interpreter(
                 record, toolchain, python, folder=folder
             )
 
     @contextmanager
-    def _hold(self, key: str, purpose: str) -> Iterator[None]:
+    def _lock(self, key: str, purpose: str) -> Iterator[None]:
         with explain_disk_errors(self.root), hold_lock(self.root / "locks" / f"{key}.lock", purpose=purpose):
             yield
 
@@ -204,7 +204,7 @@ class EnvironmentStore:
 
 
 def measure_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder, which may change meanwhile; 0 if there is none."""
+    """Return the bytes of all files below a folder, which may change meanwhile; 0 if absent."""
     size = 0
     for place, _, files in os.walk(folder):
         for name in files:

@@ -74,7 +74,7 @@ def interval_of_bootstrap(
 ) -> Interval:
     """The interval of a metric that is not a mean over rows, from its values on (some thousand) resamples of n units.
 
-    Percentiles of the replicates, at the wider level that makes up for a bootstrap of n units being too narrow by
+    Percentiles of the replicates, at a wider level. It corrects a bootstrap of n units, which is too narrow by
     ``sqrt((n - 1) / n)`` and by the normal's tails against Student's (Hesterberg 2015, *Am. Stat.* 69:371-386,
     "expanded percentile interval"). The estimate is always within, and the interval is at least as wide as that of
     paired proportions, as for a mean (``interval_of_mean``). The variance of the replicates determines how many units

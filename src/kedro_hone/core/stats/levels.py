@@ -42,7 +42,7 @@ def correct_for_looks(confidence: float, *, looks: int) -> float:
     R. Stat. Soc. A* 132:235-244): the same level at every look, milder than Bonferroni's (98.4 % for five looks instead
     of 99 %), since looks at growing data agree with each other. It is exact for looks after equal numbers of new data.
     It is conservative when ``n[i] / n[j] >= i / j`` for every look i before look j, as with a first look at seven
-    launches and later ones every three or four: each side's looks then agree even more (Slepian 1962, *Bell Syst. Tech.
+    launches and later ones every three or four. Each side's looks then agree even more (Slepian 1962, *Bell Syst. Tech.
     J.* 41:463-501). Used as the level of Student's t (Jennison and Turnbull 2000, *Group Sequential Methods*, section
     4.4); ``benchmarks/error_rates.py`` measures the resulting error at so few degrees of freedom.
 

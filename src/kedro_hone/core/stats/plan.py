@@ -69,7 +69,7 @@ class Finding(Value):
 
 
 class LaunchStep(Value):
-    """Which launches come next."""
+    """The next launches."""
 
     findings: dict[str, Finding] = Field(description="What is known of each finalist, so far or for good.")
     undecided: tuple[str, ...] = Field(description="To be launched again, with source and control; empty at the end.")

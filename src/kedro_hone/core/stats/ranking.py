@@ -42,9 +42,9 @@ def rank_finalists(
     source's time cancels if both objectives are over the same shapes (paired comparison: G. Box, J. Hunter and W.
     Hunter, "Statistics for experimenters", 2005, chapter 3). The interval is only used for the order: it proves
     nothing. No finalist is ranked before one that is certainly faster. Finalists that no other is certainly faster than
-    are ordered in the same way by the geometric mean over all shapes, since a lead at one shape must not be lost to
-    noise at another. Those that this cannot distinguish either, and that are within ``AS_FAST`` of the best, are
-    ordered by their losses: a gain in speed that cannot be measured is not worth any accuracy.
+    are ordered in the same way by the geometric mean over all shapes. So a lead at one shape is not lost to noise at
+    another. If this cannot distinguish them either, those within ``AS_FAST`` of the best are ordered by their losses: a
+    gain in speed that cannot be measured is not worth any accuracy.
 
     Args:
         finalists: Those with at least one launch.

@@ -71,7 +71,7 @@ def ratio_in_launch(source: Sequence[float], candidate: Sequence[float]) -> floa
     """The speed-up in one launch, source over candidate: the median of the ratios of its rounds.
 
     Not the ratio of two medians over rounds. The speed of a shared machine can change by half within a second. Within a
-    round this affects both alike and cancels in their ratio, but the median round of one may be in a fast phase and
+    round this affects both alike and cancels in their ratio. But the median round of one may be in a fast phase, and
     that of the other in a slow one. Both need one time for each of the same rounds, in any unit.
 
     Raises:

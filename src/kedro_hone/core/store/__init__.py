@@ -1,1 +1,1 @@
-"""What is stored on the disk: artifacts, results of steps, values, and the folders of a run."""
+"""Everything stored on the disk: artifacts, results of steps, values, and the folders of a run."""

@@ -137,7 +137,7 @@ class Store:
         return self.root / name / FILES
 
     def find_tree(self, key: str) -> Path | None:
-        """Return the path of the files stored under a key; None if there are none, or one is missing or truncated."""
+        """Return the path of the files stored under a key; None if absent, or if one is missing or truncated."""
         name = _name("trees", key)
         return self.root / name / FILES if self._find(name) else None
 
@@ -145,7 +145,7 @@ class Store:
         """Return the path of the files stored under a key.
 
         Raises:
-            HoneError: ``store-missing``: there are none, or they are damaged.
+            HoneError: ``store-missing``: they are absent or damaged.
         """
         folder = self.find_tree(key)
         if folder is None:
@@ -190,8 +190,8 @@ class Store:
     def read_value(self, key: str, parse: Callable[[Json], _Found] = lambda value: value) -> _Found | None:
         """Return a JSON value, parsed by ``parse``.
 
-        None if there is none, or if it is damaged, belongs to another key, or cannot be parsed. It is removed then:
-        another version of kedro-hone may have written it.
+        None if absent, or if it is damaged, belongs to another key, or cannot be parsed. It is then removed: another
+        version of kedro-hone may have written it.
         """
         name = _name("values", key, ".json")
 
@@ -208,7 +208,7 @@ class Store:
         self._shared.write(name, dump_json(_wrap(name, json.loads(json.dumps(value)))))
 
     def _read(self, name: str, parse: Callable[[Json], _Found]) -> _Found | None:
-        """Return the content of a JSON file; None if there is none, or it is damaged (it is removed then)."""
+        """Return the content of a JSON file; None if absent, or if it is damaged, and then removed."""
         content = self._shared.read(name)
         try:
             return None if content is None else parse(json.loads(content))

@@ -1,4 +1,4 @@
-"""Which candidates were chosen for a model, next to the store's objects: each choice is counted before it is judged."""
+"""Records of the candidates that persons chose for a model, next to the store's objects: each counts at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def count_choice(root: Path, *, judged: str, run: str, candidate: str) -> int:
 
     Args:
         root: The store's folder.
-        judged: What the choices have in common: the model and the data that it is judged by.
+        judged: Identifies the choices that are counted together: the model, and the data that it is judged by.
         run: The id of the run that judges the choice.
         candidate: Its id.
     """

@@ -110,7 +110,7 @@ def remove_tree(folder: Path) -> None:
                 Path(path).chmod(0o700)
             shutil.rmtree(folder)
         except FileNotFoundError:
-            continue  # the other process removed it first; see what is left
+            continue  # the other process removed it first; look again
 
 
 class Disk:
@@ -148,7 +148,7 @@ class Disk:
             remove_tree(folder)
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, or None when there is none."""
+        """Return the content of a file; None if absent."""
         with suppress(FileNotFoundError):
             return (self.root / name).read_bytes()
         return None

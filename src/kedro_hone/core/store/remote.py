@@ -51,7 +51,7 @@ class Remote:
         return type(self), (self.url, self._given)
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, or None when there is none."""
+        """Return the content of a file; None if absent."""
         with self._explain(), suppress(FileNotFoundError):
             return bytes(self._files.cat_file(self._locate(name)))
         return None

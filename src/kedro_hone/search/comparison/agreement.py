@@ -64,13 +64,13 @@ class Difference:
         output: The output's name.
         discrete: Whether it contains integers, truth values or text.
         largest: The largest difference, relative to the largest value of the source's output; 0 for text.
-        excused: The same for rows that count as equal, since the source itself returned several answers.
+        excused: The same for rows that count as equal, since the source itself returned several results.
         rows: How many rows differ by more than rounding.
         places: The indices of these rows, from 0.
         of: The number of all rows.
         example: The row that differs most, relative to the unit of its part, with both numbers, as a clause; empty if
             no row differs.
-        constant: The part that varies in the source but not in the candidate, as a clause; empty if there is none.
+        constant: The part that varies in the source but not in the candidate, as a clause; empty if absent.
         furthest: The output with the part that is least similar to the source's; only the name if there are no parts.
         distance: The mean over the rows of the length of the difference relative to that of the source's row; for
             integers and text, the share of rows that differ.
@@ -263,7 +263,7 @@ def _find_misfit(want: Array, got: Array, declared: str | None) -> str:
 
 
 def _find_infinite(want: Array, got: Array) -> str:
-    """Return where one of two outputs is not finite and the other is not the same; empty if there is none."""
+    """Return where one of two outputs is not finite and the other is not the same; empty if nowhere."""
     if got.dtype.kind not in "fc":
         return ""
     same = (got == want) | (np.isnan(got) & np.isnan(want))

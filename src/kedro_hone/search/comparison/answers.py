@@ -16,21 +16,21 @@ Answers = Mapping[int, Sequence[Array]]
 """The source's results for rows of an output in calls other than the reference's, by index."""
 
 FACTOR: Final = 2.0
-"""How many times farther a number may be from an answer than the reference is from the other answers."""
+"""How many times farther a number may be from one of these results than the reference is from the others."""
 
 
 def find_accepted(
     want: Array, got: Array, answers: Answers, *, rounding: float, noise: Array | None = None
 ) -> tuple[list[int], float]:
-    """Return the rows in which an output is within the differences of the source's answers, and its largest error.
+    """Return the rows in which an output is within the differences of the source's results, and its largest error.
 
-    A row is compared with each complete answer. Each number must be close to the answer's, relative to the differences
-    of the answers at this index; a row of classes or texts must equal one of the answers.
+    A row is compared with each complete result. Each number must be close to the result's, relative to the differences
+    of the results at this index. A row of classes or texts must equal one of the results.
 
     Args:
         want: The reference's output, rows first.
         got: A candidate's output, of the same shape.
-        answers: The source's other answers.
+        answers: The source's other results.
         rounding: The allowed difference of an output in any row, relative to its unit.
         noise: As in ``measure_errors``.
 
@@ -55,14 +55,14 @@ def find_accepted(
 
 
 def _combine_answers(want: Array, answers: Answers, places: Sequence[int]) -> Iterator[Array]:
-    """Yield an output with each of the source's answers in its rows, first the reference's; outputs may be large."""
+    """Yield an output with each of the source's results in its rows, first the reference's; outputs may be large."""
     yield want
     for number in range(max(len(answers[place]) for place in places)):
         yield replace_rows(want, {place: answers[place][min(number, len(answers[place]) - 1)] for place in places})
 
 
 def list_varying(want: Array, answers: Answers, *, bound: float, noise: Array | None = None) -> list[int]:
-    """Return the rows with three or more answers for some number, beyond a bound: they vary with the neighbours.
+    """Return the rows with three or more results for some number, beyond a bound: they vary with the neighbours.
 
     A step, such as the choice of an expert, has only two sides.
     """

@@ -35,8 +35,10 @@ class Discrepancy:
 
     def describe(self, first: str, second: str) -> str:
         """Return it as one sentence; ``first`` and ``second`` describe the origin of each result."""
-        said = f"{self.output!r} of row {self.row} of the search split is {self.one} {first}, and {self.other} {second}"
-        return f"{said}; {self.rows} of {self.compared} rows differ."
+        example = (
+            f"{self.output!r} of row {self.row} of the search split is {self.one} {first}, and {self.other} {second}"
+        )
+        return f"{example}; {self.rows} of {self.compared} rows differ."
 
 
 def find_discrepancy(
@@ -112,7 +114,7 @@ def measure_errors(one: NDArray[Any], other: NDArray[Any], *, noise: NDArray[Any
     """Return how much each number of two results differs, as (rows, numbers).
 
     For floats the difference is relative to the unit of the first result's part (``measure_units``), or to the number
-    itself if that is larger; equal infinities do not differ, nor do NaN. Classes and values that are not numbers differ
+    itself if that is larger. Equal infinities do not differ, nor do NaN. Classes and values that are not numbers differ
     by 1 or 0. A part that is far smaller than the others has its own unit, except where ``noise``, in the shape of a
     row, is true.
     """

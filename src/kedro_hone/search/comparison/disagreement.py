@@ -1,4 +1,4 @@
-"""Which differences of a candidate's outputs from the source's are too large."""
+"""Find differences of a candidate's outputs from the source's that are too large."""
 
 from __future__ import annotations
 

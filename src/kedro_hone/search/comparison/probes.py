@@ -1,7 +1,8 @@
 """Probes: inputs that may not be in any split but may occur in use, made from the specifications of the inputs.
 
-The source runs them first (``probe_runs``). If it returns finite numbers, a candidate must return the same: a route
-that only converts on all probes, any other on those that are not extreme, within its own error on the splits.
+The source runs them first (``probe_runs``). If it returns finite numbers, a candidate must return the same. A route
+that only converts must do so on all probes; any other, within its own error on the splits, on those that are not
+extreme.
 """
 
 from __future__ import annotations

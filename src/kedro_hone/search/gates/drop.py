@@ -1,4 +1,4 @@
-"""Drop: not worse than the source by more than the limit, for certain, on the gate split."""
+"""Drop: the loss against the source on the gate split, whose whole interval must be within the limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drops: other metrics than the recipe's own, none worse than the source's by more than its limit, for certain."""
+"""Drops: the losses in metrics besides the recipe's own, each with its whole interval within its limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Load: how much of the cores other processes may take while the finalists are confirmed.
+"""Load: the share of the cores that other processes may use while the finalists are confirmed.
 
 A ratio that was measured under load is valid for that load only. Pairing does not remove different effects of load on
 two programs: a program with threads that wait for each other loses most. ``docs/concepts/measuring.md`` has figures.
@@ -37,15 +37,15 @@ def format_wait(share: float) -> str:
 
 def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[Judgement, ...]:  # noqa: ARG001 - each judge gets it
     """Return undecided above the limit; the gate passes if the system does not report the load of others."""
-    share, told = candidate.other_load, {"limit": limit, "unit": "of the cores"}
+    share, fields = candidate.other_load, {"limit": limit, "unit": "of the cores"}
     if share is None:
-        return (GATE.rule(candidate.id, GateOutcome.HOLDS, "the load of other processes is not known", **told),)
+        return (GATE.rule(candidate.id, GateOutcome.HOLDS, "the load of other processes is not known", **fields),)
     judged = GateOutcome.HOLDS if share <= limit else GateOutcome.UNDECIDED
     shown = (math.floor if share <= limit else math.ceil)(share * 1000) / 1000  # on the same side of the limit
     reason = f"other processes took {shown:g} of the cores' time, where gates.other_load allows {limit:g}"
     if judged is GateOutcome.UNDECIDED:
         reason += ": run again when the machine is idle, or raise the limit if it never is"
-    return (GATE.rule(candidate.id, judged, reason, measured=share, **told),)
+    return (GATE.rule(candidate.id, judged, reason, measured=share, **fields),)
 
 
 GATE = Gate(

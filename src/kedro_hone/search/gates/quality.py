@@ -17,8 +17,8 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
         reason = f"the metric of {candidate.id} was not measured, although a limit of {limit:g} is set"
         return (GATE.rule(candidate.id, GateOutcome.UNDECIDED, reason, limit=limit),)
     holds = quality.candidate >= limit if quality.higher_is_better else quality.candidate <= limit
-    asked = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
-    reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {asked} is required"
+    requirement = f"at {'least' if quality.higher_is_better else 'most'} {limit:g}"
+    reason = f"{quality.metric} of {candidate.id} is {quality.candidate:.4f}, where {requirement} is required"
     judged = GateOutcome.HOLDS if holds else GateOutcome.FAILS
     return (GATE.rule(candidate.id, judged, reason, limit=limit, measured=quality.candidate, unit=quality.metric),)
 

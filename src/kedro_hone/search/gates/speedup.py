@@ -1,4 +1,4 @@
-"""Speed-up: faster than the source for certain, after division by the noise floor."""
+"""Speed-up: certainly faster than the source, even after division by the noise floor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The budget of a search: how long building, validating and racing may take, and what is left out because of it.
+"""The budget of a search: the time limit of building, validating and racing, and the steps that it leaves out.
 
 A step that takes longer than the remaining time is not started; at the end of the budget the best so far is confirmed.
 """
@@ -109,8 +109,8 @@ def start_budget(context: RunContext) -> Budget:
 
 def scale_budget(recipe: Recipe, size: int) -> float:
     """Return a recipe's budget in seconds for a source model of so many bytes."""
-    asked = recipe.budget
-    return NAMED[asked] * max(1.0, size / SMALL) if isinstance(asked, str) else asked
+    budget = recipe.budget
+    return NAMED[budget] * max(1.0, size / SMALL) if isinstance(budget, str) else budget
 
 
 def bound_confirmation(context: RunContext) -> float:

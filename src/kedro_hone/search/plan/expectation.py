@@ -48,7 +48,7 @@ def find_limits(recipe: Recipe, source: Artifact, store: Store) -> TimeLimits:
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expected seconds of the work of a run: guesses for what was never measured.
+    """The expected seconds of the work of a run; guesses for anything never measured.
 
     Attributes:
         steps: Of building each step, by its namespace.
@@ -95,7 +95,7 @@ class Expectation:
 
 
 def expect(recipe: Recipe, routes: Routes, source: Artifact, *, forecast: Forecast, limits: TimeLimits) -> Expectation:
-    """Return what is expected of a run of some routes on a source model."""
+    """Return the expected seconds of a run of some routes on a source model."""
     steps = reach_steps(routes, source.format)
     ends = [step for step in steps if step.ends]
     names = {step.namespace: step.adaptor.name for step in steps}

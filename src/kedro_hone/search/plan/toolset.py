@@ -1,4 +1,4 @@
-"""What a winner's search depends on besides the model: the processor, and the versions of the toolchains."""
+"""The environment of a winner's search: the processor, and the versions of the toolchains."""
 
 from __future__ import annotations
 

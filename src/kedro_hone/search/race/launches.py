@@ -126,7 +126,7 @@ def start_contestants(
 ) -> dict[str, Contestant]:
     """Launch artifacts, call each once at every shape, stop them, and return those that wait to be measured.
 
-    The number of cores plus one are launched and loaded at a time, since loading is mostly one thread of Python; with
+    The number of cores plus one are launched and loaded at a time, since loading is mostly one thread of Python. With
     an odd number of them no core is idle at the end. The result does not depend on their order. The number of calls in
     a burst is determined afterwards, while all others are stopped. Failures are recorded in the timings, and their
     workers are ended; closing the stack ends all. ``interface`` and ``stopped`` are explained at ``launch``.

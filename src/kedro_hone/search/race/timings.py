@@ -23,7 +23,7 @@ SOURCE = "source"
 """The id of the source model among the candidates."""
 
 _NODES = {"race": "race.race", "confirm": "confirm"}
-"""The nodes that measure, by what they measure."""
+"""The names of the nodes that measure, by phase."""
 
 Calls = dict[str, list[int]]
 """By shape, the time of each call of one entrant in one round, in nanoseconds."""

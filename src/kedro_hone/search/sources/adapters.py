@@ -31,9 +31,9 @@ def merge_adapter(pulled: Pulled, recipe: Recipe, run: RunFolder, scratch: Path)
     the tokenizer of the adapter, or otherwise of the base model.
 
     Raises:
-        HoneError: ``recipe-invalid``: the pulled model is not an adapter, or the base is not a model of Transformers;
-            ``model-unsupported``: they cannot be merged; ``source-failed`` or ``model-corrupt``: the worker failed; and
-            the errors of pulling the base model.
+        HoneError: ``recipe-invalid``: the pulled model is not an adapter, or the base is not a model of Transformers.
+            ``model-unsupported``: they cannot be merged. ``source-failed`` or ``model-corrupt``: the worker failed.
+            Also the errors of pulling the base model.
     """
     place = adapters.find_adapter(pulled)
     if place is None:

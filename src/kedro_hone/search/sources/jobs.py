@@ -64,8 +64,8 @@ def explain_failure(failed: Failed, what: str, *, check: str, more: str = "") ->
 
     Args:
         failed: How it failed.
-        what: What failed, such as ``models:/digits/1 cannot be read.``
-        check: What to check if the worker failed by itself, as a clause.
+        what: A sentence on the failure, such as ``models:/digits/1 cannot be read.``
+        check: A clause on the thing to check if the worker failed by itself.
         more: A sentence after that, with a space before it.
     """
     if failed.failure in _ENDED:

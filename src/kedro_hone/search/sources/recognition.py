@@ -1,4 +1,4 @@
-"""What the files of a pulled version are: their source format, and whether they are trusted."""
+"""Recognizes the source format of a pulled version's files, and checks whether they are trusted."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ logger = open_logger(__name__)
 def recognize(
     place: Path, recipe: Recipe, run: RunFolder, *, version: VersionInfo, due: str | None, signed: Path
 ) -> Flavor:
-    """Return the flavor of a version's files. Nothing of them is executed.
+    """Return the flavor of a version's files, without executing any of them.
 
     Args:
         place: The files: those of the version, or an adapter that was merged into its base model.
-        recipe: What is trusted, and how the author's class is made.
+        recipe: Contains the trusted names, and how to make the author's class.
         run: The run, whose project has the author's class.
         version: The version that was pulled.
-        due: The digest that the registry has of the artifact in it, None if absent.
+        due: The artifact's digest in the registry; None if absent.
         signed: The version's files as they were pulled. If our own key signed them, their native code is trusted.
 
     Raises:
-        HoneError: The files are not what they should be, or are not trusted.
+        HoneError: As raised by ``read_flavor``, for example for files that are not trusted.
     """
     model = recipe.model
     author = AuthorClass(place=model.module, kwargs=model.kwargs, project=run.project) if model.module else None
@@ -48,7 +48,7 @@ def recognize(
 
 
 def _is_ours(folder: Path, version: VersionInfo) -> bool:
-    """Return whether a version is signed by the key that signs what is published here."""
+    """Return whether a version is signed by the key that signs publications here."""
     signer = find_signer() if (folder / SIGNATURE).is_file() else None
     if signer is None or not signer.public:
         return False

@@ -1,4 +1,4 @@
-"""The files of a source model, sealed in the store with what its toolchain reads of them."""
+"""The files of a source model, sealed in the store with their description by its toolchain."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _HINTS = {
     "source-stateful": "Let its state be an input and an output of the model, or reset it at each call; then save the "
     "model again.",
 }
-"""What to do where a worker refused the source, by the refusal's slug, unless its format has another hint."""
+"""The hint if a worker refuses the source, by the refusal's slug, unless its format has another one."""
 _LONGEST = 60
 """The most characters of an operator's name."""
 _ALONE = " The class's file runs alone: it imports installed packages, and no other file of your project."
@@ -84,15 +84,15 @@ def seal(files: Path, flavor: Flavor, recipe: Recipe, store: Store, run: RunFold
 
 
 def _list_warnings(described: Mapping[str, Json]) -> list[str]:
-    """Return what a worker warns of, such as a pickle of another version; no more than a log can hold."""
-    said = described.get("warnings")
-    return [" ".join(str(one).split())[:500] for one in said[:10]] if isinstance(said, list) else []
+    """Return a worker's warnings, such as of a pickle of another version; limited in number and length."""
+    listed = described.get("warnings")
+    return [" ".join(str(one).split())[:500] for one in listed[:10]] if isinstance(listed, list) else []
 
 
 def _read_description(
     described: Mapping[str, Json], uri: str
 ) -> tuple[dict[str, tuple[TensorSpec, ...]], dict[str, Json]]:
-    """Return the tensors of each side that a worker found in a model, and what else it noted."""
+    """Return the inputs and outputs that a worker found in a model, and its other notes."""
     try:
         specs = {
             side: tuple(TensorSpec.model_validate(spec) for spec in described.get(side) or ())
@@ -115,7 +115,7 @@ def _read_description(
 
 
 def _shorten_operators(names: Sequence[str]) -> list[str]:
-    """Return no more names than are kept, none too long; what decides how a source is compared is not cut."""
+    """Return names, limited in number and length; those that determine how a source is compared are never dropped."""
     if len(names) > MOST_OPERATORS:
         names = sorted(names, key=lambda name: not rounds(name))
     kept = names[:MOST_OPERATORS]
@@ -125,7 +125,7 @@ def _shorten_operators(names: Sequence[str]) -> list[str]:
 def _describe(
     toolchain: Toolchain, unread: JobInput, recipe: Recipe, run: RunFolder, hints: Mapping[str, str]
 ) -> dict[str, Json]:
-    """Let the toolchain read the model's specifications in a worker; a refusal's slug is kept where it is known.
+    """Let the toolchain read the model's specifications in a worker; a known slug of a refusal is preserved.
 
     ``hints`` are those of the source's format, as ``SourceFormat.refused``.
     """

@@ -30,7 +30,7 @@ def fetch(uri: str, registry: Registry, recipe: Recipe, store: Store, run: RunFo
     Args:
         uri: The version, in a form that the registry resolves.
         registry: The registry of the URI.
-        recipe: Contains what is trusted, and how to make the author's class.
+        recipe: Contains the trusted names, and how to make the author's class.
         store: The store for the artifact.
         run: The run of the worker's steps.
 

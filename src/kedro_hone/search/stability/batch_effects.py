@@ -16,7 +16,7 @@ from kedro_hone.search.comparison.differences import Discrepancy, Tolerance, fin
 from kedro_hone.search.comparison.quantization import rounds_values
 from kedro_hone.search.stability.trials import Outputs, SourceTrials, Trial
 
-COMPANY: Final = 1e-3
+BATCH_CHANGE: Final = 1e-3
 """The allowed change in another batch, relative to an output's largest value: kernels may add in another order."""
 COARSE: Final = 0.1
 """The same if activations are quantized by the range of the batch."""
@@ -42,7 +42,7 @@ def check_batch_effects(trials: SourceTrials, sample: Outputs, source: Artifact,
     allowed = Tolerance(bounds=_find_bounds(trials, source, noise), noise=noise, least=_ROWS)
     if found := _find_difference(trials, sample, source, allowed):
         raise explain_mixing(found)
-    fine = replace(allowed, bounds=dict.fromkeys(allowed.bounds, COMPANY))
+    fine = replace(allowed, bounds=dict.fromkeys(allowed.bounds, BATCH_CHANGE))
     if rounds_values(source) and (found := _find_difference(trials, sample, source, fine)):
         yield f"the source quantizes, and its output for a row depends slightly on the other rows of the batch: {found}"
 
@@ -76,13 +76,13 @@ def find_noise(trials: SourceTrials, source: Artifact) -> Outputs:
             apart = np.nan_to_num(np.abs(one - other).astype(np.float64), posinf=0.0).max(axis=0)
         own = apart / measure_smallest_scales(np.abs(array) if array.dtype.kind == "c" else array)
         whole = measure_errors(one, other, noise=everywhere).max(axis=0).reshape(array.shape[1:])
-        found[name] = (own > COMPANY) & (whole <= COMPANY)
+        found[name] = (own > BATCH_CHANGE) & (whole <= BATCH_CHANGE)
     return found
 
 
 def choose_bound(output: NDArray[Any], source: Artifact) -> float:
     """Return the allowed change of an output in another batch, relative to the unit of its part."""
-    return COARSE if rounds_values(source) else _HALF if _is_half(output) else COMPANY
+    return COARSE if rounds_values(source) else _HALF if _is_half(output) else BATCH_CHANGE
 
 
 def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, allowed: Tolerance) -> str | None:
@@ -90,8 +90,8 @@ def _find_difference(trials: SourceTrials, sample: Outputs, source: Artifact, al
     first, ways = trials.again[0], [(trial, _WAYS[trial.name]) for trial in trials.others if trial.name in _WAYS]
     whole = find_first(first.read_real(source), sample, places=first.places, tolerance=allowed)
     found = [("among all rows", whole), *((way, _compare(first, trial, source, allowed)) for trial, way in ways)]
-    company = "alone" if first.batch == 1 else f"in a batch of {first.batch}"
-    return next((one.describe(company, way) for way, one in found if one), None)
+    where = "alone" if first.batch == 1 else f"in a batch of {first.batch}"
+    return next((one.describe(where, way) for way, one in found if one), None)
 
 
 def _compare(first: Trial, trial: Trial, source: Artifact, allowed: Tolerance) -> Discrepancy | None:

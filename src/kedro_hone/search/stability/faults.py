@@ -19,7 +19,7 @@ from kedro_hone.search.comparison.differences import Discrepancy, Tolerance, fin
 from kedro_hone.search.comparison.quantization import rounds_values
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.scores import Run
-from kedro_hone.search.stability.batch_effects import COARSE, COMPANY, check_batch_effects, find_noise
+from kedro_hone.search.stability.batch_effects import BATCH_CHANGE, COARSE, check_batch_effects, find_noise
 from kedro_hone.search.stability.trials import Outputs, SourceTrials, Trial, mask_padding, run_trials
 
 _AGAIN: Final = 1e-5
@@ -104,7 +104,7 @@ def check_repeated(trials: SourceTrials, source: Artifact, noise: Outputs) -> No
         HoneError: ``source-stateful`` if a process repeats the other one's results call by call; otherwise
             ``source-random``.
     """
-    bound = _AGAIN if source.device == CPU else COMPANY
+    bound = _AGAIN if source.device == CPU else BATCH_CHANGE
     calls = [(one, other) for one, other in (trials.first, trials.again)]
     changed = next(filter(None, (_compare(*pair, source, bound=bound, noise=noise) for pair in calls)), None)
     pairs = list(zip(trials.first, trials.again, strict=True))
@@ -177,10 +177,10 @@ def check_finite(counts: Sequence[NotFinite]) -> Iterator[str]:
         )
     for one in counts:
         if one.odd:
-            told = ", ".join(f"{kind} in {rows}" for kind, rows in one.kinds.items() if rows)
+            counted = ", ".join(f"{kind} in {rows}" for kind, rows in one.kinds.items() if rows)
             lost = f"; {one.lost} have no finite number" if one.lost else ""
             yield (
-                f"the source's output {one.output!r} is not finite in {one.odd} of {one.rows} rows ({told}){lost}: "
+                f"the source's output {one.output!r} is not finite in {one.odd} of {one.rows} rows ({counted}){lost}: "
                 "a candidate must return the same values there"
             )
 

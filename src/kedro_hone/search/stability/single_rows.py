@@ -103,13 +103,13 @@ def _read_reference(
 
 
 def _join(*answers: Answers) -> Answers:
-    """Return all answers of each row."""
+    """Return all results of each row."""
     places = sorted({place for each in answers for place in each})
     return {place: [row for each in answers for row in each.get(place, ())] for place in places}
 
 
 def _list_places(outputs: Mapping[str, Answers]) -> tuple[int, ...]:
-    """Return the rows with another answer in some output."""
+    """Return the rows with another result in some output."""
     return tuple(sorted({place for answers in outputs.values() for place in answers}))
 
 
@@ -138,7 +138,7 @@ def _plan_neighbours(place: int, other: int, context: RunContext, folder: Path) 
 def _check_copies(name: str, due: NDArray[Any], copies: Sequence[Trial], context: RunContext) -> Answers:
     """Compare an output of rows among copies of themselves with the reference's, each at its position in the call.
 
-    Returns the source's answers for the rows that are at a step: they differ without being mixed.
+    Returns the source's results for the rows that are at a step: they differ without being mixed.
     """
     found = {trial.places[0]: row for trial in copies if (row := _read_row(name, due, trial, context)) is not None}
     if not found or not due.size:

@@ -59,7 +59,7 @@ class Trial:
             return None
 
     def read_real(self, source: Artifact) -> Outputs:
-        """Return the outputs with 0 for padding tokens; empty if there are none."""
+        """Return the outputs with 0 for padding tokens; empty if absent."""
         outputs = self.read()
         return {} if outputs is None else mask_padding(outputs, read_arrays(self.run[0]), source)
 

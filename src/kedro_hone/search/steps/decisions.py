@@ -29,22 +29,22 @@ def decide(adaptor: Adaptor, options: Options, parent: Artifact, host: Host) -> 
     They are code of other packages or of the user's project. A call such as ``sys.exit(0)`` in them would end the run
     without a verdict, so it is caught too; only an interruption by a person ends the run.
     """
-    asked, run_options = "Options.resolve", {}
+    called, run_options = "Options.resolve", {}
     try:
         resolved = check_kind(options.resolve(host), type(options))
         resolved.model_dump(mode="json")  # they are part of the key and passed to the worker
-        asked = "can_take"
+        called = "can_take"
         if (refusal := adaptor.can_take(parent, resolved, host)) is not None:
             return check_kind(refusal, Refused).model_copy(update={"by": adaptor.name})
-        asked = "run_options"
+        called = "run_options"
         if adaptor.stage is Stage.COMPILE:
             run_options = json.loads(json.dumps(check_kind(adaptor.run_options(resolved), dict), allow_nan=False))
-        asked = "Options.resolve"
+        called = "Options.resolve"
         machine_options = list_machine_options(adaptor, resolved, host)
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # noqa: BLE001 - it is told in the report, not lost
-        fault: str | None = f"{asked} failed: {describe_exception(error)}"
+    except BaseException as error:  # noqa: BLE001 - it is reported, not lost
+        fault: str | None = f"{called} failed: {describe_exception(error)}"
     else:
         fault = adaptor.toolchain.find_bad_option(run_options)
     if fault:

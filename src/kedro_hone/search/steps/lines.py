@@ -33,5 +33,5 @@ def shorten_route(route: Sequence[str], *, room: int) -> str:
     """Return a route in parentheses, in ``room`` characters: if too long, without toolchains, or without its middle."""
     short = [name.partition(".")[2] or name for name in route]
     ends = [[short[0], "…", *short[-left:]] for left in range(len(short) - 2, 0, -1)]  # differences are mostly there
-    said = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
-    return next((text for text in said if len(text) <= room), "")
+    forms = (f"({' → '.join(parts)})" for parts in (route, short, *ends, ["…", short[-1]]))
+    return next((text for text in forms if len(text) <= room), "")

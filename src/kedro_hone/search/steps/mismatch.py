@@ -1,4 +1,4 @@
-"""Why an adaptor is not tried on an artifact at all: decided in milliseconds, without starting anything."""
+"""The reasons not to try an adaptor on an artifact at all: found in milliseconds, without starting anything."""
 
 from __future__ import annotations
 

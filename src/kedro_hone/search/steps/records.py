@@ -39,21 +39,21 @@ def checkout_records(
         yield None
         return
     name = digest_json([*place]).removeprefix("sha256:")[:16]
-    kept, lent = store.notes / FOLDER / f"{toolchain.name}-{name}.jsonl", scratch / "records.jsonl"
+    stored, copy = store.notes / FOLDER / f"{toolchain.name}-{name}.jsonl", scratch / "records.jsonl"
     scratch.mkdir(parents=True, exist_ok=True)
-    lent.write_bytes(_read(kept))
+    copy.write_bytes(_read(stored))
     try:
-        yield lent
+        yield copy
     finally:
-        merge_records(kept, lent)
+        merge_records(stored, copy)
 
 
-def merge_records(kept: Path, lent: Path) -> None:
-    """Add the new lines of one file (``lent``) to another (``kept``), atomically."""
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with hold_lock(kept.with_suffix(".lock"), purpose="keeping tuning records"):
-        known = dict.fromkeys(_read(kept).splitlines())
-        added = [line for line in _read(lent).splitlines() if line.strip() and line not in known]
+def merge_records(stored: Path, copy: Path) -> None:
+    """Add the new lines of one file (``copy``) to another (``stored``), atomically."""
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    with hold_lock(stored.with_suffix(".lock"), purpose="keeping tuning records"):
+        known = dict.fromkeys(_read(stored).splitlines())
+        added = [line for line in _read(copy).splitlines() if line.strip() and line not in known]
         if not added:
             return
         lines, left = [*known, *added], MOST_BYTES
@@ -63,11 +63,11 @@ def merge_records(kept: Path, lent: Path) -> None:
             if left < 0:
                 break
             newest.append(line)
-        write_file(kept, b"\n".join([*reversed(newest), b""]))
+        write_file(stored, b"\n".join([*reversed(newest), b""]))
 
 
 def _read(path: Path) -> bytes:
-    """Return a file's bytes; empty if there is none, or if a worker left something else in its place."""
+    """Return a file's bytes; empty if absent, or if a worker left something else in its place."""
     try:
         return read_regular(path, limit=2 * MOST_BYTES)
     except (OSError, ValueError):

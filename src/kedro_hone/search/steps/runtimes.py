@@ -24,7 +24,7 @@ def digest_workers(toolchain: Toolchain) -> str:
 
 
 def identify_runtime(artifact: Artifact, recipe: Recipe) -> list[str]:
-    """Return what the outputs of an artifact depend on besides itself, for the keys of its measurements.
+    """Return everything besides an artifact on which its outputs depend, for the keys of its measurements.
 
     These are the code of its runtime's worker, the environment (or why there is none), and the machine.
     """

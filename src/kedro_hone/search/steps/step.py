@@ -41,8 +41,8 @@ logger = open_logger(__name__)
 
 INHERITED = ("interface", "structure", "transformers", "sklearn", "keras", "threads", "machine_options", "cache")
 """Metadata that an artifact inherits from its parent: the calling interface, the structure of its result, the notes on
-a model of Transformers or on an estimator, the number of threads, earlier adaptors' options that depend on the machine
-unless the recipe sets them, and the notes on a language model's cache."""
+a model of Transformers, on an estimator or on a Keras model, the number of threads, and the notes on a cache. Also
+earlier adaptors' options that depend on the machine unless the recipe sets them."""
 
 
 def transform(

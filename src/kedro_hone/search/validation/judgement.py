@@ -42,10 +42,10 @@ def _explain_furthest(differences: Sequence[Difference]) -> str:
 def find_conflict(found: Found, scores: Mapping[str, Quality], shares: Shares, *, labelled: bool) -> str:
     """Return where an output does not agree with the source's as required, or an empty string."""
     scored = find_worst(scores).scored
-    said = (
+    conflicts = (
         (where, find_disagreement(each, scored=scored, labelled=labelled, **shares)) for where, each in found.items()
     )
-    return next((f"at {where}: {reason}" for where, reason in said if reason), "")
+    return next((f"at {where}: {reason}" for where, reason in conflicts if reason), "")
 
 
 def find_wrong(found: Found, scores: Mapping[str, Quality]) -> str:

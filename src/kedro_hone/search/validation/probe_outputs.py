@@ -54,11 +54,11 @@ class Shares(TypedDict):
 def choose_shares(context: RunContext, *, exact: bool) -> Shares:
     """Return the share of rows in which outputs may differ, by the recipe or by the kind of the source."""
     gates, flips = context.recipe.gates, "sklearn" in context.source.metadata
-    asked = gates.conversion
-    floats = asked if asked is not None else FLIPS if flips else 0.0
+    share = gates.conversion
+    floats = share if share is not None else FLIPS if flips else 0.0
     return Shares(
         exact=floats if exact else None,
-        discrete=asked if asked is not None else FLIPS,
+        discrete=share if share is not None else FLIPS,
         unscored=gates.unscored,
     )
 
@@ -158,8 +158,8 @@ class Probing:
             if isinstance(made, Failed):
                 limits.append(f"it fails on {probe.name}, which the source takes: {made.reason}")
             elif made is None:  # the previous one ended the worker
-                said = f"it crashes on {self._probes[number - 1].name}, which the source takes"
-                return Probed(wrong=f"on a probe, {said}", limits=())
+                fault = f"it crashes on {self._probes[number - 1].name}, which the source takes"
+                return Probed(wrong=f"on a probe, {fault}", limits=())
             elif reasons := self._list_wrong(probe, made, usual):
                 arrays = (read_arrays(path) for path in (self._tree / probe.feeds, self._tree / probe.outputs, made))
                 tied = all(reasons.values()) and _is_tied(*arrays, usual=read_arrays(self._outputs))
@@ -168,13 +168,13 @@ class Probing:
                     return Probed(wrong=f"on a probe, {probe.name}: {reason}{self._suggest(probe)}", limits=())
                 limits.append(f"on {probe.name}, {reason}{_TIED if tied else ''}")
         more = len(limits) - MOST_LIMITS
-        said_more = [f"and on {more} more probes"] if more > 0 else []
+        remainder = [f"and on {more} more probes"] if more > 0 else []
         ranges = self._context.recipe.model.ranges.items()
         stated = [f"{name} was probed from {low:g} to {high:g} only (model.ranges)" for name, (low, high) in ranges]
-        return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *said_more, *stated))
+        return Probed(wrong="", limits=(*limits[:MOST_LIMITS], *remainder, *stated))
 
     def _suggest(self, probe: ProbeRows) -> str:
-        """Return what to do if no caller sends such rows, as a sentence; empty if any caller may."""
+        """Return a remedy if no caller sends such rows, as a sentence; empty if any caller may."""
         if probe.sizes:
             return f". If {' and '.join(probe.sizes)} never changes in use, fix its size in the model"
         numbers = (spec.name for spec in self._artifact.inputs if "int" in spec.dtype)
@@ -202,8 +202,8 @@ class Probing:
             allowed = min(max(OWN_ERRORS * own, LEAST_ERROR), LARGEST_ERROR)
             if one.rows and one.distance > allowed:
                 far = f"{'are' if one.output.endswith('s') else 'is'} as far from the source's as {one.distance:.3g}"
-                said = f"{one.output} {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
-                reasons[said] = one.discrete
+                reason = f"{one.output} {far}, and {allowed:.3g} is allowed by the error on the splits: {one.example}"
+                reasons[reason] = one.discrete
         return reasons
 
     def _find_probe_share(self, one: Difference, compared: Sequence[Difference]) -> float:
@@ -221,4 +221,4 @@ class Probing:
         toolchain = read_catalogue().find_toolchain(str(self._artifact.runtime))
         dtypes = (spec.dtype for spec in self._artifact.inputs if probe.name.startswith(f"{spec.name} of "))
         known = (find_rounding(toolchain, dtype) for dtype in dtypes)
-        return next((f". {toolchain.name} {said}" for said in known if said), "")
+        return next((f". {toolchain.name} {clause}" for clause in known if clause), "")

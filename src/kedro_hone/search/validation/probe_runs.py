@@ -66,7 +66,7 @@ class SourceProbing:
             failed = session.run(feeds, outputs, batch=self._batch, seconds=_MOST_SECONDS)
             if probe.group and (failed is not None or time.monotonic() - started > _SLOW):
                 refused.add(probe.group)
-            if failed is None and self._write_answered(probe.feeds, feeds, outputs, session):
+            if failed is None and self._write_valid(probe.feeds, feeds, outputs, session):
                 self.kept.append(self._describe(probe, feeds.name, outputs.name))
             else:
                 feeds.unlink()
@@ -85,7 +85,7 @@ class SourceProbing:
             sizes=dict(probe.sizes),
         )
 
-    def _write_answered(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
+    def _write_valid(self, given: Arrays, feeds: Path, outputs: Path, session: WorkerSession) -> bool:
         """Write the rows with such outputs, and the outputs, to two files; return whether there are any.
 
         No candidate can be wrong if rounding or the other rows of the batch decide: there the source differs from
@@ -94,21 +94,21 @@ class SourceProbing:
         made, count = _read(outputs), len(next(iter(given.values())))
         if made is None or any(array.ndim == 0 or len(array) != count for array in made.values()):
             return False
-        single, answered = outputs.with_name(f"{outputs.stem}-single.npz"), np.ones(count, bool)
+        single, valid = outputs.with_name(f"{outputs.stem}-single.npz"), np.ones(count, bool)
         alone: Arrays = {}
         if self._batch is None and session.run(feeds, single, batch=1, seconds=_MOST_SECONDS) is None:
             alone = _read(single) or {}
         single.unlink(missing_ok=True)
         for name, array in made.items():
             if array.dtype.kind in "fc":
-                answered &= np.isfinite(array).reshape(count, -1).all(axis=1)
+                valid &= np.isfinite(array).reshape(count, -1).all(axis=1)
             if (again := alone.get(name)) is not None and again.shape == array.shape and array.size:
                 everywhere = np.ones(array.shape[1:], bool)  # small numbers may have the rounding error of large ones
                 errors = measure_errors(array, again, noise=everywhere)
-                answered &= (errors <= choose_bound(array, self._source)).all(axis=1)
+                valid &= (errors <= choose_bound(array, self._source)).all(axis=1)
         for path, arrays in ((feeds, given), (outputs, made)):
-            np.savez(path, allow_pickle=False, **{name: array[answered] for name, array in arrays.items()})
-        return bool(answered.any())
+            np.savez(path, allow_pickle=False, **{name: array[valid] for name, array in arrays.items()})
+        return bool(valid.any())
 
 
 def _check_range(name: str, array: NDArray[Any], context: RunContext) -> None:
@@ -118,8 +118,8 @@ def _check_range(name: str, array: NDArray[Any], context: RunContext) -> None:
     low, high = context.recipe.model.ranges[name]
     outside = np.flatnonzero(((array < low) | (array > high)).reshape(len(array), -1).any(axis=1))
     if outside.size:
-        said = "warning   model.ranges has %s from %g to %g, and row %d of the %s split is outside, of %d such rows"
-        logger.warning(said, name, low, high, outside[0], SEARCH, len(outside))
+        message = "warning   model.ranges has %s from %g to %g, and row %d of the %s split is outside, of %d such rows"
+        logger.warning(message, name, low, high, outside[0], SEARCH, len(outside))
 
 
 def _is_unusual(array: NDArray[Any]) -> bool:

@@ -1,4 +1,4 @@
-"""Rows for which the source itself differs in other batches: a converted candidate may differ as much there."""
+"""Rows for which the source itself differs in other batches: a converted candidate may differ as much."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kedro_hone.search.stability.single_rows import find_unsteady
 from kedro_hone.search.validation.probe_outputs import Found, Shares, find_share
 
 Compare = Callable[[str, Mapping[str, Answers]], Sequence[Difference] | Fault]
-"""Compares a candidate's outputs again with the source's other answers (by output), by the comparison's name."""
+"""Compares a candidate's outputs again with the source's other results (by output), by the comparison's name."""
 
 
 def excuse_rows(
@@ -24,13 +24,13 @@ def excuse_rows(
     context: RunContext,
     reference: Reference,
 ) -> tuple[Found, tuple[str, ...]]:
-    """Return the differences beyond those of the source's own answers, and remarks on the latter.
+    """Return the differences beyond those of the source's own results, and remarks on the latter.
 
     Args:
         found: The differences of a candidate that only converts.
         batches: The batch size of each comparison, by name, on the uncut rows of the search split.
         shares: The share of rows that may differ.
-        compare: Compares again with the source's other answers, by the name of the comparison.
+        compare: Compares again with the source's other results, by the name of the comparison.
         context: The run's.
         reference: The source's outputs.
 

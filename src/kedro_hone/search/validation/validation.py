@@ -1,13 +1,13 @@
 """Validation: each candidate before the race, by its saved files, opened in a new process, at several batch sizes.
 
-This detects silently wrong results, such as a quantized network that is right at one batch size and wrong at another,
-or a package that returns the wrong number of rows. Every candidate predicts the whole search split at every batch size
-of the recipe, and at an odd one if it takes any. Then it predicts rows cut to each shape with other sizes than the
-data. The worst result counts. A model of Transformers is also tried at odd lengths.
+This detects silently wrong results. Examples are a quantized network that is right at one batch size and wrong at
+another, or a package that returns the wrong number of rows. Every candidate predicts the whole search split at every
+batch size of the recipe, and at an odd one if it takes any. Then it predicts rows cut to each shape with other sizes
+than the data. The worst result counts. A model of Transformers is also tried at odd lengths.
 
 Outputs that no metric reads must agree with the source's; a candidate that only converts must agree in every output and
-row. The last runs are probes, which may not be in any split: a candidate that returns different numbers for them is
-dropped, and one that raises although the source does not is mentioned in the report.
+row. The last runs are probes, whose rows may be in no split. A candidate that returns different numbers for them is
+dropped. If it raises although the source does not, the report mentions that.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def _find_terms(named: Candidate, outcome: Artifact) -> dict[str, Any]:
 def _make_key(outcome: Artifact, reference: Reference, context: RunContext, *, exact: bool) -> str:
     """Return the key of a validation in the store: everything that it depends on."""
     gates, compared = context.recipe.gates, [outcome.digest, reference.digest, context.samples.digest]
-    asked = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, context.recipe.seed, exact]
-    return digest_json(["validation", VERSION, *compared, *asked, *identify_runtime(outcome, context.recipe)])
+    settings = [gates.drop, gates.drops, gates.confidence, gates.conversion, gates.unscored, context.recipe.seed, exact]
+    return digest_json(["validation", VERSION, *compared, *settings, *identify_runtime(outcome, context.recipe)])
 
 
 def _may_pass_now(known: Validation, context: RunContext) -> bool:
@@ -200,7 +200,7 @@ def _check(
 def _excuse(
     found: Found, trials: Sequence[Trial], compare: partial[Any], context: RunContext, *, reference: Reference
 ) -> tuple[Found, tuple[str, ...]]:
-    """Return the differences of a route that only converts, beyond those of the source's answers."""
+    """Return the differences of a route that only converts, beyond those of the source's own results."""
     whole = {trial.where: trial for trial in trials if trial.reference.name == reference.outputs}
     return excuse_rows(
         found,

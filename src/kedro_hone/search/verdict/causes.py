@@ -1,4 +1,4 @@
-"""Why no candidate won: how many were lost for which cause, and what may help against the most frequent one."""
+"""Why no candidate won: the number lost for each cause, and a remedy for the most frequent one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _STEPS: Final = {
 
 
 def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collection[str] = ()) -> list[str]:
-    """Return how many candidates were lost for which cause, and what may help against the most frequent one.
+    """Return the number of candidates lost for each cause, and a remedy for the most frequent one.
 
     Args:
         race: The candidates, and their results in the race.
@@ -65,9 +65,9 @@ def explain(race: RaceResult, confirmation: Confirmation, *, withheld: Collectio
     counts = count_causes(race, confirmation, withheld=withheld)
     if not counts:
         return []
-    said = ", ".join(f"{number} {cause}" for cause, number in counts.most_common())
+    listed = ", ".join(f"{number} {cause}" for cause, number in counts.most_common())
     total = counts.total()
-    found = [f"of {total} candidates: {said}" if total > 1 else f"the one candidate: {said.removeprefix('1 ')}"]
+    found = [f"of {total} candidates: {listed}" if total > 1 else f"the one candidate: {listed.removeprefix('1 ')}"]
     most = max(counts.values())
     steps = dict.fromkeys(_STEPS[cause] for cause, number in counts.items() if number == most and cause in _STEPS)
     return [*found, *(f"what may help: {step}" for step in steps)]

@@ -32,8 +32,8 @@ def list_shared(validations: Iterable[Validation]) -> list[str]:
             groups.setdefault((validation.status, _find_reason(validation)), []).append(validation)
     least = 1 if none else _SHARED
     shared = sorted((group for group in groups.items() if len(group[1]) >= least), key=_rank)
-    told = [_format_failures(status, reason, lost) for (status, reason), lost in shared if reason]
-    return told[:_MOST]
+    sentences = [_format_failures(status, reason, lost) for (status, reason), lost in shared if reason]
+    return sentences[:_MOST]
 
 
 def _rank(group: tuple[tuple[Status, str], list[Validation]]) -> tuple[bool, int]:

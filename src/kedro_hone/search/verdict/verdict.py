@@ -207,8 +207,8 @@ def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -
         return Verdict.INCONCLUSIVE, reasons
     if doubts := results.list_undecided():
         return Verdict.INCONCLUSIVE, [*reasons, _format_undecided(*doubts[0], results, confirmation.launches)]
-    asks = (gate.asks.format(limit=results.limits[gate]) for gate in results.choose(relative=True))
-    reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, asks)))}: the source model stays")
+    requirements = (gate.asks.format(limit=results.limits[gate]) for gate in results.choose(relative=True))
+    reasons.append(f"no candidate is {' and '.join(dict.fromkeys(filter(None, requirements)))}: the source model stays")
     reasons += explain(race, confirmation, withheld=results.withheld)
     if results.gates.require_improvement:
         reasons.append("the recipe requires an improvement")
@@ -218,8 +218,8 @@ def decide(results: GateResults, race: RaceResult, confirmation: Confirmation) -
 
 def _list_reasons(results: GateResults) -> list[str]:
     """Return the results of the relative gates, the best finalist first, failed absolute gates, and doubts."""
-    told = [gate for gate in results.choose(relative=True) if gate.asks]
-    unscored, scored = ({gate.name for gate in told if gate.scored is it} for it in (False, True))
+    requiring = [gate for gate in results.choose(relative=True) if gate.asks]
+    unscored, scored = ({gate.name for gate in requiring if gate.scored is it} for it in (False, True))
     speed = [row.reason for row in results.judgements.get(results.best or "", ()) if row.name in unscored]
     withheld = [f"{name} is faster, but {why}: it is not published" for name, why in results.withheld.items()]
     others = [

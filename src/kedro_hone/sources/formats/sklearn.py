@@ -98,10 +98,10 @@ def _find_serialization(flavor: str, entry: Mapping[str, Json], path: Path) -> s
     bare = entry.get("model_class", _BOOSTERS.get(flavor)) == _BOOSTERS.get(flavor)
     if flavor == "xgboost" or (flavor == "lightgbm" and bare):
         return flavor
-    said = str(entry.get("serialization_format") or ("cloudpickle" if flavor == "lightgbm" else "pickle"))
-    if said not in {"skops", "cloudpickle", "pickle"} or not re.fullmatch(r"[\w.-]+", path.name):
-        raise make_corrupt(path, f"it was written as {said!r:.80}, which is not known")
-    return said
+    serialization = str(entry.get("serialization_format") or ("cloudpickle" if flavor == "lightgbm" else "pickle"))
+    if serialization not in {"skops", "cloudpickle", "pickle"} or not re.fullmatch(r"[\w.-]+", path.name):
+        raise make_corrupt(path, f"it was written as {serialization!r:.80}, which is not known")
+    return serialization
 
 
 def _list_inputs(columns: tuple[tuple[str, str], ...]) -> Iterator[TensorSpec]:

@@ -124,7 +124,7 @@ def _refuse_reference(pulled: Pulled) -> None:
 
 
 def _read_config(root: Path, *, named: bool) -> dict[str, Json]:
-    """Return the configuration of a model of Transformers; empty if there is none."""
+    """Return the configuration of a model of Transformers; empty if absent."""
     if not (root / CONFIG).is_file():
         if named:
             raise make_corrupt(root, f"it has no {CONFIG}")

@@ -25,7 +25,7 @@ ADVICE: Final = (
 
 
 def find_adapter(pulled: Pulled) -> Path | None:
-    """Return the folder of an adapter's configuration, or None if there is none."""
+    """Return the folder of an adapter's configuration; None if absent."""
     return next((folder for folder in _list_folders(pulled) if (folder / CONFIG).is_file()), None)
 
 
@@ -33,7 +33,7 @@ def check_weights(folder: Path) -> None:
     """Refuse an adapter without weights in safetensors.
 
     Raises:
-        HoneError: ``pickle-not-trusted``, or ``model-corrupt``: there are none.
+        HoneError: ``pickle-not-trusted``, or ``model-corrupt``: it has no weights.
     """
     if (folder / _WEIGHTS[0]).is_file():
         return
@@ -90,20 +90,20 @@ def refuse_adapter(pulled: Pulled) -> None:
         name = next((name for name in (CONFIG, *_WEIGHTS) if (folder / name).is_file()), None)
         if name is None:
             continue
-        said = read_document(folder / CONFIG) if name == CONFIG else {}
-        base = said.get("base_model_name_or_path")
+        config = read_document(folder / CONFIG) if name == CONFIG else {}
+        base = config.get("base_model_name_or_path")
         of = f" of {base!r:.100}" if isinstance(base, str) and base else ""
         raise HoneError(
             "model-unsupported",
             "The model is an adapter of PEFT that is not merged into its base model.",
-            why=f"{name} says so: its weights{_name_kind(said)} are added to those{of}, and would be lost.",
+            why=f"{name} says so: its weights{_name_kind(config)} are added to those{of}, and would be lost.",
             hint=f"Name its base model in hone.model.base, to merge them here. {ADVICE} "
             f"If the weights are merged already, remove {name}.",
         )
 
 
-def _name_kind(said: dict[str, Json]) -> str:
-    kind = said.get("peft_type")
+def _name_kind(config: dict[str, Json]) -> str:
+    kind = config.get("peft_type")
     return f" ({kind!r:.40})" if isinstance(kind, str) else ""
 
 

@@ -58,9 +58,9 @@ def refuse_quantized(root: Path, config: Mapping[str, Json], heavy: Sequence[str
 
 def _find_method(root: Path, config: Mapping[str, Json], heavy: Sequence[str]) -> tuple[str, str]:
     for key in _KEYS:
-        said = config.get(key)
-        if isinstance(said, dict) and said:
-            return _name_method(said), f"Its config.json has {key}"
+        section = config.get(key)
+        if isinstance(section, dict) and section:
+            return _name_method(section), f"Its config.json has {key}"
     for name, method in _FILES.items():
         if (root / name).is_file():
             return method, f"It has {name}"
@@ -71,11 +71,13 @@ def _find_method(root: Path, config: Mapping[str, Json], heavy: Sequence[str]) -
     return "", ""
 
 
-def _name_method(said: Mapping[str, Json]) -> str:
-    method = said.get("quant_method")
+def _name_method(section: Mapping[str, Json]) -> str:
+    method = section.get("quant_method")
     if not isinstance(method, str):  # as written by old versions of Transformers
-        return "bitsandbytes" if said.keys() & {"load_in_8bit", "load_in_4bit"} else "a library that it does not name"
-    bits = said.get("bits")
+        return (
+            "bitsandbytes" if section.keys() & {"load_in_8bit", "load_in_4bit"} else "a library that it does not name"
+        )
+    bits = section.get("bits")
     known = _NAMES.get(method.lower(), repr(method[:40]))
     return f"{known} ({bits} bits)" if type(bits) is int and 0 < bits < 64 else known
 

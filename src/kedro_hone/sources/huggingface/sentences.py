@@ -44,8 +44,8 @@ def list_modules(root: Path) -> list[Json]:
     Each has its ``kind``, its ``path`` and its ``config``, and a pooling its ``modes``.
 
     Raises:
-        HoneError: ``model-corrupt``: the files do not have the format of sentence-transformers; ``pickle-not-trusted``:
-            a module's weights are a pickle; ``model-unsupported``: a module is a class of the author's; or one with
+        HoneError: ``model-corrupt``: the files do not have the format of sentence-transformers. ``pickle-not-trusted``:
+            a module's weights are a pickle. ``model-unsupported``: a module is a class of the author's; or one with
             weights is combined with an unknown one, has no pooling before it, or has a pooling that leaves out the
             default prompt.
     """
@@ -120,8 +120,8 @@ def _read_modules(root: Path) -> list[dict[str, Any]]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    said = row.get("type")
-    return said.rpartition(".")[2][:100] if isinstance(said, str) else ""
+    type_name = row.get("type")
+    return type_name.rpartition(".")[2][:100] if isinstance(type_name, str) else ""
 
 
 def _read_module(root: Path, row: Mapping[str, Any]) -> dict[str, Json]:

@@ -113,9 +113,9 @@ def find_purpose(config: Mapping[str, Json], *, task: str | None) -> Purpose | U
     architecture, model_type = read_architecture(config), str(config.get("model_type", ""))
     kind = _find_kind(config, model_type)
     if model_type in _LATER or (isinstance(config.get("vision_config"), dict) and kind != "audio"):
-        said = f"Its architecture {architecture}" if architecture else f"Its type {model_type or 'of several parts'}"
+        origin = f"Its architecture {architecture}" if architecture else f"Its type {model_type or 'of several parts'}"
         return _refuse_model(
-            f"{said} takes several kinds of inputs, or speech by features, which come later.",
+            f"{origin} takes several kinds of inputs, or speech by features, which come later.",
             hint="Export the part that you need, such as its encoder, with torch.export, and name that.",
         )
     own = None if architecture is None else _find_own(architecture, model_type, kind)

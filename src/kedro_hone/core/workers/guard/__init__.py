@@ -1,1 +1,1 @@
-"""What watches and isolates one worker; runs in a process of its own, with the standard library only."""
+"""The guard, which watches and isolates one worker; a process of its own, with the standard library only."""

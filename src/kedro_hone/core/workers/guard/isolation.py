@@ -48,9 +48,9 @@ processes."""
 def isolate(limits: dict[str, Any]) -> dict[str, Any]:
     """Isolate this process permanently according to ``limits``, and return which layers are in force.
 
-    ``limits`` contain the paths that may be read (``reads``), listed (``lists``) and written (``writes``), the size of
-    ``/dev/shm`` (``shared_bytes``), links to make (``links``), and which ``layers`` to try: ``namespaces``,
-    ``landlock``, ``seccomp``.
+    ``limits`` contain the paths that may be read (``reads``), listed (``lists``) and written (``writes``). They also
+    contain the size of ``/dev/shm`` (``shared_bytes``), links to make (``links``), and the ``layers`` to try:
+    ``namespaces``, ``landlock``, ``seccomp``.
 
     Raises:
         OSError: There are no namespaces: this process cannot be used any more; try without them in another.
@@ -73,12 +73,12 @@ def isolate(limits: dict[str, Any]) -> dict[str, Any]:
         )
         with contextlib.suppress(ValueError):  # the hard limit is lower
             resource.setrlimit(resource.RLIMIT_NPROC, (_THREADS, _THREADS))
-    held: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
+    in_force: dict[str, Any] = {"namespaces": own_files, "capabilities": drop_capabilities(libc)}
     shown = {"reads": reads, "lists": limits["lists"], "writes": writes, "changes": [*devices, _TASKS]}
     version = landlock.confine(libc, **shown) if "landlock" in layers else 0
     # Only namespaces hide a socket with a path; a network namespace or Landlock hides an abstract socket.
     filtered = "seccomp" in layers and seccomp.confine(libc, connects=own_files)
-    return {**held, "landlock": version, "seccomp": filtered}
+    return {**in_force, "landlock": version, "seccomp": filtered}
 
 
 def drop_capabilities(libc: ctypes.CDLL) -> bool:

@@ -71,11 +71,11 @@ class Guard:
     def run(self) -> None:
         """Start the worker, watch it until its end, and finally report the end."""
         wake = self._listen_for_signals()
-        said = self._start()
-        if "problem" in said:
-            report({"ended": {"exit": None, "signal": None, "reason": "not-started", "detail": said["problem"]}})
+        outcome = self._start()
+        if "problem" in outcome:
+            report({"ended": {"exit": None, "signal": None, "reason": "not-started", "detail": outcome["problem"]}})
             return
-        report({**said, "started": self.worker})
+        report({**outcome, "started": self.worker})
         poller = select.poll()
         for descriptor in (0, self.log_end, wake):
             poller.register(descriptor, select.POLLIN)
@@ -107,28 +107,28 @@ class Guard:
     def _start(self) -> dict[str, Any]:
         """Start the worker, and return the report of ``become_worker``."""
         self.began = time.monotonic()
-        said = self._fork()
-        if "no_namespaces" in said:
+        outcome = self._fork()
+        if "no_namespaces" in outcome:
             os.waitpid(self.worker, 0)
             self.config["isolation"]["layers"].remove("namespaces")
-            said.update(self._fork())
+            outcome.update(self._fork())
         for descriptor in (self.log_start, *self.config["keep"]):
             os.close(descriptor)
         os.set_blocking(self.log_end, False)
-        return said
+        return outcome
 
     def _fork(self) -> dict[str, Any]:
         """Fork, and read reports until the worker's program starts, which closes its end of the pipe."""
-        told, telling = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe2(os.O_CLOEXEC)
         self.worker = os.fork()
         if self.worker == 0:
-            become_worker(self.config, self.log_start, telling)
-        os.close(telling)
-        said: dict[str, Any] = {}
-        with os.fdopen(told, "rb") as stream:
+            become_worker(self.config, self.log_start, writing)
+        os.close(writing)
+        outcome: dict[str, Any] = {}
+        with os.fdopen(reading, "rb") as stream:
             for line in stream:
-                said.update(json.loads(line))
-        return said
+                outcome.update(json.loads(line))
+        return outcome
 
     def _obey(self) -> None:
         data = os.read(0, 65536)
@@ -198,7 +198,7 @@ class Guard:
             self.confirmed = memory
 
     def _look_at_disks(self) -> None:
-        """Record the least free space: a worker may remove what filled the disk before it ends."""
+        """Record the least free space: a worker may remove the files that filled the disk before it ends."""
         for folder in self.config.get("disks", ()):
             with contextlib.suppress(OSError):
                 found = os.statvfs(folder)
@@ -207,7 +207,7 @@ class Guard:
                     self.disk, self.free = folder, free
 
     def _drain(self) -> bytes | None:
-        """Read once what is in the pipe; return empty bytes if it is closed, None if there is no data yet."""
+        """Read the pipe's available data once; empty bytes if it is closed, None if there is no data yet."""
         try:
             data = os.read(self.log_end, 1 << 16)
         except BlockingIOError:

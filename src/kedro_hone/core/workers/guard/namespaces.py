@@ -1,4 +1,4 @@
-"""A private file system for a process: it contains only what the process may read (read-only) or write.
+"""A private file system for a process: it contains only the paths that the process may read (read-only) or write.
 
 It is made in a user namespace, which needs no privileges if the system allows it; users and groups do not change. The
 method is that of bubblewrap: make a new root in memory, mount the allowed paths into it, and remove the old root.

@@ -133,11 +133,11 @@ def read_whole(path: str) -> bytes:
         return b""
 
 
-def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
+def become_worker(config: dict[str, Any], log: int, pipe: int) -> NoReturn:
     """Turn the forked child into the worker: its own session, its limits, its streams, its program.
 
-    Before the program starts, this reports to the guard, in lines of JSON, the ``isolation`` in force, a ``problem``,
-    or the reason for ``no_namespaces``: the worker is then started again without them.
+    Before the program starts, this writes lines of JSON to the guard's ``pipe``: the ``isolation`` in force, a
+    ``problem``, or the reason for ``no_namespaces``. After the latter, the guard starts the worker again without them.
     """
     try:
         guard = os.getppid()
@@ -153,7 +153,7 @@ def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
             signal.signal(number, signal.SIG_DFL)  # ignored signals would stay ignored in the new program
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        if config["isolation"] and _isolate(config["isolation"], telling)["namespaces"]:
+        if config["isolation"] and _isolate(config["isolation"], pipe)["namespaces"]:
             config["environment"].update(config["isolation"]["variables"])
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # if the guard is killed; new privileges would unset it
         if os.getppid() != guard:
@@ -164,8 +164,8 @@ def become_worker(config: dict[str, Any], log: int, telling: int) -> NoReturn:
             os.set_inheritable(descriptor, True)  # noqa: FBT003 - it takes no names
         os.chdir(config["folder"])
         os.execve(config["command"][0], config["command"], config["environment"])  # noqa: S606
-    except Exception as error:  # noqa: BLE001 - whatever it is, the host has to hear of it
-        _report(telling, "problem", f"{config['command'][0]}: {error}")
+    except Exception as error:  # noqa: BLE001 - any error must be reported to the host
+        _report(pipe, "problem", f"{config['command'][0]}: {error}")
     finally:
         os._exit(127)
 
@@ -177,18 +177,18 @@ def _limit(kind: int, most: int | None) -> None:
         resource.setrlimit(kind, (most, most))
 
 
-def _isolate(limits: dict[str, Any], telling: int) -> dict[str, Any]:
+def _isolate(limits: dict[str, Any], pipe: int) -> dict[str, Any]:
     """Isolate this process; if there are no namespaces, end it, and let the guard try without them."""
     try:
-        held = isolate(limits)
-        _report(telling, "isolation", held)
+        layers = isolate(limits)
+        _report(pipe, "isolation", layers)
     except OSError as error:
         if "namespaces" not in limits["layers"]:
             raise
-        _report(telling, "no_namespaces", str(error))
+        _report(pipe, "no_namespaces", str(error))
         os._exit(127)
-    return held
+    return layers
 
 
-def _report(telling: int, what: str, value: object) -> None:
-    os.write(telling, json.dumps({what: value}).encode() + b"\n")
+def _report(pipe: int, what: str, value: object) -> None:
+    os.write(pipe, json.dumps({what: value}).encode() + b"\n")

@@ -21,9 +21,10 @@ from hone_runtime.values.base import Json
 from kedro_hone.core.workers.host.replies import LARGEST_REPLY, parse_object
 
 GUARD_SECONDS = 120.0
+"""Limits how long a guard takes to start, and to detect its worker's end: it needs ten seconds, more on a busy
+machine."""
 _LOOK_SECONDS = 0.2
-"""Seconds between two checks for a stop. ``GUARD_SECONDS`` limits how long a guard takes to start, and to detect its
-worker's end: it needs ten seconds, more on a busy machine."""
+"""Seconds between two checks for a stop."""
 
 _LOGGER = open_logger(__name__)
 _GUARD_MAIN = Path(__file__).parents[1] / "guard" / "main.py"
@@ -40,10 +41,10 @@ class LineReader:
         os.set_blocking(descriptor, False)
 
     def take(self) -> dict[str, Json] | None:
-        """Return the next complete line, parsed, or None when there is none yet.
+        """Return the next complete line, parsed; None if it has not arrived yet.
 
         Raises:
-            ValueError: It is not a JSON object, or too long or too deep; what comes after it is not to be read.
+            ValueError: It is not a JSON object, or too long or too deep; the rest must not be read.
         """
         while not self._lines and not self.closed:
             try:

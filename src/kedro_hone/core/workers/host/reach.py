@@ -1,4 +1,4 @@
-"""What a worker may read and write: its toolchain, the system's libraries and programs, and the job's files."""
+"""The paths that a worker may read and write: its toolchain, the system's libraries and programs, the job's files."""
 
 # Paths are text here, as in jobs and variables.
 # ruff: noqa: PTH109, PTH111, PTH112, PTH113, PTH117, PTH119, PTH120

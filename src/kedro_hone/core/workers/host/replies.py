@@ -13,7 +13,7 @@ from hone_runtime.values.base import Json
 from hone_runtime.values.regular import LARGEST_FILE
 
 LARGEST_REPLY: Final = LARGEST_FILE
-"""Bytes of a ``result.json``, or of one reply of a session: a hundred times what any toolchain of ours sends."""
+"""Bytes of a ``result.json``, or of one reply of a session: a hundred times the largest of any toolchain of ours."""
 DEEPEST_REPLY: Final = 64
 """How deeply lists and objects may be nested."""
 

@@ -69,7 +69,7 @@ _JOB_INTERVAL, _SESSION_INTERVAL = 0.025, 0.05  # seconds between two checks; a 
 
 
 def digest_worker(worker: Path) -> str:
-    """Return the digest of the code that runs in a worker file's process: its folder, and what it imports of ours."""
+    """Return the digest of the code in a worker file's process: its folder, and our packages that it imports."""
     files = (path for path in worker.parent.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     converts = any(_IMPORTS_IT.search(path.read_bytes()) for path in files)
     rooms = (*IN_WORKERS, _OF_SOME) if converts else IN_WORKERS
@@ -152,8 +152,8 @@ def make_environment(
 ) -> dict[str, str]:
     """Return all variables of a worker, without those of the host that may be secrets.
 
-    They are the inherited variables on an allow-list, without names that look like secrets; the worker's folders and
-    number of threads; those of the toolchain; and finally the variables in ``UNTRACKED`` that the user has set.
+    Inherited are variables on an allow-list, without names that look like secrets. Then follow the worker's folders and
+    number of threads, those of the toolchain, and finally the variables in ``UNTRACKED`` that the user has set.
     """
     passed = {
         name: text for name, text in inherited.items() if _PASSED_ON.fullmatch(name) and not SECRET_NAME.search(name)
@@ -241,10 +241,10 @@ def _read_outcome(call: Call, end: End) -> StepResult | Refused | Failed:
     if end.reason is not None or end.exit != 0 or not os.path.lexists(path):
         return call.explain_end(end)
     try:
-        told = parse_object(read_regular(path))
-        if "error" in told:
-            return call.explain_error(told["error"], call.job.failure)
-        result = StepResult(**told, end=end)
+        reply = parse_object(read_regular(path))
+        if "error" in reply:
+            return call.explain_error(reply["error"], call.job.failure)
+        result = StepResult(**reply, end=end)
         return _read_flags(call, result.notes) or result
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         return call.fail(f"the worker's result cannot be read: {''.join(str(error).splitlines()[:1])}")

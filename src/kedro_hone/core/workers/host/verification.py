@@ -120,8 +120,8 @@ def _find_contradiction(promised: JobInput, described: Mapping[str, Json] | None
             return f"described its {kind} in a way that cannot be read"
         wanted, given = ([spec.name for spec in specs] for specs in (expected, found))
         if wanted != given:
-            said = ", ".join(given) or "none"
-            return f"promised the {kind} {', '.join(wanted) or 'none'}, but the saved file has {said}"
+            listed = ", ".join(given) or "none"
+            return f"promised the {kind} {', '.join(wanted) or 'none'}, but the saved file has {listed}"
         named = {str(size) for spec in promised.inputs for size in spec.shape}
         for want, have in zip(expected, found, strict=True):
             problem = _compare(want, have, promised.static_shapes, named=named)

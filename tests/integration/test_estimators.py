@@ -171,8 +171,9 @@ def test_a_planted_wrong_conversion_is_caught(*, seen, template, models, environ
     )
     package = project.root / "src" / "shop"
     shutil.copytree(TOOLCHAIN.folder, package / "planted", ignore=shutil.ignore_patterns("__pycache__"))
-    worker = package / "planted" / "worker" / "conversion.py"
-    text, mark = worker.read_text(), "    _keep_outputs(model, outputs)\n"
+    worker = package / "planted" / "worker" / "hone_planted" / "conversion.py"
+    worker.parent.with_name("hone_sklearn").rename(worker.parent)
+    text, mark = worker.read_text(), '    _keep_outputs(model, job["input"]["outputs"])\n'
     wrong = WRONG
     if not seen:
         mark, saved = "    if found.problem:\n", '    onnx.save(model, Path(job["output"], "model.onnx"))\n'

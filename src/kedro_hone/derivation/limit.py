@@ -6,7 +6,7 @@ from typing import Final
 
 from hone_runtime.errors import HoneError
 from kedro_hone.derivation.request import Request
-from kedro_hone.programs.worker.metrics import BALANCED
+from kedro_hone.programs.shared.positive import BALANCED
 
 DEFAULT_DROP: Final = 0.01
 """The largest drop of the metric if the user names none, and the rows can prove it."""

@@ -11,10 +11,8 @@ from hone_runtime.errors import HoneError
 from kedro_hone.core.stats.balanced import smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.programs import list_programs
+from kedro_hone.programs.shared.positive import BALANCED, ONE_CLASS, PositiveError, choose_positive, name_metric
 from kedro_hone.programs.text_classification import several
-from kedro_hone.programs.worker.errors import ReportedError
-from kedro_hone.programs.worker.metrics import BALANCED, ONE_CLASS
-from kedro_hone.programs.worker.positive import choose_positive, name_metric
 
 RARE: Final = 5
 """A class is rare if its share is less than an equal share, divided by this: less than 10 % of two classes.
@@ -122,6 +120,6 @@ def _find_positive(metric: str, classes: Mapping[str, int] | None, options: Mapp
         return None
     try:
         return choose_positive(metric, [*classes], asked, often=classes)
-    except ReportedError as error:
+    except PositiveError as error:
         hint = error.hint.replace("`hone.program.options.positive: ", "--option positive=").replace("`", "")
         raise HoneError("option-invalid", error.what, why=f"{error}.", hint=hint) from error

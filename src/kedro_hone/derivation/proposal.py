@@ -36,7 +36,7 @@ from kedro_hone.derivation.splits import Division, describe, divide, round_up, w
 from kedro_hone.derivation.tables import read_table
 from kedro_hone.derivation.targets import check_target, count_classes
 from kedro_hone.programs import call_program, copy_program, find_program, locate_program
-from kedro_hone.programs.worker.metrics import BALANCED
+from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
@@ -139,10 +139,16 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     chosen = choose_program(request, source, describe_columns(table))
     if whole is not None:
         division = _divide(table, request, chosen, asked)
-        counted = {"classes": division.in_gate, "all_classes": division.classes, "rows": len(division.rows[GATE])}
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
-        return _Data(files=files, chosen=chosen, lines=lines, **counted)
+        return _Data(
+            files=files,
+            chosen=chosen,
+            rows=len(division.rows[GATE]),
+            classes=division.in_gate,
+            all_classes=division.classes,
+            lines=lines,
+        )
     if request.group is not None:
         why = "It keeps rows together where one file is divided, and named splits are used as they are."
         hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
@@ -155,7 +161,7 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
 
 def _count_classes(table: Table, chosen: ChosenProgram) -> Mapping[str, int] | None:
     """Return the number of rows of each class of a split; None if its labels are no classes, or cannot be read."""
-    if chosen.name not in _BOUNDED or chosen.target not in table.columns:
+    if chosen.name not in _BOUNDED or chosen.target is None or chosen.target not in table.columns:
         return None
     try:
         labels = check_target(table, chosen.target, classes=True)

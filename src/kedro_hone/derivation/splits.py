@@ -21,7 +21,7 @@ from kedro_hone.derivation.metric import find_provable, find_rare
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.derivation.units import unite
-from kedro_hone.programs.worker.metrics import BALANCED
+from kedro_hone.programs.shared.positive import BALANCED
 
 LEAST_ROWS: Final = 4 * UNITS
 """The fewest rows that are divided: a quarter is the search split, and an interval needs 20 rows."""

@@ -21,7 +21,7 @@ from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
-from kedro_hone.programs.worker.metrics import BALANCED
+from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
 

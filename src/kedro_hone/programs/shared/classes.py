@@ -15,15 +15,12 @@ import numpy as np
 from .arrays import Array, Arrays, choose_best, find_array, find_output
 from .columns import list_some
 from .errors import LabelsMismatchError
+from .positive import NAMES
 from .ratios import RowMetric
-from .targets import TABLE
 
 METRIC = "accuracy"
 HIGHER_IS_BETTER = True
 LABELS = ("labels", "label", "target", "targets", "y")  # the usual names of their array
-
-NAMES = f"{TABLE}classes"
-"""The target with the names of the classes, where they are known."""
 
 _OFTEN = 5  # rows of one label: a model trained on this label would predict it at least once among them
 _NAME_THEM = "name the classes in the order of the model's outputs: program.options.classes"

@@ -15,7 +15,6 @@ import numpy as np
 from hone_runtime.worker.imports import load_file
 
 from .errors import ReportedError
-from .positive import choose_positive, list_classes, name_metric
 from .splits import Array
 
 
@@ -75,12 +74,6 @@ _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
 }
 """Other metrics: scikit-learn's function, whether higher is better, its arguments, whether it takes probabilities."""
 
-BALANCED = "balanced_accuracy"
-"""The mean over classes of the share of right rows: each class counts the same, however rare it is."""
-
-ONE_CLASS = frozenset({"average_precision", "f1", "jaccard", "precision", "recall"})
-"""The metrics that are computed for one class, the positive one."""
-
 
 def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -> Metric:
     """Find the metric of a job.
@@ -100,19 +93,25 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
         return _make_own_metric(name, others[name], options)
     if ":" in name:
         return _import_metric(name, options, job["project"])
-    plain, names = name.removeprefix("neg_"), sorted([*others, *_ROWS, *_SKLEARN, BALANCED])
+    balanced = import_positive().BALANCED
+    plain, names = name.removeprefix("neg_"), sorted([*others, *_ROWS, *_SKLEARN, balanced])
     if plain not in names or plain in others:
         near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
         raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")
-    if plain == BALANCED:
-        metric = _make_balanced_metric()
+    if plain == balanced:
+        metric = _make_balanced_metric(plain)
     else:
         metric = _make_row_metric(plain) if plain in _ROWS else _make_sklearn_metric(plain)
     if plain == name:
         return metric
     higher = not metric.higher_is_better
     return replace(metric, name=name, higher_is_better=higher, value=lambda given, wanted: -metric.value(given, wanted))
+
+
+def import_positive() -> Any:
+    """Return the shared module for positive classes; it can be imported after the program has been loaded."""
+    return importlib.import_module("hone_programs.shared.positive")
 
 
 def choose_class(metric: Metric, targets: Mapping[str, Array], options: Mapping[str, Any]) -> Metric:
@@ -126,11 +125,15 @@ def choose_class(metric: Metric, targets: Mapping[str, Array], options: Mapping[
     labels = _find_target(targets) if metric.one_class else None
     if labels is None or labels.ndim != 1:
         return metric
-    known, asked = list_classes(targets, labels), options.get("positive")
+    shared = import_positive()
+    known, asked = shared.list_classes(targets, labels), options.get("positive")
     if metric.probabilities and asked is None and len(known) > 2:
         return metric  # scikit-learn's mean over the classes
     often = {name: int((labels == value).sum()) for name, value in known.items()}
-    chosen = choose_positive(metric.name, [*known], asked, often=often)
+    try:
+        chosen = shared.choose_positive(metric.name, [*known], asked, often=often)
+    except shared.PositiveError as error:
+        raise ReportedError("recipe-invalid", error.what, str(error), hint=error.hint) from error
     value = known.get(chosen, 1)
     column = value if isinstance(value, int) else [*known].index(chosen)
 
@@ -145,9 +148,10 @@ def choose_class(metric: Metric, targets: Mapping[str, Array], options: Mapping[
     def choose(wanted: Mapping[str, Array]) -> Array:
         return np.asarray(_find_target(wanted) == value)
 
-    by_rows = {"chosen": choose, "rows": find_mine} if metric.name.removeprefix("neg_") == "recall" else {}
-    name = name_metric(metric.name, chosen)
-    return replace(metric, name=name, value=measure, units=lambda wanted: int(choose(wanted).sum()), **by_rows)
+    name, units = shared.name_metric(metric.name, chosen), lambda wanted: int(choose(wanted).sum())
+    if metric.name.removeprefix("neg_") == "recall":
+        return replace(metric, name=name, value=measure, units=units, chosen=choose, rows=find_mine)
+    return replace(metric, name=name, value=measure, units=units)
 
 
 def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
@@ -193,7 +197,7 @@ def _make_row_metric(name: str) -> Metric:
     return Metric(name=name, higher_is_better=higher, value=lambda p, t: sign * float(rows(p, t).mean()), rows=rows)
 
 
-def _make_balanced_metric() -> Metric:
+def _make_balanced_metric(name: str) -> Metric:
     def rows(predictions: Any, targets: Any) -> Array:
         given, wanted = _pair(predictions, targets)
         if wanted.ndim != 1 or wanted.dtype.kind == "f":
@@ -204,7 +208,7 @@ def _make_balanced_metric() -> Metric:
         right, (_, classes) = rows(predictions, targets), np.unique(_find_target(targets), return_inverse=True)
         return float((np.bincount(classes, right) / np.bincount(classes)).mean())
 
-    return Metric(name=BALANCED, higher_is_better=True, value=value, rows=rows, strata=_find_target)
+    return Metric(name=name, higher_is_better=True, value=value, rows=rows, strata=_find_target)
 
 
 def _make_sklearn_metric(name: str) -> Metric:
@@ -227,7 +231,7 @@ def _make_sklearn_metric(name: str) -> Metric:
         higher_is_better=higher,
         value=value,
         probabilities=probabilities,
-        one_class=name in ONE_CLASS,
+        one_class=name in import_positive().ONE_CLASS,
         units=_count_units if name == "roc_auc" or name.endswith("_macro") else None,
     )
 

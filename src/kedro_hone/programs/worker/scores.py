@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ReportedError
-from .metrics import Metric, choose_class
-from .positive import clean_name, list_classes
+from .metrics import Metric, choose_class, import_positive
 from .splits import TABLE, Array
 
 Arrays = dict[str, Array]
@@ -144,34 +143,36 @@ class Comparison:
         """Compare the rows of each class; None if the metric is not a mean over classes."""
         if self.metric.strata is None:
             return None
-        before, after = (self.metric.rows(predictions, self.targets) == 1 for predictions in (self._source, candidate))
-        labels = self.metric.strata(self.targets)
+        before, after = (np.equal(row, 1) for row in self._list_rows(candidate))
+        shared, labels = import_positive(), self.metric.strata(self.targets)
         classes = [
             {
-                "name": clean_name(name),
+                "name": shared.clean_name(name),
                 "n": int(own.sum()),
                 "right": int(before[own].sum()),
                 "lost": int((before & ~after)[own].sum()),
                 "gained": int((after & ~before)[own].sum()),
             }
-            for name, value in list_classes(self.targets, labels).items()
+            for name, value in shared.list_classes(self.targets, labels).items()
             if (own := labels == value).any()
         ]
         return {"kind": "balanced", "classes": classes}
+
+    def _list_rows(self, candidate: Any) -> list[Any]:
+        return [self.metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
 
     def _compare_chosen(self, candidate: Any) -> Json | None:
         """Compare the rows of the positive class, if the metric is the share of them that is right."""
         if self.metric.chosen is None:
             return None
         own = self.metric.chosen(self.targets)
-        before, after = (self.metric.rows(predictions, self.targets)[own] for predictions in (self._source, candidate))
+        before, after = (np.equal(row, 1)[own] for row in self._list_rows(candidate))
         lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
         return {"kind": "proportion", "n": len(before), "lost": lost, "gained": gained}
 
     def _compare_rows(self, candidate: Any, value: float) -> Json | None:
         """Compare row by row with a candidate of this value; None if the metric is not a mean over rows."""
-        metric = self.metric
-        rows = [metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
+        metric, rows = self.metric, self._list_rows(candidate)
         if rows[0] is None or rows[1] is None:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)

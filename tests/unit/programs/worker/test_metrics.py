@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
-from kedro_hone.programs.shared.classes import NAMES
-from kedro_hone.programs.worker.positive import NAMES as READ
+from kedro_hone.programs.shared.positive import NAMES
 
 N = 400
 ONE_CLASS = {
@@ -54,10 +53,6 @@ def evaluate(worker, make_job, save, monkeypatch):
         return found["candidates"]["one"] if "candidates" in found else found["error"]
 
     return evaluate
-
-
-def test_the_worker_reads_the_names_that_programs_write():
-    assert NAMES == READ
 
 
 @pytest.mark.parametrize("metric", ONE_CLASS)

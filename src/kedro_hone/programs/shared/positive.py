@@ -8,15 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ReportedError
-from .splits import TABLE, Array
+from .arrays import Array
+from .targets import TABLE
 
 NAMES = f"{TABLE}classes"
 """The target with the names of the classes in the order of their numbers, if the labels are numbers of names."""
+BALANCED = "balanced_accuracy"
+"""The mean over classes of the share of right rows: each class counts the same, however rare it is."""
+
+ONE_CLASS = frozenset({"average_precision", "f1", "jaccard", "precision", "recall"})
+"""The metrics that are computed for one class, the positive one."""
+
 _USUAL = ({"0", "1"}, {"false", "true"})
 """Names of two classes of which the second one is positive."""
 _SHOWN, _LONGEST = 8, 40
 _ODD = re.compile(r"[^ .\-\w]")
+
+
+class PositiveError(ValueError):
+    """The positive class of a metric is unknown: what happened, (its text) why, and what to do next."""
+
+    def __init__(self, what: str, why: str, hint: str) -> None:
+        super().__init__(why)
+        self.what, self.hint = what, hint
 
 
 def list_classes(targets: Mapping[str, Array], labels: Array) -> dict[str, Any]:
@@ -37,7 +51,7 @@ def choose_positive(metric: str, known: Sequence[str], asked: Any, *, often: Map
         often: The number of rows of each class. The error suggests the rarest one, which is usually the positive one.
 
     Raises:
-        ReportedError: ``recipe-invalid``: there is no such class; or the option is needed, and is not given.
+        PositiveError: There is no such class; or the option is needed, and is not given.
     """
     listed = f"{', '.join(known[:_SHOWN])}{' and others' if len(known) > _SHOWN else ''}"
     rare = min(known, key=lambda name: often.get(name, 0), default="NAME")
@@ -48,13 +62,13 @@ def choose_positive(metric: str, known: Sequence[str], asked: Any, *, often: Map
             if lowered and lowered.keys() <= usual:
                 return next((lowered[name] for name in ("1", "true") if name in lowered), max(usual))
         why = f"it is computed for one class, and it is not known which of {listed} is the positive one"
-        raise ReportedError("recipe-invalid", f"The metric {metric!r} needs a positive class.", why, hint=hint)
+        raise PositiveError(f"The metric {metric!r} needs a positive class.", why, hint)
     for name in (str(asked), str(asked).casefold(), *([str(int(asked))] if isinstance(asked, bool) else [])):
         found = next((one for one in known if name in (one, one.casefold())), None)
         if found is not None:
             return found
     why = f"the labels have the classes {listed}"
-    raise ReportedError("recipe-invalid", f"No class is named {str(asked)!r}, as the option positive.", why, hint=hint)
+    raise PositiveError(f"No class is named {str(asked)!r}, as the option positive.", why, hint)
 
 
 def name_metric(metric: str, positive: str) -> str:

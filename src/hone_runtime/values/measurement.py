@@ -9,6 +9,7 @@ from typing import Annotated, Final
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from hone_runtime.values.base import Derived, Value
+from hone_runtime.values.class_rows import ClassRows
 from hone_runtime.values.operators import Operators
 from hone_runtime.values.outcome import Candidate
 from hone_runtime.values.unscored import Unscored
@@ -75,7 +76,7 @@ class Quality(Value):
     drop: Interval = Field(description="How much worse the candidate is, in the metric's unit; positive is worse.")
     limit: float | None = Field(None, description="The largest drop that the recipe allows, or None.")
     n: int = Field(description="The number of rows.")
-    kind: str = Field("", description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
+    kind: str = Field("", description="How the metric is compared: `proportion`, `balanced`, `mean` or `bootstrap`.")
     doubt: str = Field("", description="Why the labels may not be those of the predictions; empty without doubt.")
     provable: float | None = Field(None, description="The smallest limit that so many rows could prove, or None.")
     span: float | None = Field(
@@ -88,6 +89,7 @@ class Quality(Value):
         None, description="Rows that only the source predicts right; None where the metric is no share of right rows."
     )
     gained: float | None = Field(None, description="Rows that only the candidate predicts right, in the same way.")
+    classes: tuple[ClassRows, ...] = Field((), description="For a balanced accuracy, the rows of each class.")
     outputs: tuple[str, ...] = Field((), description="The model's outputs that it is computed from, by name.")
     others: tuple[Quality, ...] = Field((), description="The other metrics that the recipe has a limit for.")
 

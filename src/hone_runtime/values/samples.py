@@ -110,7 +110,7 @@ class Score(Value):
 
     metric: str
     value: float = Field(description="The source's value of the metric.")
-    kind: str = Field(description="How the metric is compared: `proportion`, `mean` or `bootstrap`.")
+    kind: str = Field(description="How the metric is compared: `proportion`, `balanced`, `mean` or `bootstrap`.")
     n: int
     higher_is_better: bool = Field(default=True, description="The metric's direction.")
     span: float | None = Field(None, description="As `Quality.span`.")

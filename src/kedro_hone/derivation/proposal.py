@@ -19,7 +19,6 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, Stage
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import GATE, SEARCH
-from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
@@ -27,6 +26,8 @@ from kedro_hone.derivation.columns import describe_columns
 from kedro_hone.derivation.drawn import ROWS, Drawing, draw_splits
 from kedro_hone.derivation.entries import list_entries
 from kedro_hone.derivation.example import read_example
+from kedro_hone.derivation.limit import DEFAULT_DROP, choose_drop
+from kedro_hone.derivation.metric import choose_metric, describe_metric, find_own_metric, find_provable
 from kedro_hone.derivation.program import ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, nest
 from kedro_hone.derivation.request import WHOLE, Request
@@ -34,15 +35,14 @@ from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
+from kedro_hone.derivation.targets import check_target, count_classes
 from kedro_hone.programs import call_program, copy_program, find_program, locate_program
+from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
-_DEFAULT_DROP: Final = 0.01
 _BOUNDED: Final = frozenset({"tabular-classification", "image-classification", "text-classification"})
 """The programs whose rows are right or wrong: how much they prove depends on their number alone."""
-_MOST_DROP: Final = 0.2
-"""With rows that cannot prove less, a verdict would promise next to nothing."""
 _DRAFT_DROP: Final = 0.05
 """The limit of a draft's drop, which a few hundred drawn rows can show."""
 
@@ -66,11 +66,16 @@ class Proposal:
 
 @dataclass(frozen=True, kw_only=True)
 class _Data:
-    """The files of the splits, relative to the project or URLs, and what is known of their rows."""
+    """The files of the splits, relative to the project or URLs, and what is known of their rows.
+
+    ``classes`` is the number of rows of each class in the gate split, ``all_classes`` in all data, if known.
+    """
 
     files: Mapping[str, str]
     chosen: ChosenProgram
-    drop: float
+    rows: int = 0
+    classes: Mapping[str, int] | None = None
+    all_classes: Mapping[str, int] | None = None
     lines: tuple[str, ...] = field(default_factory=tuple)
 
 
@@ -94,23 +99,34 @@ def propose(request: Request, folder: Path) -> Proposal:
     feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
     shapes, why = choose_shapes(request, source, feeds)
     options = dict(data.chosen.options)
+    own = find_own_metric(data.chosen.name, options) or _ask_program(data, folder, store, run)
+    metric = choose_metric(asked.program.metric, own, data.all_classes, options)
+    drop = _find_drop(request, data, asked, metric.key or metric.name)
     if (length := max((sizes.get("length", 0) for sizes in shapes.values()), default=0)) and data.chosen.takes_length:
         options.setdefault("length", length)
     recipe = {
         "model": {"uri": request.source},
-        "program": {"name": data.chosen.name, **({"options": options} if options else {})},
+        "program": {
+            "name": data.chosen.name,
+            **({"options": options} if options else {}),
+            **({"metric": metric.key} if metric.key else {}),
+        },
         "shapes": shapes,
-        "gates": {"drop": data.drop},
+        "gates": {"drop": drop},
     }
     if isinstance(asked.toolchains, tuple) and source.runtime not in asked.toolchains:
         settings |= _add_converters(str(source.runtime), asked)
     recipe = _merge(recipe, settings)
+    gates = read_recipe(recipe).gates
+    limits = {metric.name: gates.drop}
+    limits |= {describe_metric(name, data.all_classes, options): most for name, most in gates.drops.items()}
     lines = (
         f"model     {version.uri}, {source.format}: {_describe_inputs(source)}",
         f"task      {data.chosen.name}, {data.chosen.why}",
         *data.lines,
         f"shapes    {describe_shapes(shapes)}, {why}",
-        f"gate      the metric may drop by at most {read_recipe(recipe).gates.drop:g}",
+        *([f"metric    {metric.name}: {metric.why}"] if metric.why else []),
+        *(f"gate      the {name} may get worse by at most {most:g}" for name, most in limits.items()),
     )
     return Proposal(
         recipe=recipe,
@@ -129,16 +145,56 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
         division = _divide(table, request, chosen, asked)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
-        return _Data(files=files, chosen=chosen, drop=_choose_drop(request, division.provable), lines=lines)
+        return _Data(
+            files=files,
+            chosen=chosen,
+            rows=len(division.rows[GATE]),
+            classes=division.in_gate,
+            all_classes=division.classes,
+            lines=lines,
+        )
     if request.group is not None:
         why = "It keeps rows together where one file is divided, and named splits are used as they are."
         hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
         raise HoneError("option-invalid", "--group has no effect on named splits.", why=why, hint=hint)
-    rows = read_table(_fetch(request.data[GATE], folder)).rows
-    lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}",)
+    gate = read_table(_fetch(request.data[GATE], folder))
+    lines = (f"data      the splits that --data names; {gate.rows:,} rows in {GATE}",)
+    classes = _count_classes(gate, chosen)
+    return _Data(files=request.data, chosen=chosen, rows=gate.rows, classes=classes, all_classes=classes, lines=lines)
+
+
+def _count_classes(table: Table, chosen: ChosenProgram) -> Mapping[str, int] | None:
+    """Return the number of rows of each class of a split; None if its labels are no classes, or cannot be read."""
+    if chosen.name not in _BOUNDED or chosen.target is None or chosen.target not in table.columns:
+        return None
+    try:
+        labels = check_target(table, chosen.target, classes=True)
+    except HoneError:
+        return None  # its preparation finds the same, and explains it
+    return None if labels is None else count_classes(labels)
+
+
+def _ask_program(data: _Data, folder: Path, store: Store, run: RunFolder) -> str:
+    """Return the name of the metric of a program of the user, from its worker."""
+    job = {
+        "program": find_program(data.chosen.name, project=folder).path,
+        "program_options": dict(data.chosen.options),
+        "gate": str(_fetch(data.files[GATE], folder)),
+        "metric": None,
+    }
+    return str(call_program("check", job=job, store=store, run=run)["metric"])
+
+
+def _find_drop(request: Request, data: _Data, asked: Recipe, metric: str) -> float:
+    """Return the limit of the gate ``drop``, from what was asked for and what the rows of the gate split can prove."""
+    if not request.data:
+        return request.max_drop or _DRAFT_DROP
+    if data.chosen.name not in _BOUNDED:
+        return choose_drop(request, None)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
-    provable = round_up(smallest_provable_drop(rows, level)) if chosen.name in _BOUNDED else None
-    return _Data(files=request.data, chosen=chosen, drop=_choose_drop(request, provable), lines=lines)
+    options = data.chosen.options
+    least = find_provable(metric, data.classes, data.rows, options=options, confidence=level)
+    return choose_drop(request, round_up(least), metric=metric)
 
 
 def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe) -> Division:
@@ -149,10 +205,11 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
         group=request.group,
         content=chosen.content,
         classes=classes,
-        limit=request.max_drop or _DEFAULT_DROP,
+        limit=request.max_drop or DEFAULT_DROP,
         finalists=asked.confirm.finalists,
         confidence=asked.gates.confidence,
         bounded=chosen.name in _BOUNDED,
+        balanced=None if asked.program.metric is None else asked.program.metric == BALANCED,
     )
 
 
@@ -167,7 +224,7 @@ def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:
     )
     named = {split: str(path.relative_to(folder)) for split, path in files.items()}
     chosen = choose_program(request, source, ())
-    return _Data(files=named, chosen=chosen, drop=request.max_drop or _DRAFT_DROP, lines=lines)
+    return _Data(files=named, chosen=chosen, lines=lines)
 
 
 def _fetch(place: str, folder: Path) -> Path:
@@ -191,26 +248,6 @@ def _fetch(place: str, folder: Path) -> Path:
     except (OSError, ValueError) as error:
         raise HoneError("data-unreadable", what, why=f"{str(error).rstrip('.')}.", hint=checked) from error
     return copy
-
-
-def _choose_drop(request: Request, provable: float | None) -> float:
-    """Return the limit of the gate ``drop``: what was asked for, else 1 %, else the least that the rows can prove.
-
-    Raises:
-        HoneError: ``gate-unprovable``: the limit that was asked for cannot be proved, or no sensible one can.
-    """
-    wanted = request.max_drop if request.max_drop is not None else _DEFAULT_DROP
-    if provable is None or provable <= wanted:
-        return wanted
-    if request.max_drop is None and provable <= _MOST_DROP:
-        return provable
-    more = f", or --max-drop {provable:.2%}" if provable < 1 else ""
-    raise HoneError(
-        "gate-unprovable",
-        f"The rows cannot prove a drop of at most {max(wanted, _MOST_DROP if request.max_drop is None else 0):.2%}.",
-        why=f"Even if nothing is lost, the interval reaches {provable:.2%}.",
-        hint=f"Use more rows{more}.",
-    )
 
 
 def _has_free_sizes(source: Artifact) -> bool:

@@ -12,13 +12,16 @@ from typing import Final
 from hone_runtime.errors import HoneError
 from hone_runtime.interfaces.texts import is_missing
 from hone_runtime.values.samples import CALIBRATION, GATE, SEARCH, SPLITS
-from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
+from kedro_hone.core.stats.balanced import needed_balanced_rows
+from kedro_hone.core.stats.intervals import UNITS, needed_rows
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.derivation.assignment import SPARE, IndivisibleError, assign
 from kedro_hone.derivation.fingerprints import encode_value, hash_rows
+from kedro_hone.derivation.metric import find_provable, find_rare
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.targets import check_target, count_classes, find_column
 from kedro_hone.derivation.units import unite
+from kedro_hone.programs.shared.positive import BALANCED
 
 LEAST_ROWS: Final = 4 * UNITS
 """The fewest rows that are divided: a quarter is the search split, and an interval needs 20 rows."""
@@ -29,6 +32,8 @@ _CALIBRATION_ROWS, _CALIBRATION_MOST, _MOST_SHARE = 256, 1_024, 0.15
 """Toolchains calibrate with some hundred rows: so many where 15 % of the rows are that many, and at most."""
 _LEEWAY = 20
 """The gate split has at most this many times the rows that the limit needs if nothing is lost."""
+_LEEWAY_RARE = 4
+"""With a rare class: most of those rows are of common classes, which a run takes time to predict."""
 _LIMIT = 0.002
 """The limit for which it is sized if none is known."""
 
@@ -56,6 +61,8 @@ class Division:
         limit: The largest drop that the gate shall allow; None if it is derived from the rows.
         confidence: Of each finalist's interval, after sharing it among the finalists.
         bounded: Whether a row can lose at most 1, as if it is right or wrong.
+        in_gate: The number of rows of each class in the gate split; None if the splits are not stratified.
+        balanced: Whether the metric counts each class the same, as if one is rare.
     """
 
     table: Table
@@ -69,6 +76,8 @@ class Division:
     limit: float | None
     confidence: float
     bounded: bool
+    in_gate: Mapping[str, int] | None = None
+    balanced: bool = False
 
     @property
     def provable(self) -> float | None:
@@ -76,7 +85,10 @@ class Division:
 
         It is proved only if no row is lost.
         """
-        return round_up(smallest_provable_drop(len(self.rows[GATE]), self.confidence)) if self.bounded else None
+        if not self.bounded:
+            return None
+        rows, metric = len(self.rows[GATE]), BALANCED if self.balanced else "accuracy"
+        return round_up(find_provable(metric, self.in_gate, rows, options={}, confidence=self.confidence))
 
     @property
     def is_provable(self) -> bool:
@@ -88,7 +100,7 @@ class Division:
         """The number of rows that the table needs to prove the limit; None without a limit or for unbounded scores."""
         if self.limit is None or not self.bounded:
             return None
-        return math.ceil(needed_rows(self.limit, self.confidence) / _GATE)
+        return math.ceil(_count_needed(self.limit, self.confidence, self.classes if self.balanced else None) / _GATE)
 
 
 def divide(
@@ -102,6 +114,7 @@ def divide(
     finalists: int = 3,
     confidence: float = 0.95,
     bounded: bool = True,
+    balanced: bool | None = False,
 ) -> Division:
     """Divide the rows of a table into calibration, search and gate.
 
@@ -119,6 +132,7 @@ def divide(
         finalists: The number of finalists of the confirmation, which share the confidence.
         confidence: The confidence of all finalists together.
         bounded: Whether a row can lose at most 1.
+        balanced: Whether the metric counts each class the same; None if it does where a class is rare.
 
     Raises:
         HoneError: ``column-unknown``, ``target-unusable`` or ``data-indivisible``.
@@ -136,7 +150,11 @@ def divide(
     hashes = hash_rows({name: table.columns[name] for name in names}, table.rows)
     units = unite(hashes, None if grouped is None else table.columns[grouped])
     level = share_confidence(confidence, finalists=finalists)
-    wanted = _size_splits(table.rows, limit=limit if bounded else None, confidence=level)
+    classes_of = None if labels is None else count_classes(labels)
+    if balanced is None:
+        balanced = bounded and classes_of is not None and find_rare(classes_of) is not None
+    needed = _count_needed((limit if bounded else None) or _LIMIT, level, classes_of if balanced else None)
+    wanted = _size_splits(table.rows, most=needed * (_LEEWAY_RARE if balanced else _LEEWAY))
     try:
         rows = assign(units, labels, wanted)
     except IndivisibleError as error:
@@ -153,11 +171,13 @@ def divide(
         repeated=repeated,
         target=named,
         group=grouped,
-        classes=None if labels is None else count_classes(labels),
+        classes=classes_of,
         copies=table.rows - len(set(hashes)),
         limit=limit,
         confidence=level,
         bounded=bounded,
+        in_gate=None if labels is None else count_classes([labels[row] for row in gate]),
+        balanced=balanced,
     )
 
 
@@ -222,12 +242,20 @@ def _pick_independent(
     return tuple(sorted(taken))
 
 
-def _size_splits(rows: int, *, limit: float | None, confidence: float) -> dict[str, int]:
-    """Return the number of rows of each split, and of those that none needs."""
+def _count_needed(limit: float, confidence: float, classes: Mapping[str, int] | None) -> int:
+    """Return the number of gate rows that prove a limit if nothing is lost; with ``classes`` each counts the same."""
+    if not classes:
+        return max(needed_rows(limit, confidence), UNITS)
+    rows = sum(classes.values())
+    return max(needed_balanced_rows([count / rows for count in classes.values()], limit, confidence), UNITS)
+
+
+def _size_splits(rows: int, *, most: int) -> dict[str, int]:
+    """Return the number of rows of each split, and of those that none needs; the gate split has ``most`` at most."""
     gate = math.floor(rows * _GATE)
     calibration = max(math.ceil(rows * _CALIBRATION), min(_CALIBRATION_ROWS, math.floor(rows * _MOST_SHARE)))
     search = rows - gate - calibration
-    if gate > (most := _LEEWAY * max(needed_rows(limit or _LIMIT, confidence), UNITS)):
+    if gate > most:
         gate, search = most, min(search, math.ceil(most * _SEARCH / _GATE))
         calibration = min(calibration, max(_CALIBRATION_MOST, math.ceil(most * _CALIBRATION / _GATE)))
     return {CALIBRATION: calibration, SEARCH: search, GATE: gate, SPARE: rows - gate - search - calibration}

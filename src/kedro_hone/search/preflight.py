@@ -15,22 +15,26 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.base import Json, Value
 from hone_runtime.values.digest import digest_json
 from hone_runtime.values.samples import Score, TrackedFile
+from kedro_hone.core.stats.balanced import smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import UNITS, needed_rows, smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
 from kedro_hone.programs import call_program, digest_metric, digest_programs, find_program
+from kedro_hone.programs.shared.positive import BALANCED
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.search.scores import has_nothing_to_lose, may_lose_one
 
 logger = open_logger(__name__)
 
-VERSION = 1
+VERSION = 2
 """Increased if a check's result may differ; part of its key in the store."""
 
 
 class _Checked(Value):
+    metric: str
     rows: int | None
+    classes: tuple[int, ...]
 
 
 def find_problems(*, gate: TrackedFile | None, recipe: Recipe, store: Store, run: RunFolder) -> list[HoneError]:
@@ -104,6 +108,24 @@ def _check_program(gate: TrackedFile, recipe: Recipe, store: Store, run: RunFold
         store.write_value(key, found.model_dump())
     if found.rows:  # without any rows, preparing the data explains the error
         check_provable(found.rows, recipe)
+    limits = {asked.metric: (recipe.gates.drop, "drop")}
+    limits |= {name: (limit, f"drops.{name}") for name, limit in recipe.gates.drops.items()}
+    if found.classes and BALANCED in limits:
+        _check_classes(found.classes, recipe, *limits[BALANCED])
+
+
+def _check_classes(sizes: tuple[int, ...], recipe: Recipe, limit: float, key: str) -> None:
+    """Refuse classes whose rows cannot prove the limit of the balanced accuracy even if nothing is lost."""
+    finalists = recipe.confirm.finalists
+    confidence = share_confidence(recipe.gates.confidence, finalists=finalists)
+    if (least := smallest_provable_balanced_drop(sizes, confidence)) < limit:
+        return
+    raise HoneError(
+        "gate-unprovable",
+        f"{sum(sizes)} gate rows cannot prove a drop under {limit:g} of {BALANCED}, even if nothing is lost.",
+        why=f"The rarest class has {min(sizes)} of them, and the interval still reaches {_round_up(least)}.",
+        hint=f"Use more rows of the rarest class, or set hone.gates.{key} above {_round_up(least)}.",
+    )
 
 
 def _check_published(target: Target, recipe: Recipe) -> None:
@@ -134,7 +156,8 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     gates, finalists = recipe.gates, recipe.confirm.finalists
     limit, key, suffix = (gates.drops[other], f"drops.{other}", f" of {other}") if other else (gates.drop, "drop", "")
     confidence = share_confidence(gates.confidence, finalists=finalists)
-    least = UNITS if score is not None and score.kind != "proportion" else 1
+    by_rows = score is None or score.kind in {"proportion", "balanced"}
+    least = 1 if by_rows else UNITS
     if score is not None:
         _check_score(score, rows, least, key=f"gates.{key}" if other else "program.metric")
     span = 1.0 if score is None else score.span
@@ -147,11 +170,7 @@ def check_provable(rows: int, recipe: Recipe, *, score: Score | None = None, oth
     why = f"With so few rows the interval still reaches {bound}{estimated} (confidence {gates.confidence:g}{shared})."
     needed = max(least, needed_rows(max(limit / span, sys.float_info.epsilon), confidence))
     hint = f"Use at least {needed} rows, or set hone.gates.{key} above {bound}."
-    certain = (
-        score is None
-        or score.kind == "proportion"
-        or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
-    )
+    certain = score is None or by_rows or may_lose_one(higher_is_better=score.higher_is_better, source=score.value)
     if certain and share >= limit:
         raise HoneError("gate-unprovable", f"{rows} gate rows cannot {what}", why=why, hint=hint)
     logger.warning("warning   %d gate rows probably cannot %s %s %s", rows, what, why, hint)

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
+from hone_runtime.values.class_rows import ClassRows
 from hone_runtime.values.measurement import Interval, Quality, Spread
 from hone_runtime.values.outcome import Failed, FailureClass
 from hone_runtime.values.samples import Predicted, Score, Split
+from kedro_hone.core.stats.balanced import Stratum, interval_of_balanced_accuracy, smallest_provable_balanced_drop
 from kedro_hone.core.stats.intervals import (
     UNITS,
     interval_of_bootstrap,
@@ -33,6 +35,10 @@ from kedro_hone.search.race.launches import launch
 UNBOUNDED = sys.float_info.max
 """Represents an unknown end: JSON has no infinity."""
 
+_ONE_CLASS: Final = (
+    "the source is right in the rows of one class at most, as a constant answer is, so that nothing could be lost in "
+    "the others: check that the labels are the model's, or take another metric"
+)
 _NOTHING_TO_LOSE: Final = (
     "the source is right in no row, so that nothing could be lost: check that the labels are the model's, or take "
     "another metric"
@@ -159,10 +165,13 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
     """
     if error := row.get("error"):
         return f"{error['what']} {error['why']}"
+    if row["kind"] == "balanced":
+        return _read_balanced(name, row, confidence, **place)
     kind, n, spread, span = row["kind"], row["n"], None, 1.0
     loses_one = may_lose_one(higher_is_better=row["higher_is_better"], source=row["source"])
     proves = not (loses_one and row["source"] == 0 and (kind == "proportion" or not row["span"]))
-    few = kind != "proportion" and n < UNITS
+    units = min(n, row.get("units", n))  # fewer than the rows if the metric depends most on those of a rare class
+    few = kind != "proportion" and units < UNITS
     if kind == "proportion":
         drop = interval_of_paired_proportions(n=n, lost=row["lost"], gained=row["gained"], confidence=confidence)
     else:
@@ -181,21 +190,43 @@ def read_quality(name: str, row: Mapping[str, Json], confidence: float, **place:
         elif kind == "mean":
             drop = interval_of_mean(values, confidence=confidence, span=span)
         else:
-            drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=n, span=span)
+            drop = interval_of_bootstrap(values, estimate, confidence=confidence, n=units, span=span)
     if not proves:
         drop = drop.model_copy(update={"low": -UNBOUNDED, "high": UNBOUNDED})
     known = span if proves and span != UNBOUNDED else None
     return Quality(
-        id=name,
-        **{field: row[field] for field in ("metric", "higher_is_better", "kind", "source", "candidate", "n")},
+        **_read_common(name, row),
         **place,
         doubt=row.get("doubt") or ("" if proves else _NOTHING_TO_LOSE),
         drop=drop,
-        outputs=tuple(row.get("outputs", ())),
         span=known,
-        provable=None if known is None or few else known * smallest_provable_drop(n, confidence),
+        provable=None if known is None or few else known * smallest_provable_drop(units, confidence),
         spread=spread,
         **({field: row[field] for field in ("lost", "gained")} if kind == "proportion" else {}),
+    )
+
+
+def _read_common(name: str, row: Mapping[str, Json]) -> dict[str, Any]:
+    fields = ("metric", "higher_is_better", "kind", "source", "candidate", "n")
+    return {"id": name, **{field: row[field] for field in fields}, "outputs": tuple(row.get("outputs", ()))}
+
+
+def _read_balanced(name: str, row: Mapping[str, Json], confidence: float, **place: Any) -> Quality:
+    """Return the quality by a balanced accuracy; nothing is proved by a source that is right in one class only."""
+    classes = [ClassRows.model_validate(one) for one in row["classes"]]
+    strata = [Stratum(n=one.n, lost=one.lost, gained=one.gained) for one in classes]
+    drop = interval_of_balanced_accuracy(strata, confidence=confidence)
+    proves = sum(one.right > 0 for one in classes) > 1
+    if not proves:
+        drop = drop.model_copy(update={"low": -UNBOUNDED, "high": UNBOUNDED})
+    return Quality(
+        **_read_common(name, row),
+        **place,
+        doubt=row.get("doubt") or ("" if proves else _ONE_CLASS),
+        drop=drop,
+        span=1.0 if proves else None,
+        provable=smallest_provable_balanced_drop([one.n for one in classes], confidence) if proves else None,
+        classes=tuple(classes),
     )
 
 

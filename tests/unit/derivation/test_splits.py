@@ -326,3 +326,31 @@ def test_the_gate_has_one_row_of_each_group(make_table):
     again = divide(make_table(records[::-1]), target="label", group="who")
     assert {2999 - row for row in again.rows["gate"]} == {*division.rows["gate"]}
     assert any("each content and each `who` counts once" in line for line in describe(division))
+
+
+def test_with_a_rare_class_its_rows_decide_what_the_gate_can_prove(make_table):
+    table = make_table([{"x": row, "y": "fraud" if row % 33 == 0 else "legit"} for row in range(6000)])
+    even = divide(table, target="y")
+    division = divide(table, target="y", balanced=None)
+    assert (division.balanced, even.balanced) == (True, False)
+    assert division.in_gate["fraud"] == pytest.approx(0.6 * 6000 / 33, abs=2)
+    assert sum(division.in_gate.values()) == len(division.rows["gate"])
+    assert division.provable > 10 * even.provable
+    assert division.needed is None
+    small = divide(table, target="y", balanced=None, limit=0.01)
+    assert not small.is_provable
+    assert small.needed > 6000
+
+
+def test_the_gate_is_larger_if_a_class_is_rare(make_table):
+    table = make_table([{"x": row, "y": row % 50 == 0} for row in range(40_000)])
+    common = divide(table, target="y", limit=0.02)
+    rare = divide(table, target="y", limit=0.02, balanced=None)
+    assert len(common.rows["gate"]) == 20 * needed_rows(0.02, share_confidence(0.95, finalists=3))
+    assert len(rare.rows["gate"]) > 3 * len(common.rows["gate"])
+    assert rare.is_provable
+
+
+def test_no_metric_of_classes_is_derived_where_none_is_rare(make_table):
+    table = make_table([{"x": row, "y": row % 5} for row in range(600)])
+    assert not divide(table, target="y", balanced=None).balanced

@@ -14,11 +14,14 @@ from toolchains.toy.model import make_model
 
 from hone_runtime.contract.job import Job, JobInput
 from hone_runtime.contract.toolchain import Limits
+from hone_runtime.values.judgement import GateOutcome
 from hone_runtime.values.outcome import Failed
 from hone_runtime.values.samples import Score
 from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.workers.host.run import open_session
+from kedro_hone.derivation.splits import round_up
 from kedro_hone.search import scores
+from kedro_hone.search.gates.drop import GATE, judge_drop
 from kedro_hone.search.scores import UNBOUNDED, has_nothing_to_lose, predict, read_quality
 
 N = 1000
@@ -192,3 +195,59 @@ def test_a_memory_that_is_not_known_is_never_0(tmp_path, monkeypatch):
 
     assert isinstance(failed, Failed)
     assert "guard was killed" in failed.reason
+
+
+def read_classes(*classes, confidence=0.983):
+    """Read the score by a balanced accuracy from each class's n, right, lost and gained."""
+    fields = ("name", "n", "right", "lost", "gained")
+    rows = [dict(zip(fields, (f"c{at}", *one), strict=True)) for at, one in enumerate(classes)]
+    source = sum(one["right"] / one["n"] for one in rows) / len(rows)
+    candidate = sum((one["right"] - one["lost"] + one["gained"]) / one["n"] for one in rows) / len(rows)
+    row = {
+        "metric": "balanced_accuracy", "higher_is_better": True, "source": source, "candidate": candidate,
+        "n": sum(one["n"] for one in rows), "kind": "balanced", "classes": rows,
+    }  # fmt: skip
+    return read_quality("fast", row, confidence, split="gate", limit=0.01)
+
+
+def judge(quality):
+    return judge_drop(GATE, round_up(quality.provable or 0.0253), "fast", quality).judgement
+
+
+def test_of_a_rare_class_no_loss_is_proved_by_its_own_rows():
+    found = read_classes((3492, 3450, 0, 0), (108, 60, 0, 0))
+    assert found.provable == pytest.approx(found.drop.high)
+    assert found.provable > 10 * 5.7 / 3600
+    assert judge(found) is GateOutcome.HOLDS
+
+
+@pytest.mark.parametrize(("lost", "judgement"), [(1, GateOutcome.UNDECIDED), (20, GateOutcome.FAILS)])
+def test_rows_lost_of_a_rare_class_are_not_made_up_for_by_the_others(lost, judgement):
+    found = read_classes((3492, 3450, 0, 20), (108, 60, lost, 0))
+    assert judge(found) is judgement
+    assert f"class c1: {lost} of 108 rows lost" in judge_drop(GATE, 0.02, "fast", found).reason
+
+
+def test_a_constant_answer_fails_though_more_of_its_rows_are_right():
+    right, caught = 3426, 60  # the accuracy of the source is 0.9683, of "always the first class" 0.97
+    found = read_classes((3492, right, 0, 3492 - right), (108, caught, caught, 0))
+    assert judge(found) is GateOutcome.FAILS
+
+
+def test_nothing_is_proved_against_a_source_that_is_a_constant_answer():
+    found = read_classes((3492, 3492, 0, 0), (108, 0, 0, 0))
+    assert judge(found) is GateOutcome.UNDECIDED
+    assert "one class at most" in found.doubt
+    assert (found.span, found.provable) == (None, None)
+
+
+def test_a_bootstrap_proves_no_more_than_the_rows_that_count(tmp_path):
+    np.savez(tmp_path / "same.npz", replicates=np.zeros(300))
+    row = {
+        "metric": "f1 of class fraud", "higher_is_better": True, "source": 0.5, "candidate": 0.5, "n": 3600,
+        "kind": "bootstrap", "span": 0.5, "replicates": str(tmp_path / "same.npz"), "units": 108,
+    }  # fmt: skip
+    found = read_quality("fast", row, 0.95, split="gate", limit=0.01)
+    assert found.drop.high == pytest.approx(3.84 / (108 + 3.84), rel=1e-3)
+    assert found.provable == pytest.approx(found.drop.high)
+    assert read_quality("fast", {**row, "units": 19}, 0.95, split="gate", limit=0.01).drop.high == UNBOUNDED

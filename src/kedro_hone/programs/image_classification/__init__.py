@@ -23,10 +23,12 @@ OPTIONS: dict[str, Any] = {
     "tokenizer": None,  # absolute path of the folder with the processor, if the model's files have none
     "output": None,  # the output with the scores of the classes; the first one if empty
     "scores": "logits",  # or "probabilities": the kind of these scores
+    "positive": None,  # the class that metrics of one class, such as recall, are computed for; 1 of 0 and 1
 }
 
 METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
-check, count_rows, decode, find_doubt = classes.check, classes.count_rows, classes.decode, classes.find_doubt
+check, decode, find_doubt = classes.check, classes.decode, classes.find_doubt
+count_classes, count_rows = classes.count_classes, classes.count_rows
 metric, probabilities, score = classes.metric, classes.probabilities, classes.score
 
 IMAGES = ("images", "image", "x", "features", "data", "input")  # the usual names of their array

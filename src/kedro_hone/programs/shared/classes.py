@@ -1,7 +1,8 @@
 """Classes: labels as numbers, checked, and the outputs of classifiers as classes and probabilities.
 
 The functions are those of a classification program. They require the complete options, including ``arrays``,
-``classes`` (their names), ``output`` (its name) and ``scores`` (``logits`` or ``probabilities``).
+``classes`` (their names), ``output`` (its name) and ``scores`` (``logits`` or ``probabilities``). The worker reads
+``positive``, the name of the class for metrics of one class.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from .arrays import Array, Arrays, choose_best, find_array, find_output
 from .columns import list_some
 from .errors import LabelsMismatchError
+from .positive import NAMES
 from .ratios import RowMetric
 
 METRIC = "accuracy"
@@ -37,10 +39,18 @@ def count_rows(data: Arrays, options: dict[str, Any]) -> int | None:
     return None if labels is None else len(labels)
 
 
+def count_classes(data: Arrays, options: dict[str, Any]) -> list[int]:
+    """Return the number of rows of each class, before there is a model; empty without one label for each row."""
+    labels = find_labels(data, options)
+    if labels is None or labels.size != len(labels):
+        return []
+    return [int(count) for count in np.unique([str(label) for label in labels.ravel()], return_counts=True)[1]]
+
+
 def read_targets(
     labels: Array | None, job: dict[str, Any], options: dict[str, Any], *, named_by: str = "the option classes"
 ) -> Arrays:
-    """Return labels, numbers or names, as ``target``, or nothing if there are none.
+    """Return labels, numbers or names, as ``target``, or nothing if there are none; with the names of the numbers.
 
     ``named_by`` is the origin of the names in ``options["classes"]`` for error messages.
 
@@ -60,7 +70,8 @@ def read_targets(
     output = next((spec for spec in outputs if options["output"] in (None, spec["name"])), None)
     classes = _count_classes(output)
     if options["classes"]:
-        return {"target": _number_labels(labels, options["classes"], classes, named_by)}
+        target = _number_labels(labels, options["classes"], classes, named_by)
+        return {"target": target, NAMES: np.array([str(name) for name in options["classes"]])}
     text = labels.dtype.kind not in "biuf"
     if output is not None and output["dtype"] == "str":
         if not text or not all(isinstance(label, str) for label in labels):

@@ -19,12 +19,13 @@ OPTIONS: dict[str, Any] = {
     "classes": None,  # names of the classes in the order of the model's outputs; by default those in its config.json
     "output": None,  # the output with the scores of the classes; by default the first one
     "scores": "logits",  # or "probabilities": the kind of these scores
+    "positive": None,  # the class that metrics of one class, such as recall, are computed for; 1 of 0 and 1
     "multi_label": False,  # whether a row may have several classes
     "threshold": 0.5,  # the probability from which a class is predicted, with several classes
 }
 
 METRIC, HIGHER_IS_BETTER = classes.METRIC, classes.HIGHER_IS_BETTER
-count_rows = classes.count_rows
+count_classes, count_rows = classes.count_classes, classes.count_rows
 
 
 def prepare(data: Arrays, job: dict[str, Any]) -> tuple[Arrays, Arrays]:

@@ -27,6 +27,11 @@ class Metric:
     probabilities of classes. Its ``kind`` is ``proportion`` or ``mean`` if the program declares it; if None, the
     numbers decide. A metric that is a function of sums over rows has a ``tally``, the numbers of each row, and a
     ``total`` from their sums: then resamples only cost sums.
+
+    A metric with ``strata``, the class of each row, is the mean over classes of the mean of their rows, which are right
+    or wrong. With ``one_class`` it is computed for the positive class (``choose_class``); the recall is the mean over
+    its ``chosen`` rows. ``units`` is the number of rows that count for an interval, if that is less than all: the fewer
+    rows a class has, the more one row changes its metric.
     """
 
     name: str
@@ -37,6 +42,10 @@ class Metric:
     kind: str | None = None
     tally: Callable[[Any, Any], Array] | None = None
     total: Callable[[Array], float] = float
+    strata: Callable[[Any], Array] | None = None
+    one_class: bool = False
+    chosen: Callable[[Any], Array] | None = None
+    units: Callable[[Any], int] | None = None
 
 
 _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
@@ -47,7 +56,6 @@ _ROWS: dict[str, tuple[bool, Callable[[Array, Array], Array]]] = {
 """Metrics that are means over rows: whether higher is better, and one number for each row, higher is better."""
 
 _SKLEARN: dict[str, tuple[str, bool, dict[str, Any], bool]] = {
-    "balanced_accuracy": ("balanced_accuracy_score", True, {}, False),
     "cohen_kappa": ("cohen_kappa_score", True, {}, False),
     "matthews_corrcoef": ("matthews_corrcoef", True, {}, False),
     "r2": ("r2_score", True, {}, False),
@@ -85,16 +93,65 @@ def find_metric(job: Mapping[str, Any], program: Any, options: dict[str, Any]) -
         return _make_own_metric(name, others[name], options)
     if ":" in name:
         return _import_metric(name, options, job["project"])
-    plain, names = name.removeprefix("neg_"), sorted([*others, *_ROWS, *_SKLEARN])
+    balanced = import_positive().BALANCED
+    plain, names = name.removeprefix("neg_"), sorted([*others, *_ROWS, *_SKLEARN, balanced])
     if plain not in names or plain in others:
         near = difflib.get_close_matches(plain, [*names, program.METRIC], 1)
         why = f"did you mean {near[0]!r}? " if near else ""
         raise ReportedError("metric-unknown", f"There is no metric {name!r}.", f"{why}There are {', '.join(names)}.")
-    metric = _make_row_metric(plain) if plain in _ROWS else _make_sklearn_metric(plain)
+    if plain == balanced:
+        metric = _make_balanced_metric(plain)
+    else:
+        metric = _make_row_metric(plain) if plain in _ROWS else _make_sklearn_metric(plain)
     if plain == name:
         return metric
     higher = not metric.higher_is_better
     return replace(metric, name=name, higher_is_better=higher, value=lambda given, wanted: -metric.value(given, wanted))
+
+
+def import_positive() -> Any:
+    """Return the shared module for positive classes; it can be imported after the program has been loaded."""
+    return importlib.import_module("hone_programs.shared.positive")
+
+
+def choose_class(metric: Metric, targets: Mapping[str, Array], options: Mapping[str, Any]) -> Metric:
+    """Return a metric of one class for the positive class of these targets, which its name contains.
+
+    Other metrics are returned unchanged, and so is any metric of rows that may have several classes.
+
+    Raises:
+        ReportedError: ``recipe-invalid``: the positive class is unknown.
+    """
+    labels = _find_target(targets) if metric.one_class else None
+    if labels is None or labels.ndim != 1:
+        return metric
+    shared = import_positive()
+    known, asked = shared.list_classes(targets, labels), options.get("positive")
+    if metric.probabilities and asked is None and len(known) > 2:
+        return metric  # scikit-learn's mean over the classes
+    often = {name: int((labels == value).sum()) for name, value in known.items()}
+    try:
+        chosen = shared.choose_positive(metric.name, [*known], asked, often=often)
+    except shared.PositiveError as error:
+        raise ReportedError("recipe-invalid", error.what, str(error), hint=error.hint) from error
+    value = known.get(chosen, 1)
+    column = value if isinstance(value, int) else [*known].index(chosen)
+
+    def find_mine(given: Array, wanted: Mapping[str, Array]) -> Array:
+        return given[:, column] if metric.probabilities else np.asarray(_pair(given, wanted)[0] == value)
+
+    def measure(given: Array, wanted: Mapping[str, Array]) -> float:
+        mine = find_mine(given, wanted)
+        pair = np.stack([1 - mine, mine], axis=1) if metric.probabilities else mine.astype(np.int64)
+        return metric.value(pair, {"target": (_find_target(wanted) == value).astype(np.int64)})
+
+    def choose(wanted: Mapping[str, Array]) -> Array:
+        return np.asarray(_find_target(wanted) == value)
+
+    name, units = shared.name_metric(metric.name, chosen), lambda wanted: int(choose(wanted).sum())
+    if metric.name.removeprefix("neg_") == "recall":
+        return replace(metric, name=name, value=measure, units=units, chosen=choose, rows=find_mine)
+    return replace(metric, name=name, value=measure, units=units)
 
 
 def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
@@ -119,9 +176,13 @@ def _make_own_metric(name: str, part: Any, options: dict[str, Any]) -> Metric:
     )
 
 
+def _find_target(targets: Mapping[str, Array]) -> Array:
+    return targets["target"] if "target" in targets else next(iter(targets.values()))
+
+
 def _pair(predictions: Array, targets: Mapping[str, Array]) -> tuple[Array, Array]:
     """Return the predictions and the only target, in one shape."""
-    target = targets["target"] if "target" in targets else next(iter(targets.values()))
+    target = _find_target(targets)
     return predictions.reshape(target.shape) if predictions.size == target.size else predictions, target
 
 
@@ -136,6 +197,20 @@ def _make_row_metric(name: str) -> Metric:
     return Metric(name=name, higher_is_better=higher, value=lambda p, t: sign * float(rows(p, t).mean()), rows=rows)
 
 
+def _make_balanced_metric(name: str) -> Metric:
+    def rows(predictions: Any, targets: Any) -> Array:
+        given, wanted = _pair(predictions, targets)
+        if wanted.ndim != 1 or wanted.dtype.kind == "f":
+            raise ValueError(f"it takes one class for each row, and the targets are {wanted.dtype} of {wanted.shape}")
+        return np.asarray(given == wanted, dtype=np.float64)
+
+    def value(predictions: Any, targets: Any) -> float:
+        right, (_, classes) = rows(predictions, targets), np.unique(_find_target(targets), return_inverse=True)
+        return float((np.bincount(classes, right) / np.bincount(classes)).mean())
+
+    return Metric(name=name, higher_is_better=True, value=value, rows=rows, strata=_find_target)
+
+
 def _make_sklearn_metric(name: str) -> Metric:
     function, higher, arguments, probabilities = _SKLEARN[name]
     try:
@@ -148,9 +223,29 @@ def _make_sklearn_metric(name: str) -> Metric:
         given, wanted = (predictions, targets["target"]) if probabilities else _pair(predictions, targets)
         if name == "log_loss":
             return float(compute(wanted, given, labels=range(given.shape[1])))
-        return float(compute(wanted, given[:, 1] if probabilities and given.shape[1] == 2 else given, **arguments))
+        two = probabilities and wanted.ndim == 1 and given.shape[1] == 2
+        return float(compute(wanted, given[:, 1] if two else given, **arguments))
 
-    return Metric(name=name, higher_is_better=higher, value=value, probabilities=probabilities)
+    return Metric(
+        name=name,
+        higher_is_better=higher,
+        value=value,
+        probabilities=probabilities,
+        one_class=name in import_positive().ONE_CLASS,
+        units=_count_units if name == "roc_auc" or name.endswith("_macro") else None,
+    )
+
+
+def _count_units(targets: Mapping[str, Array]) -> int:
+    """Return how many rows count for a mean over classes: as if each class had the rows of the rarest one.
+
+    Such a mean may lose ``1 / classes`` with the rows of one class, and an area under a curve of two classes up to all.
+    """
+    labels = _find_target(targets)
+    if labels.ndim != 1:
+        return len(labels)
+    counts = np.unique(labels, return_counts=True)[1]
+    return int(counts.min() * len(counts))
 
 
 def _import_metric(name: str, options: dict[str, Any], project: str) -> Metric:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .errors import ReportedError
-from .metrics import Metric
+from .metrics import Metric, choose_class, import_positive
 from .splits import TABLE, Array
 
 Arrays = dict[str, Array]
@@ -73,7 +73,8 @@ class Comparison:
     def __init__(
         self, program: Any, options: Json, metric: Metric, *, outputs: Arrays, targets: Arrays, seed: int
     ) -> None:
-        self.program, self.options, self.metric, self.targets, self.seed = program, options, metric, targets, seed
+        self.program, self.options, self.targets, self.seed = program, options, targets, seed
+        self.metric = metric = choose_class(metric, targets, options)
         self._rows = next(len(array) for name, array in targets.items() if not name.startswith(TABLE))
         self._sign = 1.0 if metric.higher_is_better else -1.0
         self._source = self._decode(outputs)
@@ -83,9 +84,11 @@ class Comparison:
         """Compare a candidate's outputs with the source's.
 
         Returns ``metric``, ``higher_is_better``, ``source``, ``candidate``, ``n``, the names of the ``outputs`` that
-        were read, and ``kind``: ``proportion`` with ``lost`` and ``gained`` rows if every row is right or wrong;
-        ``mean`` with the ``differences`` of rows, or ``bootstrap`` with the ``replicates`` of the drop (arrays;
-        positive is worse), and with ``span``, the largest possible loss. Optional is ``doubt``: why the targets may not
+        were read, and ``kind``: ``proportion`` with ``lost`` and ``gained`` rows if every row is right or wrong (for
+        the recall, ``n`` is the number of rows of its class); ``balanced`` with the ``classes`` (each with ``name``,
+        ``n``, ``right``, ``lost`` and ``gained``) if each class counts the same; ``mean`` with the ``differences`` of
+        rows, or ``bootstrap`` with the ``replicates`` of the drop (arrays; positive is worse) and with ``units`` if
+        fewer rows count; both with ``span``, the largest possible loss. Optional is ``doubt``: why the targets may not
         belong to the predictions, or the metric's direction may be wrong.
 
         Raises:
@@ -97,8 +100,11 @@ class Comparison:
         candidate = self._decode(read)
         metric, value = self.metric, self._measure(candidate)
         told = {"metric": metric.name, "higher_is_better": metric.higher_is_better, "n": self._rows}
-        row = self._compare_rows(candidate, value) or self._compare_resamples(candidate)
-        if row["kind"] != "proportion":
+        row = (
+            self._compare_classes(candidate) or self._compare_chosen(candidate) or self._compare_rows(candidate, value)
+        )
+        row = row or self._compare_resamples(candidate)
+        if row["kind"] in {"mean", "bootstrap"}:
             row["span"] = self._span
         find_doubt = getattr(self.program, "find_doubt", lambda *_: None)
         if doubt := find_doubt(outputs, self.targets, self.options) or self._direction_doubt:
@@ -133,10 +139,40 @@ class Comparison:
             raise self._explain(f"it is {value}")
         return value
 
+    def _compare_classes(self, candidate: Any) -> Json | None:
+        """Compare the rows of each class; None if the metric is not a mean over classes."""
+        if self.metric.strata is None:
+            return None
+        before, after = (np.equal(row, 1) for row in self._list_rows(candidate))
+        shared, labels = import_positive(), self.metric.strata(self.targets)
+        classes = [
+            {
+                "name": shared.clean_name(name),
+                "n": int(own.sum()),
+                "right": int(before[own].sum()),
+                "lost": int((before & ~after)[own].sum()),
+                "gained": int((after & ~before)[own].sum()),
+            }
+            for name, value in shared.list_classes(self.targets, labels).items()
+            if (own := labels == value).any()
+        ]
+        return {"kind": "balanced", "classes": classes}
+
+    def _list_rows(self, candidate: Any) -> list[Any]:
+        return [self.metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
+
+    def _compare_chosen(self, candidate: Any) -> Json | None:
+        """Compare the rows of the positive class, if the metric is the share of them that is right."""
+        if self.metric.chosen is None:
+            return None
+        own = self.metric.chosen(self.targets)
+        before, after = (np.equal(row, 1)[own] for row in self._list_rows(candidate))
+        lost, gained = int((before & ~after).sum()), int((after & ~before).sum())
+        return {"kind": "proportion", "n": len(before), "lost": lost, "gained": gained}
+
     def _compare_rows(self, candidate: Any, value: float) -> Json | None:
         """Compare row by row with a candidate of this value; None if the metric is not a mean over rows."""
-        metric = self.metric
-        rows = [metric.rows(predictions, self.targets) for predictions in (self._source, candidate)]
+        metric, rows = self.metric, self._list_rows(candidate)
         if rows[0] is None or rows[1] is None:
             return None
         before, after = (np.asarray(row, dtype=np.float64) for row in rows)
@@ -157,7 +193,8 @@ class Comparison:
         if undefined.mean() > UNDEFINED_LIMIT:
             why = f"it is not defined on {undefined.sum()} of {len(drops)} resamples; some class has too few rows"
             raise ReportedError("program-failed", f"The interval of {self.metric.name!r} cannot be computed.", why)
-        return {"kind": "bootstrap", "replicates": drops[~undefined]}
+        units = {} if self.metric.units is None else {"units": self.metric.units(self.targets)}
+        return {"kind": "bootstrap", "replicates": drops[~undefined], **units}
 
     @cached_property
     def _source_resampled(self) -> Array:

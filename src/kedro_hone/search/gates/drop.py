@@ -30,6 +30,9 @@ def judge_drop(gate: Gate, limit: float, candidate: str, quality: Quality) -> Ju
         f"{candidate} {_WORDS[judged]} the quality gate: {quality.metric} {quality.source:.4f} "
         f"to {quality.candidate:.4f} on {quality.n} rows, a drop {most} where {limit:g} is allowed"
     )
+    if quality.classes:
+        worst = max(quality.classes, key=lambda one: (one.lost - one.gained) / one.n)
+        reason += f"; class {worst.name}: {worst.lost} of {worst.n} rows lost, {worst.gained} gained"
     measured = {"measured": drop.estimate, "low": drop.low, "high": drop.high, "unit": quality.metric}
     return gate.rule(candidate, judged, reason, limit=limit, **measured)
 

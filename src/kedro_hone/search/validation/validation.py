@@ -40,7 +40,7 @@ from kedro_hone.search.validation.unscored import list_unscored
 
 logger = open_logger(__name__)
 
-VERSION = 16
+VERSION = 17
 """Increase it if the code validates differently; it is part of a validation's key in the store."""
 
 

@@ -1,0 +1,125 @@
+"""The metric of the gate: what the user named, or the program's own, or the balanced accuracy if a class is rare."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hone_runtime.errors import HoneError
+from kedro_hone.core.stats.balanced import smallest_provable_balanced_drop
+from kedro_hone.core.stats.intervals import smallest_provable_drop
+from kedro_hone.programs import list_programs
+from kedro_hone.programs.shared.positive import BALANCED, ONE_CLASS, PositiveError, choose_positive, name_metric
+from kedro_hone.programs.text_classification import several
+
+RARE: Final = 5
+"""A class is rare if its share is less than an equal share, divided by this: less than 10 % of two classes.
+
+At that share the usual limit, a drop of 1 % of the accuracy, allows a tenth of the rows of one of two classes to be
+lost, and with rarer classes more, up to all of them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenMetric:
+    """The metric of the gate.
+
+    Attributes:
+        key: The value of ``program.metric``; None for the program's own under another name.
+        name: The name that reports will have, with the positive class if the metric has one.
+        why: Why it is not the program's own, as words; empty if it is, or if the user named it.
+    """
+
+    key: str | None
+    name: str
+    why: str = ""
+
+
+def find_rare(classes: Mapping[str, int]) -> str | None:
+    """Return the rarest class if it is rare (``RARE``).
+
+    Args:
+        classes: The number of rows of each class.
+    """
+    if len(classes) < 2:
+        return None
+    rarest = min(classes, key=lambda name: classes[name])
+    return rarest if classes[rarest] * RARE * len(classes) < sum(classes.values()) else None
+
+
+def choose_metric(
+    asked: str | None, own: str, classes: Mapping[str, int] | None, options: Mapping[str, Any]
+) -> ChosenMetric:
+    """Choose the metric of a program for labels.
+
+    Args:
+        asked: The metric that the user named.
+        own: The program's own metric.
+        classes: The number of rows of each class; None if the labels are no classes.
+        options: The program's options.
+
+    Raises:
+        HoneError: ``option-invalid``: the metric is computed for one class, and this is unknown.
+    """
+    if asked is not None:
+        return ChosenMetric(key=asked, name=describe_metric(asked, classes, options))
+    rare = find_rare(classes) if classes and own == "accuracy" else None
+    if classes is None or rare is None:
+        return ChosenMetric(key=None if own == several.METRIC else own, name=own)
+    share = 100 * classes[rare] / sum(classes.values())
+    why = f"each class counts the same, since only {share:.2g} % of the rows are of class {rare}"
+    return ChosenMetric(key=BALANCED, name=BALANCED, why=f"{why} (else: --set program.metric={own})")
+
+
+def describe_metric(metric: str, classes: Mapping[str, int] | None, options: Mapping[str, Any]) -> str:
+    """Return the name of a metric, with its positive class if it is computed for one.
+
+    Raises:
+        HoneError: ``option-invalid``: that class is unknown.
+    """
+    positive = _find_positive(metric, classes, options)
+    return metric if positive is None else name_metric(metric, positive)
+
+
+def find_own_metric(program: str, options: Mapping[str, Any]) -> str | None:
+    """Return the name of a built-in program's own metric; None for a program of the user."""
+    if program.replace("_", "-") not in list_programs():
+        return None
+    if options.get("multi_label"):
+        return several.METRIC
+    module = importlib.import_module(f"kedro_hone.programs.{program.replace('-', '_')}")
+    return str(module.METRIC)
+
+
+def find_provable(
+    metric: str, classes: Mapping[str, int] | None, rows: int, *, options: Mapping[str, Any], confidence: float
+) -> float:
+    """Return the smallest drop that rows can prove if nothing is lost.
+
+    Args:
+        metric: The metric, as in the recipe.
+        classes: The number of rows of each class; None if unknown.
+        rows: The number of all rows.
+        options: The program's options.
+        confidence: The confidence of the interval.
+    """
+    if classes and metric.removeprefix("neg_") == BALANCED:
+        return smallest_provable_balanced_drop([*classes.values()], confidence)
+    positive = _find_positive(metric, classes, options)
+    counted = rows if positive is None or not classes else max(classes.get(positive, 0), 1)
+    return smallest_provable_drop(counted, confidence)
+
+
+def _find_positive(metric: str, classes: Mapping[str, int] | None, options: Mapping[str, Any]) -> str | None:
+    plain = metric.removeprefix("neg_")
+    if plain not in ONE_CLASS or not classes:
+        return None
+    asked = options.get("positive")
+    if plain == "average_precision" and asked is None and len(classes) > 2:
+        return None
+    try:
+        return choose_positive(metric, [*classes], asked, often=classes)
+    except PositiveError as error:
+        hint = error.hint.replace("`hone.program.options.positive: ", "--option positive=").replace("`", "")
+        raise HoneError("option-invalid", error.what, why=f"{error}.", hint=hint) from error

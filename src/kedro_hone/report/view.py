@@ -217,8 +217,7 @@ class View:
         name = wording.format_candidate(evidence, evidence.subject) if evidence.subject else wording.NONE
         found = {"verdict": evidence.verdict.value, "candidate": name}
         for speedup in evidence.speedups[:_MOST]:
-            middle, least = (wording.format_ratio(ratio) for ratio in (speedup.ratio.estimate, speedup.ratio.low))
-            found[f"faster, {wording.format_shape(speedup.shape)}"] = f"{middle} (at least {least})"
+            found[f"faster, {wording.format_shape(speedup.shape)}"] = wording.format_least(speedup.ratio)
         for one in evidence.subject_quality[:_MOST]:
             found[wording.format_metric_name(one.metric)] = wording.format_metric(one.metric, one.candidate)
         return found

@@ -13,18 +13,22 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Precision, Stage
 from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.judgement import Judgement
-from hone_runtime.values.measurement import Interval, Quality, Speedup, Status, is_bounded
+from hone_runtime.values.measurement import Interval, Quality, Speedup, Status, is_bounded, is_telling
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 
 NONE: Final = "–"
 """The placeholder for an unknown number."""
 
+TOO_FEW: Final = "too few measurements for an interval"
+"""Where neither end of a ratio's interval tells anything."""
+
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
 _WIDE: Final = 1.5  # an interval is wide if its upper end is more than this many times its lower end
+_LARGEST: Final = 1_000_000  # no ratio above it is written in full
 _BITS: Final = ("int4", "int8", "fp16", "bf16", "fp32")
 """The precisions, the lowest first."""
 _PRECISIONS: Final = re.compile("|".join(_BITS))
@@ -35,14 +39,19 @@ _FRACTIONS: Final = re.compile(
 
 def format_ratio(ratio: float, decimals: int | None = None) -> str:
     """Return such as ``4.6×``, with about two significant digits beyond 1 if no decimals are given."""
+    if ratio > _LARGEST:
+        return f"over {_LARGEST:,}×"
     return f"{ratio:,.{_count_decimals(ratio) if decimals is None else decimals}f}×"
 
 
 def format_range(ratio: Interval) -> str:
-    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal."""
+    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal.
+
+    An upper end that tells nothing is not written, nor is the lower end if it does not prove "faster".
+    """
     decimals = _count_decimals(ratio.estimate)
-    if not is_bounded(ratio.high):
-        return f"{format_ratio(ratio.low)} or more"
+    if not is_telling(ratio):
+        return f"{format_ratio(ratio.low)} or more" if ratio.low >= 1 else TOO_FEW
     if f"{ratio.low:.{decimals}f}" == f"{ratio.high:.{decimals}f}":
         decimals += 1
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
@@ -56,7 +65,13 @@ def describe_speed(name: str, ratio: Interval) -> str:
 def format_pair(ratio: Interval) -> tuple[str, str]:
     """Return the first and the second text of a ratio: estimate and interval, or a wide interval first."""
     middle, ends = format_ratio(ratio.estimate), format_range(ratio)
-    return (ends, f"middle {middle}") if _is_wide(ratio) else (middle, ends)
+    return (ends, f"middle {middle}") if _is_wide(ratio) and ends != TOO_FEW else (middle, ends)
+
+
+def format_least(ratio: Interval) -> str:
+    """Return such as ``4.6× (at least 4.2×)``."""
+    least = f"at least {format_ratio(ratio.low)}" if ratio.low >= 1 or is_telling(ratio) else TOO_FEW
+    return f"{format_ratio(ratio.estimate)} ({least})"
 
 
 def format_ms(milliseconds: float) -> str:
@@ -203,7 +218,12 @@ def format_judgement(judgement: Judgement) -> tuple[str, ...]:
     )
     low, high, interval = judgement.low, judgement.high, NONE
     if low is not None and high is not None:
-        interval = f"{low:.4g} to {high:.4g}" if is_bounded(low) or is_bounded(high) else "unbounded"
+        ratio = Interval(estimate=judgement.measured or low, low=low, high=high)
+        if not (is_bounded(low) or is_bounded(high)):
+            interval = "unbounded"
+        else:
+            told = judgement.unit != "times" or is_telling(ratio)
+            interval = f"{low:.4g} to {high:.4g}" if told else format_range(ratio)
     return limit, measured, interval, judgement.judgement.value
 
 
@@ -250,8 +270,9 @@ def _format_in_words(ratio: Interval) -> str:
     """Return a ratio within a sentence, as its interval if the estimate alone would be misleading."""
     if not _is_vague(ratio):
         return format_ratio(ratio.estimate)
-    if not is_bounded(ratio.high):
-        return f"at least {format_ratio(ratio.low)}"
+    if not is_telling(ratio):
+        least, middle = format_ratio(ratio.low), format_ratio(ratio.estimate)
+        return f"at least {least}" if ratio.low >= 1 else f"about {middle} ({TOO_FEW})"
     return f"between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
 
 

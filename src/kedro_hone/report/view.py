@@ -15,6 +15,7 @@ from hone_runtime.contract.registry import Publication
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.measurement import BUSY, Interval, Latency, Quality, Speedup, Status
 from kedro_hone.report import wording
+from kedro_hone.report.claims import format_speed
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import Chart, draw_charts
 from kedro_hone.report.records import CandidateRecord
@@ -91,7 +92,7 @@ class View:
         text = _HEADLINES.get(evidence.verdict, "")
         if evidence.verdict is Verdict.PASS:
             losses = map(wording.format_loss, evidence.subject_quality[:1])
-            text = ", ".join([wording.format_speed(evidence.speedups), *losses])
+            text = ", ".join([format_speed(evidence.speedups), *losses])
             text += ", on a busy machine" if self._load[0] > BUSY else ""
         named = (evidence.recipe.get("model") or {}).get("module")
         return text if named or not baseline else f"{text}, measured against {baseline}"

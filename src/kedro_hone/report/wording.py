@@ -13,7 +13,7 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Precision, Stage
 from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.judgement import Judgement
-from hone_runtime.values.measurement import Interval, Quality, Speedup, Status, is_bounded, is_telling
+from hone_runtime.values.measurement import BUSY, Interval, Quality, Status, is_bounded, is_telling
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 
@@ -57,15 +57,16 @@ def format_range(ratio: Interval) -> str:
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
 
 
-def describe_speed(name: str, ratio: Interval) -> str:
-    """Return such as ``2.4× (2.3–2.5×): NAME``."""
-    return f"{format_ratio(ratio.estimate)} ({format_range(ratio)}): {name}"
+def describe_speed(name: str, ratio: Interval, *, load: float | None = None) -> str:
+    """Return such as ``2.4× (2.3–2.5×): NAME``, with a remark if other processes used much of the cores, ``load``."""
+    busy = ", on a busy machine" if (load or 0.0) > BUSY else ""
+    return f"{format_ratio(ratio.estimate)} ({format_range(ratio)}){busy}: {name}"
 
 
 def format_pair(ratio: Interval) -> tuple[str, str]:
     """Return the first and the second text of a ratio: estimate and interval, or a wide interval first."""
     middle, ends = format_ratio(ratio.estimate), format_range(ratio)
-    return (ends, f"middle {middle}") if _is_wide(ratio) and ends != TOO_FEW else (middle, ends)
+    return (ends, f"middle {middle}") if is_wide(ratio) and ends != TOO_FEW else (middle, ends)
 
 
 def format_least(ratio: Interval) -> str:
@@ -172,7 +173,7 @@ def describe_candidate(evidence: Evidence, identifier: str) -> str:
     shapes: dict[str, list[str]] = {}
     for shape, part in candidate.parts.items():
         shapes.setdefault(describe_candidate(evidence, part), []).append(format_shape(shape))
-    return ", ".join(f"{words} for {_join_words(served)}" for words, served in shapes.items())
+    return ", ".join(f"{words} for {join_words(served)}" for words, served in shapes.items())
 
 
 def _describe_route(route: tuple[str, ...]) -> str:
@@ -239,43 +240,6 @@ def format_spread(quality: Quality) -> tuple[str, ...]:
     return tuple(format_drop(quality.metric, number, unit=False) for number in numbers)
 
 
-def format_speed(speedups: tuple[Speedup, ...]) -> str:
-    """Return how much faster it is at which shapes, as the beginning of a sentence."""
-    ratios = [speedup.ratio for speedup in speedups]
-    if not ratios:
-        text = "every gate holds"
-    elif len(ratios) > 3:
-        least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
-        ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
-        span = _format_in_words(ends) if any(map(_is_vague, ratios)) else f"{least} to {most}"
-        text = f"{span} {_format_gain(ends)} across {len(ratios)} shapes"
-    else:
-        groups: dict[str, dict[str, list[str]]] = {}
-        for one in speedups:
-            shapes = groups.setdefault(_format_gain(one.ratio), {}).setdefault(_format_in_words(one.ratio), [])
-            shapes.append(format_shape(one.shape))
-        text = _join_words(
-            f"{ratio} {'at' if place else f'{gain} at'} {_join_words(at)}"
-            for gain, rows in groups.items()
-            for place, (ratio, at) in enumerate(rows.items())
-        )
-    return text[0].upper() + text[1:]
-
-
-def _format_gain(ratio: Interval) -> str:
-    return "faster" if ratio.low > 1 else "as fast"
-
-
-def _format_in_words(ratio: Interval) -> str:
-    """Return a ratio within a sentence, as its interval if the estimate alone would be misleading."""
-    if not _is_vague(ratio):
-        return format_ratio(ratio.estimate)
-    if not is_telling(ratio):
-        least, middle = format_ratio(ratio.low), format_ratio(ratio.estimate)
-        return f"at least {least}" if ratio.low >= 1 else f"about {middle} ({TOO_FEW})"
-    return f"between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
-
-
 def format_loss(quality: Quality) -> str:
     """Return how a metric changed, and by how much at most, as part of a sentence."""
     name, bound = format_metric_name(quality.metric), format_drop(quality.metric, quality.drop.high)
@@ -285,18 +249,14 @@ def format_loss(quality: Quality) -> str:
     return f"{name} {worse} by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
 
 
-def _join_words(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Return such as ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _is_vague(ratio: Interval) -> bool:
-    """Return whether an interval is wide, or contains 1: then neither faster nor slower is proved."""
-    return _is_wide(ratio) or ratio.low <= 1 <= ratio.high
-
-
-def _is_wide(ratio: Interval) -> bool:
+def is_wide(ratio: Interval) -> bool:
+    """Return whether the upper end is so far above the lower one that the estimate alone would be misleading."""
     return ratio.high > ratio.low * _WIDE
 
 

@@ -48,5 +48,6 @@ GATE = Gate(
     judge=judge,
     relative=True,
     asks="{limit:g} times as fast",
-    doubt="{launches} launches cannot show whether {names} {are} {limit:g} times as fast (confirm.looks may allow more)",
+    doubt="{launches} launches cannot show whether {names} {are} {limit:g} times as fast "
+    "(confirm.looks may allow more)",
 )

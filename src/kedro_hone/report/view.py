@@ -18,6 +18,7 @@ from kedro_hone.report import wording
 from kedro_hone.report.claims import format_speed
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import Chart, draw_charts
+from kedro_hone.report.quotients import describe_quotients
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import Scale, scale_ratios, scale_speedups
 
@@ -191,6 +192,11 @@ class View:
         """Times and speed-up of the winner, or otherwise of the reported finalist."""
         own = next((one.latency for one in self.evidence.finalists if one.id == self.evidence.subject), ())
         return self.list_times(self.evidence.speedups, own)
+
+    @cached_property
+    def quotient(self) -> str:
+        """A sentence where the quotient of the median times is another one than the speed-up of paired launches."""
+        return describe_quotients(self.evidence)
 
     def list_times(self, speedups: Iterable[Speedup], latency: Iterable[Latency]) -> tuple[Time, ...]:
         """Return times and speed-up of a finalist at each shape."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -26,33 +25,34 @@ from hone_runtime.text import open_logger
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.judgement import GateOutcome
 from hone_runtime.values.measurement import (
-    BUSY,
     ConfirmationResult,
     Finalist,
     Hardware,
-    Latency,
     RaceResult,
     Speedup,
     Status,
-    Validation,
 )
 from hone_runtime.values.operators import Operators
 from kedro_hone.core.gates import Measurements
 from kedro_hone.core.stats.intervals import interval_of_ratios
-from kedro_hone.core.stats.plan import Finding, LaunchPlan, LaunchStep, next_step
+from kedro_hone.core.stats.plan import Finding, LaunchPlan, next_step
 from kedro_hone.core.stats.ranking import Loss, rank_finalists
-from kedro_hone.core.stats.speed import Faster, find_noise_floor, ratio_in_launch
+from kedro_hone.core.stats.speed import find_noise_floor, ratio_in_launch
 from kedro_hone.search.context import RunContext, explain_source_failure, measure_alone
 from kedro_hone.search.plan.budget import bound_confirmation
+from kedro_hone.search.plan.confirmation import (
+    find_remaining,
+    format_expected_time,
+    format_look,
+    format_plan,
+    guess_launch,
+)
 from kedro_hone.search.race.launches import Contestant, measure_round, start_contestants
 from kedro_hone.search.race.operators import count_operators
 from kedro_hone.search.race.timings import SOURCE, Timings
 from kedro_hone.search.verdict.verdict import can_win, list_limits
 
 logger = open_logger(__name__)
-
-_START_SECONDS, _LEAST_SHARE = 1.0, 0.1
-"""The approximate time to start a worker on an idle machine, and the least share of the cores under any load."""
 
 CONTROL = "source again"
 """The source's second worker in each launch: its difference from the first is noise (A/A)."""
@@ -77,9 +77,9 @@ def confirm(*, context: RunContext, result: RaceResult) -> ConfirmationResult:
         logger.info("confirm   %s", format_plan(len(artifacts), context.recipe.confirm.looks))
         valid, load = [validated[name] for name in artifacts], result.other_load or 0.0
         expected = guess_launch(context, valid, result.source_latency, load=load)
-        logger.info(
-            "confirm   %s", format_expected_time(expected, context.recipe.confirm.looks, limit=limit, load=load)
-        )
+        said = format_expected_time(expected, context.recipe.confirm.looks, limit=limit, load=load)
+        remaining = find_remaining(expected, context.recipe.confirm.looks, count=0, left=limit)
+        logger.info("confirm   %s", said, extra={"remaining": remaining})
         with measure_alone(context.run, "confirm", artifacts=[context.source, *artifacts.values()]) as took:
             launches.run()
     host = Hardware.model_validate(read_host(), from_attributes=True)
@@ -111,7 +111,7 @@ class Launches:
         losses: Mapping[str, Loss],
         limit: float = math.inf,
     ) -> None:
-        self.timings, self.count, self.cut = Timings(), 0, ""
+        self.timings, self.count, self.cut, self._took = Timings(), 0, "", 0.0
         self.operators: list[Operators] = []
         self._limit, self._ends, self._ignores_stop = limit, math.inf, False
         self._artifacts, self._context, self._confidence, self._losses = artifacts, context, confidence, losses
@@ -153,7 +153,7 @@ class Launches:
                     self.cut = f"the confirmation {why} after {self.count} of {until} launches"
                     logger.warning("confirm   %s", self.cut)
                 else:
-                    logger.info("launched  %d of %d in %.0f s", self.count, until, time.monotonic() - began)
+                    self._note_launch(time.monotonic() - began, until, plan)
             if self.count == 0:
                 return
             measured = {name: self._ratios[name] for name in self._artifacts if name not in failures}
@@ -162,6 +162,12 @@ class Launches:
             if not self.cut:
                 until = self.count + step.launches
                 logger.info("confirmed %s", format_look(step, count=self.count, looks=plan.looks))
+
+    def _note_launch(self, seconds: float, until: int, plan: LaunchPlan) -> None:
+        self._took += seconds
+        left = self._ends - time.monotonic()
+        remaining = find_remaining(self._took / self.count, plan.looks, count=self.count, left=left)
+        logger.info("launched  %d of %d in %.0f s", self.count, until, seconds, extra={"remaining": remaining})
 
     def _find_end(self) -> str:
         """Return why no launch is started or completed any more, or an empty text."""
@@ -261,53 +267,3 @@ def _warn(context: RunContext, raced: Measurements) -> None:
         for row in rows:
             if row.judgement is GateOutcome.UNDECIDED:
                 logger.warning("confirm   in the race %s", row.reason)
-
-
-def format_plan(finalists: int, looks: Sequence[int]) -> str:
-    """Return how many launches there will be, at least and at most."""
-    launches = f"{looks[0]}" if len(looks) == 1 else f"{looks[0]} to {looks[-1]}"
-    return f"{finalists} finalist{'' if finalists == 1 else 's'}, in {launches} launches"
-
-
-def guess_launch(
-    context: RunContext, validations: Sequence[Validation], source: Sequence[Latency], *, load: float = 0.0
-) -> float | None:
-    """Return about how many seconds one launch takes, from validation and race; None if they did not measure it.
-
-    The workers load their models, at once as many as there are cores plus one, and are timed one by one. Starting takes
-    longer if other processes use a share of the cores, ``load``; measured times already include it.
-    """
-    colds = [one.cold_start_ms for one in validations if one.cold_start_ms is not None]
-    if len(colds) < len(validations) or not source:
-        return None
-    confirm, entrants = context.recipe.confirm, len(validations) + 2
-    slowest = max(colds)  # the cold start of the source, which starts twice, is not known here
-    waves = math.ceil(entrants / (len(os.sched_getaffinity(0)) + 1))
-    timed = sum(max(confirm.burst_ms, 2 * latency.p50_ms) for latency in source)
-    start = _START_SECONDS / max(1 - load, _LEAST_SHARE)
-    return waves * (start + slowest / 1e3) + entrants * (confirm.rounds + 1) * timed / 1e3
-
-
-def format_expected_time(launch: float | None, looks: Sequence[int], *, limit: float, load: float = 0.0) -> str:
-    """Return about how long the launches take, and when the confirmation ends at the latest."""
-    end = f"it ends after {limit:.0f} s at the latest (confirm.seconds)"
-    if launch is None:
-        return end
-    least, most = (f"{min(launch * count, limit):.0f}" for count in (looks[0], looks[-1]))
-    shown = least if least == most else f"{least} to {most}"
-    if load <= BUSY:
-        return f"this takes about {shown} s; {end}"
-    return f"this takes about {shown} s if other processes use {load:.0%} of the cores, as in the race; {end}"
-
-
-def format_look(step: LaunchStep, *, count: int, looks: Sequence[int]) -> str:
-    """Return what is decided after so many launches, and how many there may be in the end."""
-    decided = sum(finding.verdict is not Faster.UNDECIDED for finding in step.findings.values())
-    if not step.findings:
-        said = "no finalist is left"
-    elif decided == len(step.findings):
-        said = "all decided"
-    else:
-        more = f", next look at {count + step.launches}, at most {looks[-1]}" if step.launches else ""
-        said = f"{decided} of {len(step.findings)} decided{more or ', and there is no further look'}"
-    return f"{count} launches: {said}"

@@ -20,6 +20,7 @@ from kedro_hone.report.evidence import Evidence, parse_evidence
 from kedro_hone.report.files import copy_evidence, store_winner, write_publication
 from kedro_hone.report.rendering import describe_winner, list_readable_tags
 from kedro_hone.report.result_file import note_result
+from kedro_hone.report.start import complete_command
 from kedro_hone.search.context import RunContext
 from kedro_hone.search.gates.load import QUIET, find_load, format_wait
 from kedro_hone.search.plan.toolset import format_machine_tag, format_toolset
@@ -59,7 +60,7 @@ def publish(
     winner = replace(winner, description=describe_winner(evidence))
     waits = find_wait(decision, evidence)
     if waits and (place.pull_request or not registry.keeps_versions_apart):
-        logger.warning("warning   nothing is published: %s", waits)
+        logger.warning("warning   nothing is published: %s", complete_command(waits, run.project))
         return ()
     awaits = "" if waits else find_approval(recipe.publish, registry, name)
     pulled = {"before": version.pointers[name]} if name in version.pointers else {}
@@ -138,7 +139,7 @@ def _note(publication: Publication, winner: ProvenWinner, evidence: Evidence, ru
     run.note("publication", uri=publication.uri)
     logger.info("published %s", publication.uri)
     if publication.note:
-        logger.warning("warning   %s", publication.note)
+        logger.warning("warning   %s", complete_command(publication.note, run.project))
 
 
 def find_wait(decision: Decision, evidence: Evidence) -> str:

@@ -23,6 +23,7 @@ from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Format
 from hone_runtime.values.measurement import BUDGET, Interval, RaceResult, Standing, Status, Validation, Validations
 from hone_runtime.values.samples import Reference
+from kedro_hone.core.machine.processes import read_load, share_of_others
 from kedro_hone.core.stats.intervals import interval_of_ratios
 from kedro_hone.core.stats.speed import combine_shapes, find_dropped
 from kedro_hone.report.wording import describe_speed
@@ -89,6 +90,7 @@ class Race:
         self._running: dict[str, Contestant] = {}
         self._left: dict[str, dict[str, Any]] = {}
         self._measured = 0.0  # seconds
+        self._load = read_load()
         self._unable = set[str]()
         valid = [one for one in validations if one.status is Status.MEASURED]
         originals: dict[str, str] = {}
@@ -221,7 +223,8 @@ class Race:
         """Return the best running candidate with its interval, for the display; empty if absent."""
         objectives = {name: one for name, one in self._find_objectives().items() if name not in self._unable}
         best = max(objectives, key=lambda name: objectives[name].estimate, default=None)
-        return f"best so far {describe_speed(best, objectives[best])}" if best else ""
+        load = share_of_others(self._load)
+        return f"best so far {describe_speed(best, objectives[best], load=load)}" if best else ""
 
     def _find_objectives(self) -> dict[str, Interval]:
         return {name: self._find_objective(name) for name in self._running if name != SOURCE}

@@ -20,10 +20,11 @@ from kedro_hone.events.job import Job, Optimize, State
 from kedro_hone.events.rules import Rule
 from kedro_hone.hooks.display import Snapshot
 from kedro_hone.hooks.progress_file import describe_progress
+from kedro_hone.report.claims import format_speed
 from kedro_hone.report.progress_file import NAME as PROGRESS
 from kedro_hone.report.rendering import render_markdown, render_page
 from kedro_hone.report.result_file import RunResult
-from kedro_hone.report.wording import describe_speed, format_speed
+from kedro_hone.report.wording import describe_speed
 
 FOLDER: Final = Path(__file__).parents[1] / "images"
 FIELD: Final = "Text"

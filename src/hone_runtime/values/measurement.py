@@ -34,6 +34,11 @@ def is_bounded(end: float) -> bool:
     return abs(end) < 1e300
 
 
+def is_telling(ratio: Interval) -> bool:
+    """Whether a ratio's upper end tells anything: of two or three launches it may be a number of sixty digits."""
+    return ratio.high <= 100 * ratio.low
+
+
 class Latency(Value):
     """Times of one call at one shape."""
 

@@ -36,8 +36,10 @@ from kedro_hone.derivation.request import (
     refuse_secrets,
 )
 from kedro_hone.graph import configure, read_catalog, read_entries, read_parameters, separate
+from kedro_hone.hooks.lines import hold_messages
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
+from kedro_hone.report.start import enter, note_start
 from kedro_hone.runner.start import check_start
 
 _FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -100,10 +102,13 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     _pin_registry(start)
     os.environ.pop("KEDRO_ENV", None)  # the derived project has one environment
     with (
+        note_start(start),
         redirect_stdout(sys.stderr) if given["as_json"] else nullcontext(),
         hold_lock(folder / "data" / "hone" / "optimize.lock", purpose="optimizing in this folder"),
     ):
-        proposal = propose(request, folder)
+        click.echo(clean_text(f"reading   {request.source}{' and its data' if request.data else ''}"))
+        with hold_messages():
+            proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
         separate(folder)
         for line in proposal.lines:
@@ -111,11 +116,14 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         if given["save"]:
             target = start / given["save"]
             save_project(folder, target, recipe=proposal.recipe, catalog=proposal.catalog)
-            click.echo(f"saved     {target}: `cd {target} && kedro-hone run` runs it again")
+            click.echo(f"saved     {target}: `{enter(target)}kedro-hone run` runs it again")
         os.chdir(folder)
         configure()
         _check_unchanged(proposal)
-        check_start(read_recipe(read_parameters()), read_catalog(), source=proposal.source)
+        recipe, registered = read_recipe(read_parameters()), read_catalog()
+        click.echo("checking  the registry, the data and what the run needs")
+        with nullcontext() if given["dry_run"] else hold_messages():
+            check_start(recipe, registered, source=proposal.source)
         if given["dry_run"]:
             _print_plan(context, proposal)
             return

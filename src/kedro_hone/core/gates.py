@@ -87,8 +87,8 @@ class Gate:
             nothing else is certain.
         asks: For a relative gate: the words after "no candidate is", with ``{limit}``; empty if it requires nothing of
             the candidate itself.
-        doubt: For a relative gate: the reason if candidates are undecided, with ``{names}``, ``{limit}`` and
-            ``{launches}``.
+        doubt: For a relative gate: the reason if candidates are undecided, with ``{names}``, ``{limit}``,
+            ``{launches}`` and ``{are}``, which is "is" for a single name.
     """
 
     name: str
@@ -100,7 +100,7 @@ class Gate:
     per_shape: bool = False
     of_machine: bool = False
     asks: str = "good enough"
-    doubt: str = "the measurements cannot show whether {names} is good enough"
+    doubt: str = "the measurements cannot show whether {names} {are} good enough"
 
     def __post_init__(self) -> None:
         if not (self.name.isidentifier() and isinstance(self.field, FieldInfo) and self.field.description):
@@ -264,7 +264,7 @@ def _read_limits(section: type[BaseModel], gate: Gate, limits: Iterable[Any]) ->
 def _find_bad_sentence(gate: Gate, limits: list[Any]) -> str | None:
     """Return what is wrong with the sentences of a relative gate, such as a placeholder that cannot be formatted."""
     asks: dict[str, Any] = {"limit": None}
-    for name, known in (("asks", asks), ("doubt", {"names": "a, b", **asks, "launches": 7})):
+    for name, known in (("asks", asks), ("doubt", {"names": "a, b", **asks, "launches": 7, "are": "are"})):
         words = getattr(gate, name)
         try:
             places = [place for _, place, _, _ in Formatter().parse(words) if place is not None]

@@ -44,6 +44,7 @@ class Snapshot:
         done: How many nodes of the phase ended, and ``total`` how many it has.
         seconds: For how long the run has worked.
         rest: The expected seconds until the verdict; None if unknown.
+        most: The most that these may become, if more launches are needed than expected; 0 if that is not known.
         limits: The longest times in words; empty if unknown.
         best: The best candidate so far with its interval; empty if unknown.
         running: The names of running nodes, each with its seconds.
@@ -55,6 +56,7 @@ class Snapshot:
     total: int
     seconds: float
     rest: float | None = None
+    most: float = 0.0
     limits: str = ""
     best: str = ""
     running: tuple[tuple[str, float], ...] = ()
@@ -71,8 +73,13 @@ class Snapshot:
         """The time that passed, and the expected rest."""
         if self.rest is None:
             return write_duration(self.seconds)
-        rest = "nearly done" if self.rest < 1 else f"about {write_duration(self.rest)} left"
-        return f"{write_duration(self.seconds)}, {rest}"
+        return f"{write_duration(self.seconds)}, {self._describe_rest(self.rest)}"
+
+    def _describe_rest(self, rest: float) -> str:
+        if self.most < rest + 1:
+            return "nearly done" if rest < 1 else f"about {write_duration(rest)} left"
+        most = write_duration(self.most)
+        return f"up to {most} left" if rest < 1 else f"about {write_duration(rest)} to {most} left"
 
     @property
     def share(self) -> float:
@@ -126,28 +133,45 @@ class LiveDisplay:
 
 
 class LineDisplay:
-    """One line of progress every ten seconds at most, without control characters; groups in GitHub's logs."""
+    """One line of progress every ten seconds, without control characters; groups in GitHub's logs.
+
+    A thread writes the lines while nothing else happens: a step of minutes has no events.
+    """
 
     shows_events = False
 
-    def __init__(self, console: Console, take: Callable[[], Snapshot]) -> None:
-        self._console, self._take, self._lock = console, take, threading.Lock()
-        self._groups, self._group, self._next = has_groups(), "", time.monotonic() + _SECONDS
+    def __init__(self, console: Console, take: Callable[[], Snapshot], *, seconds: float = _SECONDS) -> None:
+        self._console, self._take, self._lock, self._seconds = console, take, threading.Lock(), seconds
+        self._groups, self._group, self._next = has_groups(), "", time.monotonic() + seconds
+        self._closed = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        while not self._closed.wait(self._seconds):
+            self.show()
 
     def show(self) -> None:
         """Write a line if ten seconds have passed since the last one, and begin the group of a new phase."""
         one = self._take()
         with self._lock:  # nodes run in threads
+            if self._closed.is_set():
+                return
             if self._groups and one.phase != self._group:
-                self.close()
+                self._end_group()
                 write_raw(self._console, f"::group::{TITLES[one.phase]}")
                 self._group = one.phase
             if (now := time.monotonic()) >= self._next:
-                self._next = now + _SECONDS
+                self._next = now + self._seconds
                 write_line(self._console, f"progress  {'; '.join(filter(None, (one.title, one.clock, one.best)))}")
 
     def close(self) -> None:
-        """End the group, if one is open."""
+        """Write no more lines, and end the group if one is open."""
+        self._closed.set()
+        with self._lock:
+            self._end_group()
+
+    def _end_group(self) -> None:
         if self._group:
             write_raw(self._console, "::endgroup::")
             self._group = ""

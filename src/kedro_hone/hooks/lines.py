@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from kedro.logging import RichHandler
@@ -11,6 +13,43 @@ from kedro_hone.report.lines import is_terminal, write_line
 
 PASSING: Final = ("launched", "raced")
 """The first words of messages that only report progress: a live display shows the last few of them."""
+
+
+_OURS: Final = "kedro_hone"
+_AT_ONCE: Final = "kedro_hone.core"
+"""Its messages are about waiting and building, so they are never held."""
+
+
+class _Holder(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.held: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.name.startswith(_AT_ONCE):
+            logging.getLogger().callHandlers(record)
+        else:
+            self.held.append(record)
+
+
+@contextmanager
+def hold_messages() -> Iterator[None]:
+    """Hold our messages while the block checks what a run does again, and would report again.
+
+    They are printed if the block raises an exception, since no run follows then.
+    """
+    logger, holder = logging.getLogger(_OURS), _Holder()
+    passed, logger.propagate = logger.propagate, False
+    logger.addHandler(holder)
+    try:
+        yield
+    except BaseException:
+        for record in holder.held:
+            logging.getLogger().callHandlers(record)
+        raise
+    finally:
+        logger.removeHandler(holder)
+        logger.propagate = passed
 
 
 class LineHandler(RichHandler):

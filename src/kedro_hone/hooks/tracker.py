@@ -24,6 +24,7 @@ from kedro_hone.hooks.lines import LineHandler, is_passing
 from kedro_hone.recipe.plan import read_route
 from kedro_hone.recipe.schema import Recipe
 from kedro_hone.report.wording import describe_speed
+from kedro_hone.search.plan.confirmation import Remaining
 from kedro_hone.search.plan.expectation import Expectation, TimeLimits, expect, find_limits
 from kedro_hone.search.plan.forecast import Forecast
 
@@ -53,6 +54,8 @@ class Tracker:
         self._best = ""
         self._limits: TimeLimits | None = None
         self._expectation: Expectation | None = None
+        self._launches: Remaining | None = None
+        self._launches_noted = 0.0
         self._searches, made = "race" in pipeline.all_outputs(), pipeline.all_outputs()
         self._note_values({name: self._load(name) for name in ("source", "forecast") if name not in made})
 
@@ -78,6 +81,8 @@ class Tracker:
             if is_passing(record):
                 self._events.append(" ".join(record.getMessage().split()))
             self._best = getattr(record, "best", "") or self._best
+            if remaining := getattr(record, "remaining", None):
+                self._launches, self._launches_noted = remaining, time.monotonic()
 
     def take(self) -> Snapshot:
         """Return the present state."""
@@ -86,12 +91,14 @@ class Tracker:
             several = self._totals[self._phase] > 1
             began = self._running.items() if several else ()
             running = tuple((name.removeprefix(f"{self._phase}."), now - since) for name, since in began)
+            rest, most = self._find_rest(now)
             return Snapshot(
                 phase=self._phase,
                 done=self._done[self._phase],
                 total=self._totals[self._phase],
                 seconds=now - self._began,
-                rest=self._find_rest(now),
+                rest=rest,
+                most=most,
                 limits=self._limits.describe() if self._limits else "",
                 best=self._best,
                 running=running,
@@ -106,20 +113,29 @@ class Tracker:
             self._phase, self._phase_began = phase, time.monotonic()
             self._events.clear()
 
-    def _find_rest(self, now: float) -> float | None:
-        """Return the expected seconds until the verdict; None if they are unknown."""
+    def _find_rest(self, now: float) -> tuple[float | None, float]:
+        """Return the expected seconds until the verdict, None if they are unknown, and the most, 0 if it is unknown.
+
+        While finalists are confirmed, only the launches so far are known to be right: a guess that was too short would
+        be "nearly done" for minutes.
+        """
+        if self._phase == "confirm":
+            if self._launches is None:
+                return None, 0.0
+            took = now - self._launches_noted
+            return max(0.0, self._launches.least - took), max(0.0, self._launches.most - took)
         if self._expectation is None:
-            return None
+            return None, 0.0
         past = _ORDER[: _ORDER.index(self._phase)]
         here = now - self._phase_began
-        return self._expectation.find_rest(
+        rest = self._expectation.find_rest(
             built=self._ended[False],
             validated=self._ended[True],
             past=past,
             searched=now - self._began,
             raced=here if self._phase == "race" else 0.0,
-            confirmed=here if self._phase == "confirm" else 0.0,
         )
+        return rest, 0.0
 
     def _note_values(self, values: Mapping[str, Any]) -> None:
         """Record the longest times once the source's size is known, and the expected ones once there is a forecast."""
@@ -177,7 +193,7 @@ def _leave_out(record: logging.LogRecord) -> bool:
 def describe_best(value: object) -> str:
     """Return the best candidate so far, from the output of the race or the confirmation; otherwise an empty string."""
     if isinstance(value, RaceResult) and value.standings and (ratio := value.standings[0].objective):
-        return f"best so far {describe_speed(value.standings[0].id, ratio)}"
+        return f"best so far {describe_speed(value.standings[0].id, ratio, load=value.other_load)}"
     if isinstance(value, Confirmation) and value.finalists and (speedup := value.finalists[0].deciding):
-        return f"confirmed {describe_speed(value.finalists[0].id, speedup.ratio)}"
+        return f"confirmed {describe_speed(value.finalists[0].id, speedup.ratio, load=value.other_load)}"
     return ""

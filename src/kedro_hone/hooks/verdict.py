@@ -38,9 +38,9 @@ class VerdictHooks:
             return
         # Imported here: settings are imported by every command of Kedro.
         from hone_runtime.values.decision import Verdict  # noqa: PLC0415
+        from kedro_hone.report.claims import format_speed  # noqa: PLC0415
         from kedro_hone.report.console import print_verdict  # noqa: PLC0415
         from kedro_hone.report.result_file import note_result  # noqa: PLC0415
-        from kedro_hone.report.wording import format_speed  # noqa: PLC0415
 
         made = pipeline.all_outputs()
         published = catalog.load("publications") if "publications" in made else ()

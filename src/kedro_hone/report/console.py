@@ -20,6 +20,7 @@ from kedro_hone.report import wording
 from kedro_hone.report.advice import find_next_step, list_causes
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.lines import flatten, is_terminal, write_raw
+from kedro_hone.report.start import complete_code, complete_command, find_project
 from kedro_hone.report.view import View
 
 _STYLES: Final = {
@@ -45,7 +46,11 @@ def print_verdict(
     """
     kept = folder / "winner"
     view = View(evidence, publication, place=str(kept.absolute()) if kept.is_dir() else "")
-    before, after = [*_list_verdict(view)], [*_list_rest(view, folder)]
+    project = find_project(folder)
+    before, after = (
+        [(label, complete_command(text, project)) for label, text in part]
+        for part in (_list_verdict(view), _list_rest(view, folder))
+    )
     if not is_terminal(console):
         finalists = [("Finalist", _describe_finalist(view, one)) for one in evidence.finalists]
         for label, text in (*before, *finalists, *after):
@@ -75,6 +80,8 @@ def _list_rest(view: View, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the label and the text of each part below the finalists."""
     if compared := _describe_comparison(view):
         yield "Measured", compared
+    if view.quotient:
+        yield "Times", view.quotient
     if view.tally:
         counts = (f"{count} {wording.STATUS_NAMES[status]}" for status, count in view.tally.items())
         yield "Candidates", ", ".join(counts)
@@ -86,7 +93,7 @@ def _list_rest(view: View, folder: Path) -> Iterator[tuple[str, str]]:
         if publication.note:
             yield "Note", publication.note
     if view.usage:
-        yield "Load", _join_code(view.usage)
+        yield "Load", complete_code(_join_code(view.usage))
     if step := find_next_step(view.evidence):
         yield "Next", step
 

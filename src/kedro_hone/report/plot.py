@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from hone_runtime.values.measurement import Interval, Status, is_bounded
+from hone_runtime.values.measurement import Interval, Status, is_bounded, is_telling
 from kedro_hone.report import wording
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
@@ -109,7 +109,8 @@ def _measure(evidence: Evidence, candidate: CandidateRecord, shape: str, metric:
     floor, ceiling = (0.0, 1.0) if wording.is_fraction(metric) else (-math.inf, math.inf)
     worst, best = max(floor, quality.source - quality.drop.high), min(ceiling, quality.source - quality.drop.low)
     known = candidate.route and ratio and evidence.latency and shape == evidence.latency.source.shape
-    low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if ratio and known else (1, 1)
+    drawn = ratio and known and is_telling(ratio)
+    low, high = (ratio.estimate / ratio.high, ratio.estimate / ratio.low) if ratio and drawn else (1, 1)
     value = wording.format_metric(metric, quality.candidate)
     values = f"{wording.format_ms(latency)}, {wording.format_metric_name(metric)} {value}"
     return Point(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hone_runtime.values.measurement import Interval, Quality, is_bounded
+from hone_runtime.values.measurement import Interval, Quality, is_bounded, is_telling
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.wording import format_drop, format_pair, format_ratio, format_shape
 
@@ -36,7 +36,10 @@ def scale_speedups(evidence: Evidence, *, gate: float | None) -> Scale | None:
         return None
     rows = [("", one) for one in evidence.speedups]
     rows += [("source against itself, ", one) for one in evidence.confirmation.control]
-    bars = [Bar(f"{of}{format_shape(s.shape)}", *format_pair(s.ratio), s.ratio, control=bool(of)) for of, s in rows]
+    bars = [
+        Bar(f"{of}{format_shape(s.shape)}", *format_pair(s.ratio), _keep_telling(s.ratio), control=bool(of))
+        for of, s in rows
+    ]
     limit = [] if gate is None else [(gate, f"gate {format_ratio(gate, 2)}", "gate")]
     return _place_all(bars, [(1.0, format_ratio(1, 0), "one"), *limit], room=0.04)
 
@@ -58,8 +61,14 @@ def scale_ratios(evidence: Evidence, confirmed: Mapping[str, Interval]) -> dict[
     """
     found = ((one.id, confirmed.get(one.id, one.speedup)) for one in evidence.candidates)
     ratios = {name: ratio for name, ratio in found if ratio}
-    most = max([1.0, *(ratio.high for ratio in ratios.values())])
-    return {identifier: place_interval(ratio, (0.0, most)) for identifier, ratio in ratios.items()}
+    drawn = {name: _keep_telling(ratio) for name, ratio in ratios.items()}
+    most = max([1.0, *(ratio.high for ratio in drawn.values())])
+    return {name: place_interval(ratio, (0.0, most)) for name, ratio in drawn.items()}
+
+
+def _keep_telling(ratio: Interval) -> Interval:
+    """Return a ratio to draw: without its interval if that would leave no room for the others."""
+    return ratio if is_telling(ratio) else Interval(estimate=ratio.estimate, low=ratio.estimate, high=ratio.estimate)
 
 
 def place_interval(interval: Interval, ends: Ends) -> Interval:

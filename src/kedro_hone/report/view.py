@@ -15,8 +15,10 @@ from hone_runtime.contract.registry import Publication
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.measurement import BUSY, Interval, Latency, Quality, Speedup, Status
 from kedro_hone.report import wording
+from kedro_hone.report.claims import format_speed
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.plot import Chart, draw_charts
+from kedro_hone.report.quotients import describe_quotients
 from kedro_hone.report.records import CandidateRecord
 from kedro_hone.report.scales import Scale, scale_ratios, scale_speedups
 
@@ -91,7 +93,7 @@ class View:
         text = _HEADLINES.get(evidence.verdict, "")
         if evidence.verdict is Verdict.PASS:
             losses = map(wording.format_loss, evidence.subject_quality[:1])
-            text = ", ".join([wording.format_speed(evidence.speedups), *losses])
+            text = ", ".join([format_speed(evidence.speedups), *losses])
             text += ", on a busy machine" if self._load[0] > BUSY else ""
         named = (evidence.recipe.get("model") or {}).get("module")
         return text if named or not baseline else f"{text}, measured against {baseline}"
@@ -191,6 +193,11 @@ class View:
         own = next((one.latency for one in self.evidence.finalists if one.id == self.evidence.subject), ())
         return self.list_times(self.evidence.speedups, own)
 
+    @cached_property
+    def quotient(self) -> str:
+        """A sentence where the quotient of the median times is another one than the speed-up of paired launches."""
+        return describe_quotients(self.evidence)
+
     def list_times(self, speedups: Iterable[Speedup], latency: Iterable[Latency]) -> tuple[Time, ...]:
         """Return times and speed-up of a finalist at each shape."""
         before = {one.source.shape: wording.format_ms(one.source.p50_ms) for one in self.evidence.latencies}
@@ -217,8 +224,7 @@ class View:
         name = wording.format_candidate(evidence, evidence.subject) if evidence.subject else wording.NONE
         found = {"verdict": evidence.verdict.value, "candidate": name}
         for speedup in evidence.speedups[:_MOST]:
-            middle, least = (wording.format_ratio(ratio) for ratio in (speedup.ratio.estimate, speedup.ratio.low))
-            found[f"faster, {wording.format_shape(speedup.shape)}"] = f"{middle} (at least {least})"
+            found[f"faster, {wording.format_shape(speedup.shape)}"] = wording.format_least(speedup.ratio)
         for one in evidence.subject_quality[:_MOST]:
             found[wording.format_metric_name(one.metric)] = wording.format_metric(one.metric, one.candidate)
         return found

@@ -13,18 +13,22 @@ from hone_runtime.contract.catalogue import read_catalogue
 from hone_runtime.values.artifact import Precision, Stage
 from hone_runtime.values.composite import COMPOSITE
 from hone_runtime.values.judgement import Judgement
-from hone_runtime.values.measurement import Interval, Quality, Speedup, Status, is_bounded
+from hone_runtime.values.measurement import BUSY, Interval, Quality, Status, is_bounded, is_telling
 from kedro_hone.report.evidence import Evidence
 from kedro_hone.report.records import CandidateRecord
 
 NONE: Final = "–"
 """The placeholder for an unknown number."""
 
+TOO_FEW: Final = "too few measurements for an interval"
+"""Where neither end of a ratio's interval tells anything."""
+
 SPREAD_COLUMNS: Final = ("mean", "at most", "best row", "5 %", "median", "95 %", "99 %", "worst row")
 GATE_COLUMNS: Final = ("limit", "measured", "interval", "judgement")
 STATUS_NAMES: Final = {status: status.value.replace("_", " ") for status in Status} | {Status.DROPPED: "dropped early"}
 
 _WIDE: Final = 1.5  # an interval is wide if its upper end is more than this many times its lower end
+_LARGEST: Final = 1_000_000  # no ratio above it is written in full
 _BITS: Final = ("int4", "int8", "fp16", "bf16", "fp32")
 """The precisions, the lowest first."""
 _PRECISIONS: Final = re.compile("|".join(_BITS))
@@ -35,28 +39,40 @@ _FRACTIONS: Final = re.compile(
 
 def format_ratio(ratio: float, decimals: int | None = None) -> str:
     """Return such as ``4.6×``, with about two significant digits beyond 1 if no decimals are given."""
+    if ratio > _LARGEST:
+        return f"over {_LARGEST:,}×"
     return f"{ratio:,.{_count_decimals(ratio) if decimals is None else decimals}f}×"
 
 
 def format_range(ratio: Interval) -> str:
-    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal."""
+    """Return such as ``4.2–5.1×``, with the decimals of the estimate and one more if the ends would look equal.
+
+    An upper end that tells nothing is not written, nor is the lower end if it does not prove "faster".
+    """
     decimals = _count_decimals(ratio.estimate)
-    if not is_bounded(ratio.high):
-        return f"{format_ratio(ratio.low)} or more"
+    if not is_telling(ratio):
+        return f"{format_ratio(ratio.low)} or more" if ratio.low >= 1 else TOO_FEW
     if f"{ratio.low:.{decimals}f}" == f"{ratio.high:.{decimals}f}":
         decimals += 1
     return f"{ratio.low:,.{decimals}f}–{ratio.high:,.{decimals}f}×"
 
 
-def describe_speed(name: str, ratio: Interval) -> str:
-    """Return such as ``2.4× (2.3–2.5×): NAME``."""
-    return f"{format_ratio(ratio.estimate)} ({format_range(ratio)}): {name}"
+def describe_speed(name: str, ratio: Interval, *, load: float | None = None) -> str:
+    """Return such as ``2.4× (2.3–2.5×): NAME``, with a remark if other processes used much of the cores, ``load``."""
+    busy = ", on a busy machine" if (load or 0.0) > BUSY else ""
+    return f"{format_ratio(ratio.estimate)} ({format_range(ratio)}){busy}: {name}"
 
 
 def format_pair(ratio: Interval) -> tuple[str, str]:
     """Return the first and the second text of a ratio: estimate and interval, or a wide interval first."""
     middle, ends = format_ratio(ratio.estimate), format_range(ratio)
-    return (ends, f"middle {middle}") if _is_wide(ratio) else (middle, ends)
+    return (ends, f"middle {middle}") if is_wide(ratio) and ends != TOO_FEW else (middle, ends)
+
+
+def format_least(ratio: Interval) -> str:
+    """Return such as ``4.6× (at least 4.2×)``."""
+    least = f"at least {format_ratio(ratio.low)}" if ratio.low >= 1 or is_telling(ratio) else TOO_FEW
+    return f"{format_ratio(ratio.estimate)} ({least})"
 
 
 def format_ms(milliseconds: float) -> str:
@@ -162,7 +178,7 @@ def describe_candidate(evidence: Evidence, identifier: str) -> str:
     shapes: dict[str, list[str]] = {}
     for shape, part in candidate.parts.items():
         shapes.setdefault(describe_candidate(evidence, part), []).append(format_shape(shape))
-    return ", ".join(f"{words} for {_join_words(served)}" for words, served in shapes.items())
+    return ", ".join(f"{words} for {join_words(served)}" for words, served in shapes.items())
 
 
 def _describe_route(route: tuple[str, ...]) -> str:
@@ -208,7 +224,12 @@ def format_judgement(judgement: Judgement) -> tuple[str, ...]:
     )
     low, high, interval = judgement.low, judgement.high, NONE
     if low is not None and high is not None:
-        interval = f"{low:.4g} to {high:.4g}" if is_bounded(low) or is_bounded(high) else "unbounded"
+        ratio = Interval(estimate=judgement.measured or low, low=low, high=high)
+        if not (is_bounded(low) or is_bounded(high)):
+            interval = "unbounded"
+        else:
+            told = judgement.unit != "times" or is_telling(ratio)
+            interval = f"{low:.4g} to {high:.4g}" if told else format_range(ratio)
     return limit, measured, interval, judgement.judgement.value
 
 
@@ -224,42 +245,6 @@ def format_spread(quality: Quality) -> tuple[str, ...]:
     return tuple(format_drop(quality.metric, number, unit=False) for number in numbers)
 
 
-def format_speed(speedups: tuple[Speedup, ...]) -> str:
-    """Return how much faster it is at which shapes, as the beginning of a sentence."""
-    ratios = [speedup.ratio for speedup in speedups]
-    if not ratios:
-        text = "every gate holds"
-    elif len(ratios) > 3:
-        least, most = (format_ratio(choose(one.estimate for one in ratios)) for choose in (min, max))
-        ends = Interval(estimate=1, low=min(one.low for one in ratios), high=max(one.high for one in ratios))
-        span = _format_in_words(ends) if any(map(_is_vague, ratios)) else f"{least} to {most}"
-        text = f"{span} {_format_gain(ends)} across {len(ratios)} shapes"
-    else:
-        groups: dict[str, dict[str, list[str]]] = {}
-        for one in speedups:
-            shapes = groups.setdefault(_format_gain(one.ratio), {}).setdefault(_format_in_words(one.ratio), [])
-            shapes.append(format_shape(one.shape))
-        text = _join_words(
-            f"{ratio} {'at' if place else f'{gain} at'} {_join_words(at)}"
-            for gain, rows in groups.items()
-            for place, (ratio, at) in enumerate(rows.items())
-        )
-    return text[0].upper() + text[1:]
-
-
-def _format_gain(ratio: Interval) -> str:
-    return "faster" if ratio.low > 1 else "as fast"
-
-
-def _format_in_words(ratio: Interval) -> str:
-    """Return a ratio within a sentence, as its interval if the estimate alone would be misleading."""
-    if not _is_vague(ratio):
-        return format_ratio(ratio.estimate)
-    if not is_bounded(ratio.high):
-        return f"at least {format_ratio(ratio.low)}"
-    return f"between {format_ratio(ratio.low)} and {format_ratio(ratio.high)}"
-
-
 def format_loss(quality: Quality) -> str:
     """Return how a metric changed, and by how much at most, as part of a sentence."""
     name, bound = format_metric_name(quality.metric), format_drop(quality.metric, quality.drop.high)
@@ -269,18 +254,14 @@ def format_loss(quality: Quality) -> str:
     return f"{name} {worse} by {format_drop(quality.metric, quality.drop.estimate)}, at most {bound}"
 
 
-def _join_words(words: Iterable[str]) -> str:
+def join_words(words: Iterable[str]) -> str:
     """Return such as ``a, b and c``."""
     *first, last = words
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _is_vague(ratio: Interval) -> bool:
-    """Return whether an interval is wide, or contains 1: then neither faster nor slower is proved."""
-    return _is_wide(ratio) or ratio.low <= 1 <= ratio.high
-
-
-def _is_wide(ratio: Interval) -> bool:
+def is_wide(ratio: Interval) -> bool:
+    """Return whether the upper end is so far above the lower one that the estimate alone would be misleading."""
     return ratio.high > ratio.low * _WIDE
 
 

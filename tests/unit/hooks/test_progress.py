@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import threading
 import time
 from types import SimpleNamespace
 
@@ -18,6 +19,7 @@ from kedro_hone.hooks.display import Block, LineDisplay, Snapshot
 from kedro_hone.hooks.lines import LineHandler
 from kedro_hone.hooks.progress import ProgressHooks
 from kedro_hone.hooks.tracker import Tracker, describe_best, find_phase
+from kedro_hone.search.plan.confirmation import Remaining
 
 NAME = "onnx.onnxruntime_int8_static_per_channel.onnxruntime_session_with_a_name_that_is_longer_than_a_line"
 LIMITS = "at most 11 min in all: 60 s to search, then 10 min to confirm"
@@ -141,6 +143,55 @@ def test_without_a_terminal_there_is_a_line_each_ten_seconds_at_most(monkeypatch
     assert "\x1b" not in "".join(written)
 
 
+def test_without_a_terminal_lines_appear_while_nothing_happens():
+    """A step of minutes has no events: no hook and no message calls the display."""
+    console, taken = open_console(terminal=False), threading.Event()
+    calls = iter(range(1000))
+
+    def take():
+        if next(calls) == 2:
+            taken.set()
+        return make_snapshot()
+
+    lines = LineDisplay(console, take, seconds=0.01)
+    assert taken.wait(60)
+    lines.close()
+    written = console.file.getvalue()
+    assert written.count("12 of 24; 42 s") >= 1
+    lines.show()
+    assert console.file.getvalue() == written  # it is closed
+
+
+@pytest.mark.parametrize(
+    ("rest", "most", "said"),
+    [
+        (60.0, 216.0, "about 1 min 00 s to 3 min 36 s left"),
+        (0.0, 156.0, "up to 2 min 36 s left"),
+        (0.4, 0.9, "nearly done"),
+        (60.0, 60.0, "about 1 min 00 s left"),
+    ],
+)
+def test_nothing_is_nearly_done_while_looks_remain(rest, most, said):
+    assert make_snapshot(rest=rest, most=most).clock == f"42 s, {said}"
+
+
+def test_the_rest_of_a_confirmation_comes_from_its_launches(log, monkeypatch):
+    """A forecast of four seconds was "nearly done" for minutes, next to launches of twelve seconds each."""
+    nodes = pipeline()
+    tracked = Tracker(nodes, DataCatalog())
+    tracked._expectation = SimpleNamespace(find_rest=lambda **_: 0.0)
+    for one in nodes.nodes[:-1]:
+        tracked.end(one, {})
+    assert (tracked.take().phase, tracked.take().rest) == ("confirm", None)
+    clock = iter([100.0, 110.0, 110.0])
+    monkeypatch.setattr(tracker.time, "monotonic", lambda: next(clock))
+    record = log.makeRecord(log.name, logging.INFO, __file__, 1, "launched  2 of 7 in 12 s", (), None)
+    record.remaining = Remaining(least=60.0, most=216.0)
+    tracked.note(record)
+    shown = tracked.take()
+    assert (shown.rest, shown.most) == (50.0, 206.0)
+
+
 def test_a_short_run_without_a_terminal_shows_nothing():
     assert run(open_console(terminal=False)) == ""
 
@@ -190,6 +241,12 @@ def test_another_packages_pipeline_is_not_shown():
     run(Console(file=stream, force_terminal=True, width=120), package="shop")
 
     assert stream.getvalue() == ""
+
+
+def test_a_best_of_a_busy_machine_says_so():
+    busy = race().model_copy(update={"other_load": 0.67})
+    assert describe_best(busy) == "best so far 4.2× (4.0–4.4×), on a busy machine: onnx.fast"  # noqa: RUF001
+    assert "busy" not in describe_best(race().model_copy(update={"other_load": 0.05}))
 
 
 def test_only_measurements_name_a_best():

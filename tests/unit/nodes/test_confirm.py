@@ -13,9 +13,10 @@ from kedro_hone.core.stats.plan import Finding, LaunchStep
 from kedro_hone.core.stats.speed import Faster
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
-from kedro_hone.nodes.confirm import CONTROL, Launches, confirm, format_expected_time, format_look, format_plan
+from kedro_hone.nodes.confirm import CONTROL, Launches, confirm
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.search.context import RunContext
+from kedro_hone.search.plan.confirmation import format_expected_time, format_look, format_plan
 
 LOOKS = (7, 10, 13, 16, 20)
 

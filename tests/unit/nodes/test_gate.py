@@ -258,7 +258,7 @@ def test_a_required_improvement_that_is_missing_fails():
 def test_what_cannot_be_told_is_said_with_its_names():
     undecided = [finalist("a", "undecided"), finalist("b", "no"), finalist("c", "undecided")]
     assert run_gates(undecided, {})[1] == [
-        "7 launches cannot show whether a, c is 1.05 times as fast (confirm.looks may allow more); "
+        "7 launches cannot show whether a, c are 1.05 times as fast (confirm.looks may allow more); "
         + judge_speed(undecided[0])
     ]
 

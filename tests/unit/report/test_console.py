@@ -1,4 +1,7 @@
 import io
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ from sample import make_evidence, make_publication, spoil
 from hone_runtime.values.decision import Verdict
 from hone_runtime.values.measurement import Status
 from kedro_hone.report.console import print_verdict
+from kedro_hone.report.start import START, enter, note_start
 
 
 class Terminal(io.StringIO):
@@ -25,6 +29,47 @@ def capture(evidence, *, width=100, folder=Path("run"), terminal=False, **argume
     stream = Terminal() if terminal else io.StringIO()
     print_verdict(evidence, Console(file=stream, width=width, color_system=None), folder=folder, **arguments)
     return stream.getvalue()
+
+
+def test_the_command_to_confirm_names_the_folder_if_it_was_typed_elsewhere(tmp_path, monkeypatch):
+    project, start = tmp_path / "my project", tmp_path / "start"
+    folder = project / "data" / "hone" / "runs" / "last"
+    for one in (folder, start):
+        one.mkdir(parents=True)
+    wait = "the winner waits until `kedro-hone run --from-nodes confirm` confirms it on a quiet machine"
+    evidence = make_evidence(Verdict.INCONCLUSIVE).model_copy(update={"reasons": (wait,)})
+    publication = make_publication().model_copy(update={"note": f"It has no alias: {wait}."})
+    monkeypatch.chdir(project)
+    assert "until `kedro-hone run --from" in capture(evidence, folder=folder)
+    with note_start(start):
+        text = capture(evidence, folder=folder, publication=publication)
+    assert text.count(f"`cd '{project}' && kedro-hone run --from-nodes confirm`") == 2
+    assert START not in os.environ
+    monkeypatch.chdir(start)  # as `kedro-hone report FOLDER` is typed
+    assert f"`cd '{project}' && kedro-hone run --from-nodes confirm`" in capture(evidence, folder=folder)
+
+
+def test_the_printed_line_runs_in_the_folder_where_it_is_printed(tmp_path, monkeypatch):
+    """The run found `./mlflow.db` by itself, and no shell has its variable."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    with note_start(tmp_path):
+        text = capture(make_evidence(), publication=make_publication())
+        advice = enter(Path("there"))
+    (line,) = [one.removeprefix("Load: ") for one in text.splitlines() if one.startswith("Load: ")]
+    assert advice == f"cd there && MLFLOW_TRACKING_URI=sqlite:///{tmp_path}/mlflow.db "
+    stub = "import os\ndef load(uri): raise SystemExit(uri + ' ' + os.environ['MLFLOW_TRACKING_URI'])\n"
+    (tmp_path / "kedro_hone.py").write_text(stub)
+    bare = {"PATH": os.environ["PATH"]}
+    found = subprocess.run(
+        [sys.executable, "-c", line], cwd=tmp_path, env=bare, capture_output=True, text=True, check=False
+    )
+    assert found.stderr == f"models:/digits@honed sqlite:///{tmp_path}/mlflow.db\n"
+
+
+def test_a_registry_that_the_user_named_is_not_in_the_printed_line(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://user:word@mlflow.invalid")
+    with note_start(tmp_path):
+        assert "MLFLOW_TRACKING_URI" not in capture(make_evidence(), publication=make_publication())
 
 
 @pytest.mark.parametrize("verdict", Verdict)

@@ -57,6 +57,11 @@ def test_an_interval_without_an_end_is_said_in_words():
     assert format_judgement(endless)[2] == "unbounded"
 
 
+def test_an_interval_of_two_launches_is_said_in_words():
+    wild = ROWS[0].model_copy(update={"low": 6.0e-59, "high": 3.1e62})
+    assert format_judgement(wild)[2] == "too few measurements for an interval"
+
+
 def test_page_and_comment_show_the_table_and_escape_it(evidence):
     page, comment = render_page(evidence), render_markdown(evidence)
 

@@ -188,6 +188,15 @@ def test_an_interval_without_an_end_reaches_the_edge_of_the_chart():
     assert find(read_drawing(evidence), "mark")
 
 
+def test_a_ratio_of_two_rounds_leaves_room_for_the_others():
+    evidence = make_evidence()
+    wild = Interval(estimate=4.6, low=6.0e-59, high=3.1e62)
+    spoiled = tuple(change(one, speedup=wild) if one.route and one.latency else one for one in evidence.candidates)
+    known, drawn = draw_chart(evidence).points, draw_chart(evidence.model_copy(update={"candidates": spoiled})).points
+    assert len({point.x.estimate for point in drawn}) == len({point.x.estimate for point in known}) > 2
+    assert all(point.x.low == point.x.high for point in drawn)
+
+
 @pytest.mark.parametrize(("low", "high"), [(0.1, 0.7), (1.1, 1.5), (0.1, 400), (2.0, 2.1), (1, 1e6), (1e-4, 1e6)])
 def test_ticks_are_inside_and_few(low, high):
     ticks = choose_ticks(low, high)

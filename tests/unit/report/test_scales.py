@@ -36,6 +36,18 @@ def test_a_drop_without_a_bound_fills_the_scale():
     assert 0 < bar.place.estimate < 100
 
 
+def test_an_interval_of_two_launches_leaves_room_for_the_others():
+    wild = Interval(estimate=136.0, low=6.0e-59, high=3.1e62)
+    evidence = make_evidence()
+    places = scale_ratios(evidence, {evidence.finalists[0].id: wild})
+    assert places[evidence.finalists[0].id] == Interval(estimate=100.0, low=100.0, high=100.0)
+    assert any(place.estimate > 1 for name, place in places.items() if name != evidence.finalists[0].id)
+    first = evidence.speedups[0].model_copy(update={"ratio": wild})
+    scale = scale_speedups(evidence.model_copy(update={"speedups": (first, evidence.speedups[1])}), gate=1.05)
+    assert scale.bars[1].place.estimate > 4
+    assert scale.bars[0].interval == "too few measurements for an interval"
+
+
 def test_a_race_interval_is_on_a_scale_from_nothing_to_the_fastest():
     evidence = make_evidence()
     fastest, other, *rest = evidence.candidates[1:]

@@ -143,6 +143,24 @@ def test_an_end_that_is_not_known_is_not_printed():
     assert wording.format_pair(endless)[0] == "2.7× or more"
 
 
+def test_the_interval_of_two_launches_is_printed_nowhere():
+    wild = Interval(estimate=136.0, low=6.0e-59, high=3.1e62)
+    evidence = make_busy(None, ratio=wild.model_dump())
+    assert wording.format_range(wild) == "too few measurements for an interval"
+    assert wording.format_pair(wild) == ("136×", "too few measurements for an interval")
+    stream = io.StringIO()
+    print_verdict(evidence, Console(file=stream, width=100), folder=Path("data/hone/runs/last"))
+    pages = [render_page(evidence), render_markdown(evidence), stream.getvalue(), View(evidence).headline]
+    assert all("too few measurements for an interval" in text for text in pages)
+    assert not [text for text in pages if re.search(r"[0-9,]{15}", re.sub(r"sha256:\w+", "", text))]
+
+
+def test_a_proof_without_a_telling_end_keeps_its_lower_end():
+    assert wording.format_range(Interval(estimate=136.0, low=1.2, high=15_000.0)) == "1.20× or more"
+    assert wording.format_least(Interval(estimate=136.0, low=1.2, high=15_000.0)) == "136× (at least 1.20×)"
+    assert wording.format_ratio(3.1e62) == "over 1,000,000×"
+
+
 def test_a_cold_start_was_measured_once():
     assert "measured once" not in render_markdown(make_evidence(Verdict.KEEP))
     assert re.search(r"cold start \|.*\| measured once \|", render_markdown(make_evidence()))

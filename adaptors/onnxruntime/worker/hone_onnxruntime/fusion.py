@@ -23,8 +23,8 @@ _VIEWS = {"Cast", "Identity", "Unsqueeze", "Reshape"}
 _REACH = 8  # the largest number of operators (masks, scales, views) between two that belong together
 
 NO_ATTENTION = (
-    "no attention of the graph could be fused, and the rest ONNX Runtime fuses by itself (attention can be that was "
-    "exported eager and through TorchScript)"
+    "no attention of the graph could be fused, and the rest ONNX Runtime fuses by itself (attention can be fused if "
+    "the model was exported with eager attention and through TorchScript)"
 )
 
 

@@ -53,14 +53,14 @@ def read(job: Job) -> dict[str, Any]:
     """Prepare the ``splits`` (name to ``{"path": file}``) for a model: the job's ``input``.
 
     Writes ``<split>/feeds.npz`` and ``<split>/targets.npz``. Returns ``splits`` (name to ``{"n": rows}``), ``overlaps``
-    (pairs of splits that share rows by mistake) and ``warnings``, one line each: the program's own (``UserWarning``),
-    inputs with numbers that are not finite, copies of rows in the gate split, and rows that are naturally in two
-    splits.
+    (pairs of splits that share rows by mistake) and ``warnings``, one line for all splits each: the program's own
+    (``UserWarning``), inputs with numbers that are not finite, copies of rows in the gate split, and rows that are
+    naturally in two splits.
     """
     program, options = _load(job)
     job = {**job, "program": {"path": job["options"]["program"], "options": options}}
     axes.check_specs(job["input"]["inputs"])
-    hashes, said = {}, []
+    hashes, odd, said = {}, {}, dict[str, list[str]]()
     for name, entry in job["options"]["splits"].items():
         path = Path(entry["path"])
         with warnings.catch_warnings(record=True) as caught:
@@ -68,8 +68,11 @@ def read(job: Job) -> dict[str, Any]:
             feeds, targets = _prepare(program, job, split=name, path=path)
         hashes[name] = splits.hash_rows(feeds)
         copies = repeats.describe_copies(hashes[name]) if name == "gate" else ()
-        texts = (*_list_warnings(caught), *splits.describe_not_finite(feeds), *copies)
-        said += [f"{name} ({path.name}): {text}" for text in texts]
+        label = f"{name} ({path.name})"
+        count, names = splits.count_not_finite(feeds)
+        odd[label] = (count, len(hashes[name]), names)
+        for text in (*_list_warnings(caught), *copies):
+            said.setdefault(text, []).append(label)
         folder = Path(job["output"], name)
         folder.mkdir(parents=True, exist_ok=True)
         np.savez(folder / "feeds.npz", allow_pickle=False, **feeds)
@@ -79,7 +82,8 @@ def read(job: Job) -> dict[str, Any]:
     for name, rows in kept.items():
         _select_rows(Path(job["output"], name), rows)
     counts = {name: {"n": len(kept.get(name, rows))} for name, rows in hashes.items()}
-    return {"splits": counts, "overlaps": overlaps, "warnings": [*said, *told]}
+    lines = [f"{', '.join(labels)}: {text}" for text, labels in said.items()]
+    return {"splits": counts, "overlaps": overlaps, "warnings": [*lines, *splits.describe_not_finite(odd), *told]}
 
 
 def _select_rows(folder: Path, rows: list[int]) -> None:

@@ -65,27 +65,29 @@ def _is_copied(rows: Counter[bytes], other: Counter[bytes]) -> bool:
 
 
 def find_repeats(hashes: Hashes) -> tuple[dict[str, list[int]], list[str]]:
-    """Return which rows of a split remain if others are in a more important one, and a sentence for each such split.
+    """Return which rows of a split remain if others are in a more important one, and one sentence for all of them.
 
     If too few would remain, all do.
     """
-    kept, said, seen = dict[str, list[int]](), list[str](), set[bytes]()
+    kept, said, fewer, seen = dict[str, list[int]](), list[str](), list[str](), set[bytes]()
     for name in (one for one in _ORDER if one in hashes):
         rows = hashes[name]
         stay = [at for at, row in enumerate(rows) if row not in seen]
         before = " or ".join(one for one in _ORDER[: _ORDER.index(name)] if one in hashes)
         if len(stay) < len(rows):
-            count = f"{len(rows) - len(stay)} of {len(rows)} rows are rows of {before}, too"
+            count = f"{len(rows) - len(stay)} of {len(rows)} rows are rows of {before}"
             if len(stay) >= _LEAST * len(rows):
                 kept[name] = stay
-                said.append(f"{name}: {count}, and left out: equal rows, as a table of few values has, count once")
+                fewer.append(f"{name}: {count}")
             else:
                 different = len(set(rows) | seen)
                 said.append(
-                    f"{name}: {count}, since there are only {different} different ones: all of them stay, and the "
+                    f"{name}: {count}, too, since there are only {different} different ones: all of them stay, and the "
                     "choice of candidates on this split is not independent evidence"
                 )
         seen.update(rows)
+    if fewer:
+        said.append(f"{'; '.join(fewer)}, too, and left out: equal rows, as a table of few values has, count once")
     return kept, said
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
 from typing import Any
 
@@ -92,17 +92,25 @@ def _is_known(dtype: str) -> bool:
     return True
 
 
-def describe_not_finite(feeds: Mapping[str, Array]) -> Iterator[str]:
-    """Yield how many rows have numbers that are not finite, and in which inputs; for some models NaN is missing."""
+def count_not_finite(feeds: Mapping[str, Array]) -> tuple[int, list[str]]:
+    """Return how many rows have numbers that are not finite, and in which inputs; for some models NaN is missing."""
     odd = {
         name: (~np.isfinite(array.reshape(len(array), -1))).any(axis=1)
         for name, array in feeds.items()
         if array.dtype.kind in "fc"
     }
-    if names := [name for name, rows in odd.items() if rows.any()]:
-        rows = np.any([odd[name] for name in names], axis=0)
+    names = [name for name, rows in odd.items() if rows.any()]
+    return (int(np.any([odd[name] for name in names], axis=0).sum()), names) if names else (0, [])
+
+
+def describe_not_finite(found: Mapping[str, tuple[int, int, Sequence[str]]]) -> Iterator[str]:
+    """Yield one line for all splits: by the split's label, how many rows are not finite, all rows, and the inputs."""
+    odd = {label: one for label, one in found.items() if one[0]}
+    if odd:
+        names = list(dict.fromkeys(name for _, _, several in odd.values() for name in several))
         listed = ", ".join(map(repr, names[:5])) + (" and others" if len(names) > 5 else "")
-        yield f"{rows.sum()} of {len(rows)} rows hold numbers that are not finite, in {listed}"
+        counts = ", ".join(f"{label}: {count} of {rows}" for label, (count, rows, _) in odd.items())
+        yield f"{counts} rows hold numbers that are not finite, in {listed}"
 
 
 def _find_misfit(array: Array, shape: list[int | str], sizes: dict[str, int]) -> str | None:

@@ -44,5 +44,5 @@ GATE = Gate(
     judge=judge,
     relative=True,
     scored=True,
-    doubt="the gate split has too few rows to show whether {names} is good enough",
+    doubt="the gate split has too few rows to show whether {names} {are} good enough",
 )

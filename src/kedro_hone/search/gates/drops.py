@@ -30,5 +30,5 @@ GATE = Gate(
     judge=judge,
     relative=True,
     scored=True,
-    doubt="the gate split has too few rows to show whether {names} is good enough by every metric",
+    doubt="the gate split has too few rows to show whether {names} {are} good enough by every metric",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from hone_runtime.values.judgement import GateOutcome, Judgement
+from hone_runtime.values.measurement import Speedup, is_telling
 from kedro_hone.core.gates import Gate, Measurements
 
 _JUDGED = {"yes": GateOutcome.HOLDS, "no": GateOutcome.FAILS, "undecided": GateOutcome.UNDECIDED}
@@ -15,13 +16,27 @@ def judge(limit: float, candidate: Measurements, source: Measurements) -> tuple[
     judged = _JUDGED.get(candidate.faster, GateOutcome.FAILS)
     if candidate.speedup is None:
         return (GATE.rule(candidate.id, judged, f"{candidate.id} could not be confirmed", limit=limit, unit="times"),)
-    ratio, shape, launches = candidate.speedup.ratio, candidate.speedup.shape, candidate.speedup.launches
-    ends = f"{ratio.low:.2f} to {ratio.high:.2f}, {launches} launches"
-    reason = f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} ({ends})"
-    if judged is GateOutcome.UNDECIDED and ratio.low >= limit:
-        reason += f", with a noise floor of {candidate.speedup.noise_floor:.2f}"
+    ratio, shape = candidate.speedup.ratio, candidate.speedup.shape
+    reason = f"{candidate.id} is {ratio.estimate:.2f} times as fast at {shape} ({_describe_ends(candidate.speedup)})"
+    if judged is GateOutcome.UNDECIDED and ratio.low >= limit > ratio.low / candidate.speedup.noise_floor:
+        reason += f"; {_compare(candidate.speedup, limit)}"
     measured = {"measured": ratio.estimate, "low": ratio.low, "high": ratio.high, "shape": shape}
     return (GATE.rule(candidate.id, judged, reason, limit=limit, unit="times", **measured),)
+
+
+def _describe_ends(speedup: Speedup) -> str:
+    ratio, launches = speedup.ratio, f"{speedup.launches} launches"
+    if is_telling(ratio):
+        return f"{ratio.low:.2f} to {ratio.high:.2f}, {launches}"
+    return f"{ratio.low:.2f} or more, {launches}" if ratio.low >= 1 else f"{launches}, too few for an interval"
+
+
+def _compare(speedup: Speedup, limit: float) -> str:
+    """Return the comparison that decides, with enough decimals to see that the limit is not reached."""
+    low, noise = speedup.ratio.low, speedup.noise_floor
+    least = low / noise
+    decimals = next((count for count in range(2, 6) if round(least, count) < limit), 6)
+    return f"{low:.2f} divided by the noise floor of {noise:.2f} is {least:.{decimals}f}, below {limit:g}"
 
 
 GATE = Gate(
@@ -33,5 +48,6 @@ GATE = Gate(
     judge=judge,
     relative=True,
     asks="{limit:g} times as fast",
-    doubt="{launches} launches cannot show whether {names} is {limit:g} times as fast (confirm.looks may allow more)",
+    doubt="{launches} launches cannot show whether {names} {are} {limit:g} times as fast "
+    "(confirm.looks may allow more)",
 )

@@ -72,7 +72,6 @@ class Expectation:
         past: Collection[str] = (),
         searched: float = 0.0,
         raced: float = 0.0,
-        confirmed: float = 0.0,
     ) -> float:
         """Return the expected rest in seconds.
 
@@ -82,7 +81,6 @@ class Expectation:
             past: The phases that ended, such as ``race``.
             searched: For how many seconds the search has worked.
             raced: For how many of them it has raced; then nothing is built any more.
-            confirmed: For how many seconds the confirmation has worked.
         """
         rest = 0.0
         if "race" not in past:
@@ -90,7 +88,7 @@ class Expectation:
             left = self.limits.search - searched
             rest += max(0.0, min(work / len(os.sched_getaffinity(0)) + self.race - raced, left))
         if "confirm" not in past:
-            rest += max(0.0, min(self.confirmation, self.limits.confirmation) - confirmed)
+            rest += min(self.confirmation, self.limits.confirmation)
         return rest
 
 

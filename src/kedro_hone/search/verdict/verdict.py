@@ -246,8 +246,9 @@ def _find_hidden_row(name: str, quality: Quality) -> str:
 
 def _format_undecided(gate: Gate, rows: Sequence[Judgement], results: GateResults, launches: int) -> str:
     """Return a gate's doubt about candidates; for a speed-up, with the first candidate's reason."""
-    names = ", ".join(dict.fromkeys(row.candidate for row in rows))
-    said = gate.doubt.format(names=names, limit=results.limits[gate], launches=launches)
+    ids = list(dict.fromkeys(row.candidate for row in rows))
+    told = {"names": ", ".join(ids), "are": "are" if len(ids) > 1 else "is", "launches": launches}
+    said = gate.doubt.format(limit=results.limits[gate], **told)
     return f"{said}; {rows[0].reason}" if rows[0].shape and rows[0].unit == "times" else said
 
 

@@ -129,7 +129,7 @@ SOURCE_FORMAT = SourceFormat(
     detect=detect,
     seals=frozenset({"sklearn"}),
     interface="sklearn",
-    baseline="the estimator's own predict_proba, or predict where it has none, with {threads}",
+    baseline="the estimator itself, as its own library runs it, with {threads}",
     order=35,
     refused={"": "Log a classifier or a regressor that takes rows of columns, and name its version in hone.model.uri."},
 )

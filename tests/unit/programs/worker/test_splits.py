@@ -245,6 +245,20 @@ def test_rows_with_numbers_that_are_not_finite_are_counted(worker, make_job, sav
     assert notes["splits"]["calibration"]["n"] == 5
 
 
+def test_one_line_names_all_splits(worker, make_job, save):
+    """Three splits with a missing value each, and a column too many, were six lines."""
+    columns = {"a": np.zeros((4, 1), np.float32), "b": np.zeros((4, 1), np.float32)}
+    columns["a"][1] = np.nan
+    inputs = [{"name": name, "dtype": "float32", "shape": ["batch", 1]} for name in "ab"]
+    other = columns | {"b": np.full((4, 1), np.inf, np.float32), "a": np.arange(4.0, dtype=np.float32)[:, None]}
+    paths = splits(calibration=save("c.npz", **columns), gate=save("g.npz", **other))
+    notes = worker.read(make_job("fidelity", inputs=inputs, splits=paths))
+    odd = [line for line in notes["warnings"] if "not finite" in line]
+    assert odd == [
+        "calibration (c.npz): 1 of 4, gate (g.npz): 4 of 4 rows hold numbers that are not finite, in 'a', 'b'"
+    ]
+
+
 def test_columns_with_missing_values_are_named_in_one_line(worker, make_job, save):
     columns = {name: np.zeros((4, 1), np.float32) for name in "abc"}
     columns["a"][1], columns["c"][1:3] = np.nan, np.nan

@@ -317,9 +317,32 @@ def test_the_launches_decide_the_speedup(faster, low, expected):
 
     assert judgement.judgement == expected
     assert (judgement.measured, judgement.low, judgement.high, judgement.shape) == (2.0, low, 2.2, "batch1")
-    doubt = ", with a noise floor of 1.75" if faster == "undecided" and low == 1.8 else ""
+    compared = "; 1.80 divided by the noise floor of 1.75 is 1.03, below 1.05"
+    doubt = compared if faster == "undecided" and low == 1.8 else ""
     assert judgement.reason == f"a is 2.00 times as fast at batch1 ({low:.2f} to 2.20, 7 launches){doubt}"
     assert (judgement.name, judgement.candidate, judgement.limit, judgement.unit) == ("speedup", "a", 1.05, "times")
+
+
+@pytest.mark.parametrize(
+    ("low", "noise", "compared"),
+    [
+        (1.1, 1.05, "; 1.10 divided by the noise floor of 1.05 is 1.048, below 1.05"),
+        (1.2, 1.05, ""),  # undecided since the launches were cut
+    ],
+)
+def test_a_doubt_shows_the_comparison_that_decides(low, noise, compared):
+    one = Speedup(shape="batch1", ratio=Interval(estimate=1.63, low=low, high=2.4), noise_floor=noise, launches=7)
+    reason = evaluate(speedup.GATE, 1.05, faster="undecided", speedup=one).reason
+    assert reason == f"a is 1.63 times as fast at batch1 ({low:.2f} to 2.40, 7 launches){compared}"
+
+
+@pytest.mark.parametrize(
+    ("low", "said"), [(6.0e-59, "2 launches, too few for an interval"), (1.2, "1.20 or more, 2 launches")]
+)
+def test_an_end_that_tells_nothing_is_not_in_the_reason(low, said):
+    one = Speedup(shape="batch1", ratio=Interval(estimate=136.0, low=low, high=3.1e62), noise_floor=1.0, launches=2)
+    reason = evaluate(speedup.GATE, 1.05, faster="undecided", speedup=one).reason
+    assert reason == f"a is 136.00 times as fast at batch1 ({said})"
 
 
 def test_what_could_not_be_confirmed_is_not_faster():

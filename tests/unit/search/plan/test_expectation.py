@@ -56,7 +56,6 @@ def test_the_rest_falls_with_all_that_ends():
         one.find_rest(built=one.steps, validated=one.validations),
         one.find_rest(raced=1.0),
         one.find_rest(past=["race"]),
-        one.find_rest(past=["race"], confirmed=1.0),
         one.find_rest(past=["race", "confirm"]),
     ]
     assert rests == sorted(rests, reverse=True)

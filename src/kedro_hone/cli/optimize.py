@@ -16,14 +16,14 @@ import click
 import yaml
 
 from hone_runtime.errors import ExitCode, HoneError
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line, clean_text
 from hone_runtime.values.digest import digest_json
 from kedro_hone.cli.check import check_start
 from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.derivation.project import claim_folder, save_project, write_project
+from kedro_hone.derivation.project import claim_folder, format_yaml, save_project, write_project
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
     Request,
@@ -106,7 +106,7 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
         separate(folder)
         for line in proposal.lines:
-            click.echo(clean_text(line))
+            click.echo(clean_line(line))
         if given["save"]:
             target = start / given["save"]
             save_project(folder, target, recipe=proposal.recipe, catalog=proposal.catalog)
@@ -194,7 +194,7 @@ def _pin_registry(start: Path) -> None:
 def _print_plan(context: click.Context, proposal: Proposal) -> None:
     from kedro_hone.cli.routes import routes  # noqa: PLC0415 - it imports the planning of routes
 
-    recipe, catalog = (yaml.safe_dump(one, sort_keys=False) for one in ({"hone": proposal.recipe}, proposal.catalog))
+    recipe, catalog = map(format_yaml, ({"hone": proposal.recipe}, proposal.catalog))
     click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
     context.invoke(routes, as_json=False)
 

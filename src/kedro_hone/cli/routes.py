@@ -10,7 +10,7 @@ import click
 from kedro.io import CatalogProtocol, DatasetError
 from rich.console import Console
 
-from hone_runtime.text import clean_text
+from hone_runtime.text import clean_line
 from hone_runtime.values.artifact import Artifact
 from hone_runtime.values.base import Json
 from hone_runtime.values.measurement import BUDGET, RaceResult, Status, Validation
@@ -69,7 +69,7 @@ def _format_unfit(number: int) -> str:
 
 def _print_lines(lines: Iterable[str]) -> None:
     for line in lines:
-        click.echo(clean_text(line))
+        click.echo(clean_line(line))
 
 
 def _name_adaptor(name: str, chosen: Mapping[str, Mapping[str, Json]]) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from hone_runtime.errors import HoneError
+from hone_runtime.text import escape_breaks
 from kedro_hone.core.store.disk import write_file
 
 DATA: Final = Path("data", "splits")
@@ -99,8 +100,25 @@ def write_project(folder: Path, *, recipe: Mapping[str, Any], catalog: Mapping[s
     write_file(conf / "base" / "catalog.yml", _format(catalog))
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes text with a line break in double quotes, with an escape in its place, so that no line is foreign."""
+
+
+def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = '"' if escape_breaks(text) != text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _write_text)
+
+
+def format_yaml(content: Mapping[str, Any]) -> str:
+    """Return a recipe or a catalog as YAML, in which no text takes more than one line."""
+    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10**6)
+
+
 def _format(content: Mapping[str, Any]) -> bytes:
-    return (_ABOUT + yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True, width=110)).encode()
+    return (_ABOUT + format_yaml(content)).encode()
 
 
 def list_entries(files: Mapping[str, str], *, drawn: bool = False) -> dict[str, dict[str, Any]]:

@@ -140,7 +140,7 @@ def _check_catalog(names: Iterable[str], catalog: CatalogProtocol[Any, Any]) -> 
         )
 
 
-def _write_lines(names: Iterable[str]) -> str:
+def _write_lines(names: Iterable[str]) -> list[str]:
     lines = (f"{name}: {{type: kedro_hone.datasets.FileDataset, path: data/{name}.csv}}" for name in names)
     said = "Add to conf/base/catalog.yml, with the paths of your own files:"
-    return "\n        ".join((said, *lines))
+    return [said, *lines]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from hone_runtime.errors import HoneError
-from kedro_hone.derivation.project import claim_folder, list_entries, nest, save_project, write_project
+from kedro_hone.derivation.project import claim_folder, format_yaml, list_entries, nest, save_project, write_project
 
 RECIPE = {"model": {"uri": "net.onnx"}}
 
@@ -69,3 +69,16 @@ def test_a_section_with_a_value_has_no_keys():
     with pytest.raises(HoneError, match="one section") as raised:
         nest({"gates": 0.01, "gates.speedup": 2})
     assert raised.value.slug == "option-invalid"
+
+
+@pytest.mark.attack(
+    what="line breaks in a name that is printed as YAML",
+    who="data",
+    stopped_by="text with a line break is in double quotes, on one line",
+)
+def test_no_text_in_a_recipe_takes_more_than_one_line():
+    recipe = {"program": {"options": {"arrays": {"target": "a b\n\n  ::error::owned\u2028" + "c d " * 99}}}}
+    text = format_yaml(recipe)
+    assert yaml.safe_load(text) == recipe
+    assert not [line for line in text.splitlines() if line.lstrip().startswith("::")]
+    assert len(text.splitlines()) == 4

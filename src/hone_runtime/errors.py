@@ -67,9 +67,7 @@ class HoneError(Exception):
         while cause is not None and not isinstance(cause, HoneError):
             cause = cause.__cause__
         if cause is None and (found := _WRITTEN.search(str(error))) and found["slug"] in SLUGS:
-            return HoneError(
-                found["slug"], found["what"], why=read_lines(found["why"]), hint=read_lines(found["hint"])
-            )
+            return HoneError(found["slug"], found["what"], why=read_lines(found["why"]), hint=read_lines(found["hint"]))
         return cause
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -23,7 +23,15 @@ from kedro_hone.cli.failures import explain_failures
 from kedro_hone.cli.flags import translate_keys
 from kedro_hone.core.environments.store import find_home
 from kedro_hone.core.locks import hold_lock
-from kedro_hone.derivation.project import claim_folder, format_yaml, save_project, write_project
+from kedro_hone.derivation.origins import name_origin
+from kedro_hone.derivation.project import (
+    LOCK,
+    claim_folder,
+    format_yaml,
+    release_folder,
+    save_project,
+    write_project,
+)
 from kedro_hone.derivation.proposal import Proposal, propose
 from kedro_hone.derivation.request import (
     Request,
@@ -35,6 +43,7 @@ from kedro_hone.derivation.request import (
     read_share,
     read_values,
 )
+from kedro_hone.derivation.source_hints import suggest_source
 from kedro_hone.graph import configure, read_catalog, read_parameters, separate
 from kedro_hone.recipe.schema import read_recipe
 from kedro_hone.report.result_file import VARIABLE, read_result
@@ -92,16 +101,20 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
     """Derive the project, check what its run needs, and run it; a mistake ends it before anything is built."""
     start, request = Path.cwd(), _read_request(given)
     folder = (given["folder"] or _name_folder(request)).resolve()
-    claim_folder(folder, flag="--folder")
     if inside := [place for place in request.data.values() if Path(place).is_relative_to(folder)]:
         why = f"{inside[0]} is in the folder that --folder names, whose files may be replaced."
         raise HoneError("option-invalid", "--data is in the folder of the run.", why=why, hint="Name another --folder.")
+    existed = folder.exists()
+    new = claim_folder(folder, flag="--folder")
     _pin_registry(start)
     os.environ.pop("KEDRO_ENV", None)  # the derived project has one environment
     with (
         redirect_stdout(sys.stderr) if given["as_json"] else nullcontext(),
-        hold_lock(folder / "data" / "hone" / "optimize.lock", purpose="optimizing in this folder"),
+        hold_lock(folder / LOCK, purpose="optimizing in this folder"),
+        _leave_nothing(folder, existed=existed, new=new),
+        suggest_source(given["source"], start),
     ):
+        claim_folder(folder, flag="--folder")  # who waited for the lock may have seen the folder removed
         proposal = propose(request, folder)
         write_project(folder, recipe=proposal.recipe, catalog=proposal.catalog)
         separate(folder)
@@ -114,15 +127,27 @@ def _optimize(context: click.Context, given: Mapping[str, Any]) -> None:
         os.chdir(folder)
         configure()
         _check_unchanged(proposal)
-        check_start(read_recipe(read_parameters()), read_catalog())
+        with name_origin(proposal.origin):
+            check_start(read_recipe(read_parameters()), read_catalog())
         if given["dry_run"]:
-            _print_plan(context, proposal)
+            _print_plan(proposal)
             return
         with _collect_result() as result:
             code = _run(context)
     if given["as_json"]:
         click.echo(json.dumps({"exit_code": code, **result, "derived": list(proposal.lines)}, indent=2))
     sys.exit(code)
+
+
+@contextmanager
+def _leave_nothing(folder: Path, *, existed: bool, new: bool) -> Iterator[None]:
+    """Remove what was made in a new folder if the block ends by an error before anything was pulled or derived."""
+    try:
+        yield
+    except Exception:
+        if new:
+            release_folder(folder, existed=existed)
+        raise
 
 
 def _check_unchanged(proposal: Proposal) -> None:
@@ -143,7 +168,8 @@ def _read_request(given: Mapping[str, Any]) -> Request:
     start = Path.cwd()
     data = read_data(given["data"], start)
     if bool(data) == given["no_data"]:
-        raise click.UsageError("give --data FILE; or --no-data for a draft" if not data else "--no-data has no --data")
+        both = "--data and --no-data exclude each other: leave --no-data out to prove something with the data"
+        raise click.UsageError(both if data else "give --data FILE; or --no-data for a draft")
     settings: dict[str, Any] = {"publish.enabled": given["publish"], **read_values(given["settings"], "--set")}
     if given["module"]:
         place, separator, name = given["module"].rpartition(":")
@@ -191,12 +217,12 @@ def _pin_registry(start: Path) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = (start / "mlruns").as_uri()
 
 
-def _print_plan(context: click.Context, proposal: Proposal) -> None:
-    from kedro_hone.cli.routes import routes  # noqa: PLC0415 - it imports the planning of routes
+def _print_plan(proposal: Proposal) -> None:
+    from kedro_hone.cli.routes import show_routes  # noqa: PLC0415 - it imports the planning of routes
 
     recipe, catalog = map(format_yaml, ({"hone": proposal.recipe}, proposal.catalog))
     click.echo(clean_text(f"\n# conf/base/parameters.yml\n{recipe}\n# conf/base/catalog.yml\n{catalog}"))
-    context.invoke(routes, as_json=False)
+    show_routes(source=proposal.source)
 
 
 def _run(context: click.Context) -> int:

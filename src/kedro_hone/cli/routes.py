@@ -31,9 +31,23 @@ UNREACHED: Final = "no converter of the recipe leads from the model's format to 
 def routes(*, everything: bool, as_json: bool) -> None:
     """List the routes of this recipe that fit the model, with what became of them in the last run."""
     configure()
+    show_routes(everything=everything, as_json=as_json)
+
+
+def show_routes(*, everything: bool = False, as_json: bool = False, source: Artifact | None = None) -> None:
+    """Print the routes of the current project's recipe.
+
+    Args:
+        everything: Whether routes that do not fit the model are printed, too.
+        as_json: Whether JSON is printed, of every route.
+        source: The pulled model; by default that of the last run.
+    """
     recipe = read_recipe(read_parameters())
     plan, last = make_plan(recipe), LastRun(read_catalog())
-    reached = last.find_reached(plan, digest_recipe(recipe, project=find_root())["hone.model"])
+    if source is not None:
+        reached = {step.namespace for step in reach_steps(plan.routes, source.format)}
+    else:
+        reached = last.find_reached(plan, digest_recipe(recipe, project=find_root())["hone.model"])
     rows, unfit = list[dict[str, Any]](), dict[str, str]()
     for step in plan.routes.ends:
         name = step.namespace

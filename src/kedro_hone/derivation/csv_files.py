@@ -107,7 +107,7 @@ def read_csv(*paths: Path, path: Path | None = None, needs: Collection[str] = ()
     )
     notes |= dict.fromkeys(convert_decimals(place, cells) if others else ())
     kinds: dict[str, Kind] = {name: find_kind(column) or "number" for name, column in cells.items()}
-    notes |= dict.fromkeys(_describe_dates(cells, kinds))
+    notes |= dict.fromkeys(_describe_dates(cells, kinds, needs))
     return Table(place, cells, kinds, rows, CsvContent(cells, kinds), tuple(notes))
 
 
@@ -197,8 +197,11 @@ def _are_numbered(header: list[str]) -> bool:
     return sorted(header) == sorted(map(str, range(len(header))))
 
 
-def _describe_dates(cells: Cells, kinds: Mapping[str, Kind]) -> Iterator[str]:
-    for name, column in cells.items():
+def _describe_dates(cells: Cells, kinds: Mapping[str, Kind], needs: Collection[str]) -> Iterator[str]:
+    """Yield a note for each column of dates that the model takes; of every one if its columns are unknown."""
+    taken = [name for name in cells if name in needs] or list(cells)
+    for name in taken:
+        column = cells[name]
         known = [cell for cell in column if cell not in MISSING] if kinds[name] == "text" else []
         if known and all(_DATE.fullmatch(cell) for cell in known[:_SAMPLE]):
             yield f"{name!r} contains dates, such as {known[0]!r}, which the model gets as text"

@@ -1,4 +1,4 @@
-"""Targets that the model gets as an input, so that its score proves nothing."""
+"""Targets that the model gets as an input, so that its score proves nothing; and columns that may be the target."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ def check_leak(
         why="It is also an input of the model, which then gets the answer: a score with it proves nothing.",
         hint=f"{hint} If the model was trained with it, train it again without.",
     )
+
+
+def list_unused(source: Artifact, arrays: Mapping[str, str], columns: Sequence[ColumnFacts]) -> list[str]:
+    """Return the columns that no input of the model uses and that may be labels: one value for each row.
+
+    Args:
+        source: The pulled model.
+        arrays: Names of columns by the names of the model's inputs, where they differ.
+        columns: The columns of the data.
+    """
+    used = {*list_inputs(source), *arrays.values(), *(f"input_{at}" for at in range(len(source.inputs)))}
+    return [one.name for one in columns if not one.shape and one.kind != "other" and one.name not in used]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ DATA: Final = Path("data", "splits")
 """Where the splits are, in a project."""
 _MARK: Final = Path("data", "hone", "derived")
 """A file in a folder for derived projects: what is there may be replaced."""
+LOCK: Final = Path("data", "hone", "optimize.lock")
+"""The lock of a folder in which a project is derived."""
 _ABOUT: Final = "# Written by `kedro-hone optimize`.\n"
 
 
@@ -40,8 +43,8 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     return nested
 
 
-def claim_folder(folder: Path, *, flag: str) -> None:
-    """Make a folder for derived projects, or take one that is empty or was claimed before.
+def claim_folder(folder: Path, *, flag: str) -> bool:
+    """Make a folder for derived projects, or take one that is empty or was claimed before; return whether it is new.
 
     Args:
         folder: The project's root.
@@ -53,8 +56,28 @@ def claim_folder(folder: Path, *, flag: str) -> None:
     mark = folder / _MARK
     if not mark.exists() and (others := _list_others(folder)):
         raise _explain_occupied(folder, others, flag)
+    new = not mark.exists()
     mark.parent.mkdir(parents=True, exist_ok=True)
     mark.touch()
+    return new
+
+
+def release_folder(folder: Path, *, existed: bool) -> None:
+    """Remove what was made in a claimed folder if nothing else is in it; its lock must be held.
+
+    What was pulled stays: a second attempt uses it.
+
+    Args:
+        folder: The project's root.
+        existed: Whether the folder itself was there before it was claimed; then it stays, empty.
+    """
+    files = {path.relative_to(folder) for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()}
+    if not files <= {_MARK, LOCK}:
+        return
+    shutil.rmtree(folder / _MARK.parts[0], ignore_errors=True)
+    if not existed:
+        with suppress(OSError):  # another process has made something in it
+            folder.rmdir()
 
 
 def _list_others(folder: Path) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,17 +23,21 @@ from kedro_hone.core.stats.intervals import smallest_provable_drop
 from kedro_hone.core.stats.levels import share_confidence
 from kedro_hone.core.store.artifacts import Store
 from kedro_hone.core.store.runs import RunFolder
+from kedro_hone.derivation.class_labels import check_classes
 from kedro_hone.derivation.columns import describe_columns
 from kedro_hone.derivation.drawn import ROWS, Drawing, draw_splits
 from kedro_hone.derivation.example import read_example
-from kedro_hone.derivation.program import ChosenProgram, choose_program
+from kedro_hone.derivation.leaks import list_inputs, list_unused
+from kedro_hone.derivation.origins import Origin, name_origin
+from kedro_hone.derivation.program import FIDELITY, ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, list_entries, nest
 from kedro_hone.derivation.request import WHOLE, Request
 from kedro_hone.derivation.rows import Table
 from kedro_hone.derivation.shapes import choose_shapes, describe_shapes
 from kedro_hone.derivation.splits import Division, describe, divide, round_up, write_splits
 from kedro_hone.derivation.tables import read_table
-from kedro_hone.programs import call_program, copy_program, find_program, locate_program
+from kedro_hone.derivation.targets import check_target, find_column
+from kedro_hone.programs import call_program, copy_program, find_program, list_options, locate_program
 from kedro_hone.recipe.schema import Recipe, read_recipe
 from kedro_hone.search.sources.versions import fetch
 
@@ -54,11 +58,15 @@ class Proposal:
         recipe: The value of ``hone`` in the parameters.
         catalog: The entries of the splits.
         lines: What was derived, and from what: one sentence each.
+        source: The pulled model.
+        origin: The file that was divided into the splits; None if there is none.
     """
 
     recipe: Mapping[str, Any]
     catalog: Mapping[str, Any]
     lines: tuple[str, ...] = ()
+    source: Artifact
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +77,7 @@ class _Data:
     chosen: ChosenProgram
     drop: float
     lines: tuple[str, ...] = field(default_factory=tuple)
+    origin: Origin | None = None
 
 
 def propose(request: Request, folder: Path) -> Proposal:
@@ -88,7 +97,8 @@ def propose(request: Request, folder: Path) -> Proposal:
     registry = find_registry(request.source, project=folder)
     version, source = fetch(registry.find_source(request.source), registry, asked, store, run)
     data = _read_data(request, source, asked, folder) if request.data else _draw_data(request, source, folder)
-    feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
+    with name_origin(data.origin):
+        feeds = _prepare_inputs(data, source, folder, store, run) if _has_free_sizes(source) else None
     shapes, why = choose_shapes(request, source, feeds)
     options = dict(data.chosen.options)
     if (length := max((sizes.get("length", 0) for sizes in shapes.values()), default=0)) and data.chosen.takes_length:
@@ -113,43 +123,88 @@ def propose(request: Request, folder: Path) -> Proposal:
         recipe=recipe,
         catalog=list_entries(data.files, drawn=not request.data),
         lines=lines,
+        source=source,
+        origin=data.origin,
     )
 
 
 def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) -> _Data:
     whole = request.data.get(WHOLE)
     place = _fetch(whole or request.data[SEARCH], folder)
-    table = read_table(place, needs=[spec.name for spec in source.inputs])
-    chosen = choose_program(request, source, describe_columns(table))
+    needs = list_inputs(source)
+    table = read_table(place, needs=needs)
+    chosen = _drop_undeclared(choose_program(request, source, describe_columns(table)), request, folder)
+    _check_labels(table, request, chosen, source)
+    notes = _describe_unused(chosen, source, table)
     if whole is not None:
         division = _divide(table, request, chosen, asked)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
-        return _Data(files=files, chosen=chosen, drop=_choose_drop(request, division.provable), lines=lines)
+        return _Data(
+            files=files,
+            chosen=chosen,
+            drop=_choose_drop(request, division.provable),
+            lines=(*lines, *notes),
+            origin=Origin(file=place.name, rows=division.rows),
+        )
     if request.group is not None:
         why = "It keeps rows together where one file is divided, and named splits are used as they are."
         hint = "Give one file without a split's name; or divide it by groups yourself, and leave --group out."
         raise HoneError("option-invalid", "--group has no effect on named splits.", why=why, hint=hint)
-    rows = read_table(_fetch(request.data[GATE], folder)).rows
-    lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}",)
+    gate = read_table(_fetch(request.data[GATE], folder), needs=needs)
+    rows = gate.rows
+    _check_labels(gate, request, chosen, source)
+    for each in (table, gate):
+        if chosen.target is not None:
+            check_target(each, find_column(each, chosen.target, flag="--target"), classes=_has_classes(chosen))
+    lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}", *notes)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
     provable = round_up(smallest_provable_drop(rows, level)) if chosen.name in _BOUNDED else None
     return _Data(files=request.data, chosen=chosen, drop=_choose_drop(request, provable), lines=lines)
 
 
 def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe) -> Division:
-    classes = chosen.name.endswith("classification") and chosen.name != "token-classification"
     return divide(
         table,
         target=chosen.target,
         group=request.group,
         content=chosen.content,
-        classes=classes,
+        classes=_has_classes(chosen),
         limit=request.max_drop or _DEFAULT_DROP,
         finalists=asked.confirm.finalists,
         confidence=asked.gates.confidence,
         bounded=chosen.name in _BOUNDED,
     )
+
+
+def _describe_unused(chosen: ChosenProgram, source: Artifact, table: Table) -> tuple[str, ...]:
+    """Return a line for the columns that may be the labels, where outputs are compared without any."""
+    if chosen.name != FIDELITY or chosen.target is not None:
+        return ()
+    unused = list_unused(source, dict(chosen.options.get("arrays") or {}), describe_columns(table))[:3]
+    verb = "is" if len(unused) == 1 else "are"
+    said = f"{', '.join(map(repr, unused))} {verb} not used by the model; if it is the label: --target {unused[0]}"
+    return (f"data      {said}",) if unused else ()
+
+
+def _has_classes(chosen: ChosenProgram) -> bool:
+    return chosen.name.endswith("classification") and chosen.name != "token-classification"
+
+
+def _check_labels(table: Table, request: Request, chosen: ChosenProgram, source: Artifact) -> None:
+    target = next((one for one in describe_columns(table) if one.name == chosen.target), None)
+    if target is not None and chosen.name == "tabular-classification":
+        check_classes(target, source, request)
+
+
+def _drop_undeclared(chosen: ChosenProgram, request: Request, folder: Path) -> ChosenProgram:
+    """Return the program without those derived options that the user's own program does not declare."""
+    declared = list_options(find_program(chosen.name, project=folder))
+    if declared is None:
+        return chosen
+    asked = {*request.options, *(["arrays"] if request.inputs else []), *(["classes"] if request.classes else [])}
+    options = {name: value for name, value in chosen.options.items() if name in declared or name in asked}
+    return replace(chosen, options=options)
 
 
 def _draw_data(request: Request, source: Artifact, folder: Path) -> _Data:

@@ -9,28 +9,32 @@ from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact
 from kedro_hone.derivation.columns import ColumnFacts
 from kedro_hone.derivation.kinds import format_value
+from kedro_hone.derivation.program import ChosenProgram
 from kedro_hone.derivation.request import Request
 
 _SHOWN: Final = 5
 
 
-def check_classes(target: ColumnFacts, source: Artifact, request: Request) -> None:
+def check_classes(columns: Sequence[ColumnFacts], source: Artifact, request: Request, chosen: ChosenProgram) -> None:
     """Refuse a target with values that are none of an estimator's classes.
 
     Labels are not compared if the user named the classes or the output, or if they are of another type: they are then
     numbers of classes, or the program refuses them.
 
     Args:
-        target: The column of the labels.
+        columns: The columns of the data.
         source: The pulled model.
         request: What the user named.
+        chosen: The program, with the column of the labels.
 
     Raises:
         HoneError: ``labels-mismatch``, with the classes.
     """
     noted: Any = source.metadata.get("sklearn") or {}
     classes = noted.get("classes") or ()
-    if request.classes or {"classes", "output"} & set(request.options) or not classes or target.values is None:
+    target = next((one for one in columns if one.name == chosen.target), None)
+    named = request.classes or {"classes", "output"} & set(request.options)
+    if named or not classes or target is None or target.values is None or chosen.name != "tabular-classification":
         return
     if target.kind == "number" and not any(isinstance(one, str) for one in classes):
         unknown = [value for value in target.values if float(value) not in set(map(float, classes))]

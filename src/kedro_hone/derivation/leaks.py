@@ -43,8 +43,8 @@ def check_leak(
     )
 
 
-def list_unused(source: Artifact, arrays: Mapping[str, str], columns: Sequence[ColumnFacts]) -> list[str]:
-    """Return the columns that no input of the model uses and that may be labels: one value for each row.
+def describe_unused(source: Artifact, arrays: Mapping[str, str], columns: Sequence[ColumnFacts]) -> tuple[str, ...]:
+    """Return a line for the columns that no input of the model uses and that may be its labels.
 
     Args:
         source: The pulled model.
@@ -52,4 +52,7 @@ def list_unused(source: Artifact, arrays: Mapping[str, str], columns: Sequence[C
         columns: The columns of the data.
     """
     used = {*list_inputs(source), *arrays.values(), *(f"input_{at}" for at in range(len(source.inputs)))}
-    return [one.name for one in columns if not one.shape and one.kind != "other" and one.name not in used]
+    free = [one.name for one in columns if not one.shape and one.kind != "other" and one.name not in used][:3]
+    verb = "is" if len(free) == 1 else "are"
+    line = f"data      {', '.join(map(repr, free))} {verb} not used by the model"
+    return (f"{line}; if it is the label: --target {free[0]}",) if free else ()

@@ -27,7 +27,7 @@ from kedro_hone.derivation.class_labels import check_classes
 from kedro_hone.derivation.columns import describe_columns
 from kedro_hone.derivation.drawn import ROWS, Drawing, draw_splits
 from kedro_hone.derivation.example import read_example
-from kedro_hone.derivation.leaks import list_inputs, list_unused
+from kedro_hone.derivation.leaks import describe_unused, list_inputs
 from kedro_hone.derivation.origins import Origin, name_origin
 from kedro_hone.derivation.program import FIDELITY, ChosenProgram, choose_program
 from kedro_hone.derivation.project import DATA, list_entries, nest
@@ -133,9 +133,11 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     place = _fetch(whole or request.data[SEARCH], folder)
     needs = list_inputs(source)
     table = read_table(place, needs=needs)
-    chosen = _drop_undeclared(choose_program(request, source, describe_columns(table)), request, folder)
-    _check_labels(table, request, chosen, source)
-    notes = _describe_unused(chosen, source, table)
+    columns = describe_columns(table)
+    chosen = _drop_undeclared(choose_program(request, source, columns), request, folder)
+    check_classes(columns, source, request, chosen)
+    free = chosen.name == FIDELITY and chosen.target is None
+    notes = describe_unused(source, chosen.options.get("arrays") or {}, columns) if free else ()
     if whole is not None:
         division = _divide(table, request, chosen, asked)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
@@ -153,7 +155,7 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
         raise HoneError("option-invalid", "--group has no effect on named splits.", why=why, hint=hint)
     gate = read_table(_fetch(request.data[GATE], folder), needs=needs)
     rows = gate.rows
-    _check_labels(gate, request, chosen, source)
+    check_classes(describe_columns(gate), source, request, chosen)
     for each in (table, gate):
         if chosen.target is not None:
             check_target(each, find_column(each, chosen.target, flag="--target"), classes=_has_classes(chosen))
@@ -177,24 +179,8 @@ def _divide(table: Table, request: Request, chosen: ChosenProgram, asked: Recipe
     )
 
 
-def _describe_unused(chosen: ChosenProgram, source: Artifact, table: Table) -> tuple[str, ...]:
-    """Return a line for the columns that may be the labels, where outputs are compared without any."""
-    if chosen.name != FIDELITY or chosen.target is not None:
-        return ()
-    unused = list_unused(source, dict(chosen.options.get("arrays") or {}), describe_columns(table))[:3]
-    verb = "is" if len(unused) == 1 else "are"
-    said = f"{', '.join(map(repr, unused))} {verb} not used by the model; if it is the label: --target {unused[0]}"
-    return (f"data      {said}",) if unused else ()
-
-
 def _has_classes(chosen: ChosenProgram) -> bool:
     return chosen.name.endswith("classification") and chosen.name != "token-classification"
-
-
-def _check_labels(table: Table, request: Request, chosen: ChosenProgram, source: Artifact) -> None:
-    target = next((one for one in describe_columns(table) if one.name == chosen.target), None)
-    if target is not None and chosen.name == "tabular-classification":
-        check_classes(target, source, request)
 
 
 def _drop_undeclared(chosen: ChosenProgram, request: Request, folder: Path) -> ChosenProgram:

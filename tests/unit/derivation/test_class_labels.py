@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hone_runtime.errors import HoneError
 from hone_runtime.values.artifact import Artifact, TensorSpec
 from kedro_hone.derivation.class_labels import check_classes, list_classes
 from kedro_hone.derivation.columns import ColumnFacts
+from kedro_hone.derivation.program import ChosenProgram
 from kedro_hone.derivation.request import Request
 
 ASKED = Request(source="m")
+CHOSEN = ChosenProgram(name="tabular-classification", why="as the test needs it", target="churned")
 
 
 def make_source(*classes) -> Artifact:
@@ -35,7 +39,7 @@ def make_target(*values) -> ColumnFacts:
 )
 def test_a_label_that_is_no_class_is_named_with_the_classes(classes, values, why, hint):
     with pytest.raises(HoneError) as raised:
-        check_classes(make_target(*values), make_source(*classes), ASKED)
+        check_classes([make_target(*values)], make_source(*classes), ASKED, CHOSEN)
     assert raised.value.slug == "labels-mismatch"
     assert why in raised.value.why
     assert hint in raised.value.hint
@@ -54,7 +58,13 @@ def test_a_label_that_is_no_class_is_named_with_the_classes(classes, values, why
     ],
 )
 def test_labels_that_are_classes_or_numbers_of_classes(classes, values, asked):
-    check_classes(make_target(*values), make_source(*classes), Request(source="m", **asked))
+    check_classes([make_target(*values)], make_source(*classes), Request(source="m", **asked), CHOSEN)
+
+
+def test_another_task_has_no_classes():
+    chosen = replace(CHOSEN, name="tabular-regression")
+    check_classes([make_target(5.0)], make_source(0, 1), ASKED, chosen)
+    check_classes([make_target(5.0)], make_source(0, 1), ASKED, replace(CHOSEN, target=None))
 
 
 def test_few_classes_are_all_listed():

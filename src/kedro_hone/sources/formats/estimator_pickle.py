@@ -68,7 +68,6 @@ SOURCE_FORMAT = SourceFormat(
     detect=detect,
     seals=frozenset({"sklearn"}),
     interface="sklearn",
-    baseline="the estimator's own predict_proba, or predict where it has none, with {threads}",
     order=88,
     trust="pickle",
     untrusted="Loading a pickle runs whatever code its author put in, and the recipe does not trust it.",

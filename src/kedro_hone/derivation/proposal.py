@@ -135,11 +135,11 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
     table = read_table(place, needs=needs)
     columns = describe_columns(table)
     chosen = _drop_undeclared(choose_program(request, source, columns), request, folder)
-    check_classes(columns, source, request, chosen)
     free = chosen.name == FIDELITY and chosen.target is None
     notes = describe_unused(source, chosen.options.get("arrays") or {}, columns) if free else ()
     if whole is not None:
         division = _divide(table, request, chosen, asked)
+        check_classes(columns, source, request, chosen)
         files = {split: str(path.relative_to(folder)) for split, path in write_splits(division, folder / DATA).items()}
         lines = tuple(f"data      {line}" for line in describe(division))
         return _Data(
@@ -155,10 +155,10 @@ def _read_data(request: Request, source: Artifact, asked: Recipe, folder: Path) 
         raise HoneError("option-invalid", "--group has no effect on named splits.", why=why, hint=hint)
     gate = read_table(_fetch(request.data[GATE], folder), needs=needs)
     rows = gate.rows
-    check_classes(describe_columns(gate), source, request, chosen)
     for each in (table, gate):
         if chosen.target is not None:
             check_target(each, find_column(each, chosen.target, flag="--target"), classes=_has_classes(chosen))
+        check_classes(describe_columns(each), source, request, chosen)
     lines = (f"data      the splits that --data names; {rows:,} rows in {GATE}", *notes)
     level = share_confidence(asked.gates.confidence, finalists=asked.confirm.finalists)
     provable = round_up(smallest_provable_drop(rows, level)) if chosen.name in _BOUNDED else None

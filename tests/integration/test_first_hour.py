@@ -174,7 +174,7 @@ MISTAKES = {
         "data-unreadable",
         ("'age' is missing", "--option features=[A,B]"),
     ),
-    "numbers as text": ((*TABLE, "euros.csv", *TARGET), "data-unreadable", ("'income'", "EUR'", "row 0")),
+    "numbers as text": ((*TABLE, "euros.csv", *TARGET), "data-unreadable", ("'income'", "EUR'", "euros.csv row ")),
     "numbers to predict for a classifier": (
         (*TABLE, "prices.csv", *TARGET),
         "target-unusable",
